@@ -1,0 +1,130 @@
+//! The memory for metadata, provided by the caller.
+//!
+//! Why it exists: a kernel needs frames before it has a heap. A system says how much metadata it needs
+//! ([`metadata_layout`](crate::metadata_layout)), the caller provides that memory, and everything shared
+//! lies in it, at offsets that depend on the parameters alone: a simulator can name a cache line by its
+//! offset.
+//!
+//! Invariants:
+//! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,
+//!    and overlaps no other.
+//! 2. Every element was constructed in place before the slice is returned (model checkers' cells can't be
+//!    cast from zeroed bytes). Elements are never dropped.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use crate::error::BuildError;
+
+/// The size of a cache line, and the alignment of everything that must not share one.
+pub const LINE: usize = 64;
+
+/// Adds up what a system will ask of an [`Arena`], in the same order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ArenaPlan {
+    bytes: usize,
+}
+
+impl ArenaPlan {
+    /// Plans a slice of `length` elements, aligned to a cache line.
+    #[must_use]
+    pub(crate) const fn slice<T>(self, length: usize) -> Self {
+        let start = self.bytes.next_multiple_of(alignment_of::<T>());
+        Self { bytes: start.saturating_add(length.saturating_mul(size_of::<T>())) }
+    }
+
+    /// Returns the bytes planned so far, a multiple of the cache line.
+    pub(crate) const fn bytes(self) -> usize {
+        self.bytes.next_multiple_of(LINE)
+    }
+}
+
+const fn alignment_of<T>() -> usize {
+    if align_of::<T>() > LINE { align_of::<T>() } else { LINE }
+}
+
+/// A region of the caller's memory that is handed out from its start.
+pub(crate) struct Arena<'a> {
+    start: *mut u8,
+    length: usize,
+    used: usize,
+    memory: PhantomData<&'a mut [MaybeUninit<u8>]>,
+}
+
+impl<'a> Arena<'a> {
+    /// Takes over the caller's memory; its first bytes are skipped up to a cache line.
+    pub(crate) fn new(memory: &'a mut [MaybeUninit<u8>]) -> Self {
+        let length = memory.len();
+        let start = memory.as_mut_ptr().cast::<u8>();
+        let skip = start.align_offset(LINE).min(length);
+        // SAFETY: `skip` is at most the length of the memory, so the result stays within it.
+        let start = unsafe { start.add(skip) };
+        Self { start, length: length - skip, used: 0, memory: PhantomData }
+    }
+
+    /// Constructs `length` elements in place. O(length).
+    ///
+    /// Fails when the memory doesn't suffice; nothing is handed out then.
+    pub(crate) fn slice<T>(
+        &mut self,
+        length: usize,
+        mut element: impl FnMut(usize) -> T,
+    ) -> Result<&'a [T], BuildError> {
+        let start = self.used.next_multiple_of(alignment_of::<T>());
+        let end = start.saturating_add(length.saturating_mul(size_of::<T>()));
+        if end > self.length || align_of::<T>() > LINE {
+            return Err(BuildError::MetadataTooSmall { needed: end, given: self.length });
+        }
+        self.used = end;
+        // SAFETY: `start <= end <= length` by the test above.
+        let first = unsafe { self.start.add(start) }.cast::<T>();
+        for index in 0..length {
+            // SAFETY: element `index` lies below `end`, so inside the arena.
+            let place = unsafe { first.add(index) };
+            // SAFETY: the place is inside the arena and aligned (the arena's start and `start` are
+            // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nobody else
+            // refers to it.
+            unsafe { place.write(element(index)) };
+        }
+        // SAFETY: all `length` elements were written above; the memory is borrowed for 'a and `used` moved
+        // past it, so nobody else will get it (invariants 1 and 2).
+        Ok(unsafe { core::slice::from_raw_parts(first, length) })
+    }
+
+    /// Constructs one element in place, on cache lines of its own if its type is aligned so. O(1).
+    pub(crate) fn one<T>(&mut self, element: T) -> Result<&'a T, BuildError> {
+        let mut element = Some(element);
+        let slice = self.slice(1, |_| match element.take() {
+            Some(element) => element,
+            None => unreachable!("a slice of one element constructs one"),
+        })?;
+        slice.first().ok_or(BuildError::NoMemory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_and_arena_agree_wherever_the_memory_lies() {
+        for shift in 0..LINE {
+            let plan = ArenaPlan::default().slice::<u64>(3).slice::<u8>(5).slice::<u32>(1);
+            let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes() + 2 * LINE];
+            let mut arena = Arena::new(&mut memory[shift..]);
+            let a = arena.slice(3, |i| i as u64).unwrap();
+            let b = arena.slice(5, |i| i as u8).unwrap();
+            let c = arena.one(7u32).unwrap();
+            assert_eq!((a, b, *c), (&[0u64, 1, 2][..], &[0u8, 1, 2, 3, 4][..], 7));
+            assert!(arena.used <= plan.bytes());
+            assert_eq!(a.as_ptr() as usize % LINE, 0);
+        }
+    }
+
+    #[test]
+    fn too_small_is_an_error() {
+        let mut memory = [MaybeUninit::<u8>::uninit(); 16];
+        assert!(Arena::new(&mut memory).slice(1000, |i| i).is_err());
+    }
+}

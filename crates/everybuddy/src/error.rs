@@ -1,0 +1,186 @@
+//! What can go wrong, as types.
+//!
+//! Why it exists: misuse of an allocator is a bug of the caller that must not become a bug of the
+//! allocator. Every error here leaves the state as it was.
+//!
+//! Invariant: errors are `Copy`, hold no text, and with a frame number fit a register.
+
+use core::fmt;
+
+use crate::frame::{Order, Pfn};
+
+/// Why frames could not be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocateError {
+    /// No block of that size is free: not in the zone, and not in what any CPU buffers.
+    Exhausted,
+    /// The request is larger than the largest block of this system.
+    TooLarge {
+        /// The largest order.
+        largest: Order,
+    },
+    /// The request is for zero frames.
+    ZeroFrames,
+    /// A nested request found a lock taken; or frames may lie in the list of a CPU that did not give
+    /// them back in time, or that a request with [`NO_WAIT`](crate::Flags::NO_WAIT) didn't ask. Trying
+    /// again later can succeed.
+    Busy,
+}
+
+impl fmt::Display for AllocateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted => write!(f, "no block of that size is free"),
+            Self::TooLarge { largest } => {
+                write!(f, "larger than a block of order {largest}, the largest of this system")
+            }
+            Self::ZeroFrames => write!(f, "a request for zero frames"),
+            Self::Busy => write!(f, "busy: a lock or another CPU's list could not be had in time"),
+        }
+    }
+}
+
+impl core::error::Error for AllocateError {}
+
+/// Why frames could not be taken back. The allocator's state is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeError {
+    /// The frame lies outside the managed memory.
+    Foreign,
+    /// The frame lies in a hole: no memory was added there.
+    Hole,
+    /// The frame is reserved.
+    Reserved,
+    /// The frame is free: freed twice, or never allocated.
+    NotAllocated,
+    /// The frame is inside an allocated block. By order only whole blocks can be freed; a part is freed
+    /// by [`Release::frames`](crate::Release::frames).
+    InsideBlock {
+        /// The order of the block.
+        order: Order,
+    },
+    /// A block starts here, but of another order.
+    WrongOrder {
+        /// The order of the block that starts here.
+        allocated: Order,
+    },
+    /// The release is of zero frames.
+    ZeroFrames,
+    /// A nested release found a lock taken.
+    Busy,
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "the frame lies outside the managed memory"),
+            Self::Hole => write!(f, "the frame lies in a hole of the managed memory"),
+            Self::Reserved => write!(f, "the frame is reserved"),
+            Self::NotAllocated => write!(f, "the frame is free already"),
+            Self::InsideBlock { order } => {
+                write!(f, "the frame lies inside an allocated block of order {order}")
+            }
+            Self::WrongOrder { allocated } => {
+                write!(f, "the block that starts here has order {allocated}")
+            }
+            Self::ZeroFrames => write!(f, "a release of zero frames"),
+            Self::Busy => write!(f, "busy: the lock was taken"),
+        }
+    }
+}
+
+impl core::error::Error for FreeError {}
+
+/// Which release of a bulk free failed, and why. The ones before it were done, the ones after it not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkFreeError {
+    /// The position of the release that failed.
+    pub index: usize,
+    /// Why.
+    pub error: FreeError,
+}
+
+impl fmt::Display for BulkFreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "release {} of the bulk: {}", self.index, self.error)
+    }
+}
+
+impl core::error::Error for BulkFreeError {}
+
+/// Why memory could not be added, removed or reserved. The state is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionError {
+    /// The range has no frames.
+    Empty,
+    /// The range reaches outside the span that the system was built for.
+    OutsideSpan,
+    /// This frame is part of the managed memory already.
+    AlreadyManaged(Pfn),
+    /// This frame is not in the state that the operation needs: allocated, buffered, reserved or a hole.
+    NotFree(Pfn),
+    /// This frame is not reserved.
+    NotReserved(Pfn),
+    /// Another CPU did not give back what it buffers in time; try again.
+    Busy,
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "the range is empty"),
+            Self::OutsideSpan => write!(f, "the range reaches outside the system's span"),
+            Self::AlreadyManaged(pfn) => write!(f, "{pfn} is managed already"),
+            Self::NotFree(pfn) => write!(f, "{pfn} is not free"),
+            Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
+            Self::Busy => write!(f, "busy: another CPU did not give back what it buffers in time"),
+        }
+    }
+}
+
+impl core::error::Error for RegionError {}
+
+/// Why a system could not be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// The memory map has no frames.
+    NoMemory,
+    /// Two ranges of the memory map overlap, or they are not in ascending order.
+    UnorderedRanges {
+        /// The position of the second of the two.
+        index: usize,
+    },
+    /// A range ends beyond the largest frame number, or the whole spans more than
+    /// [`Span::LARGEST`](crate::region::Span::LARGEST) frames.
+    SpanTooLarge,
+    /// No CPU, or more than 65,535.
+    BadCpuCount,
+    /// The memory for metadata is too small.
+    MetadataTooSmall {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes given, after alignment.
+        given: usize,
+    },
+    /// This option can't have the value given.
+    BadOption(&'static str),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory => write!(f, "the memory map is empty"),
+            Self::UnorderedRanges { index } => {
+                write!(f, "range {index} of the memory map overlaps or precedes the one before it")
+            }
+            Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
+            Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),
+            Self::MetadataTooSmall { needed, given } => {
+                write!(f, "the metadata needs {needed} bytes, {given} were given")
+            }
+            Self::BadOption(key) => write!(f, "the option `{key}` can't have this value"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}

@@ -1,0 +1,219 @@
+//! The vocabulary: frames, orders, blocks.
+//!
+//! Why it exists: a frame number, an order and a count of frames are three different things that all fit
+//! an integer; as types they can't be swapped by accident.
+//!
+//! Invariant: an [`Order`] is never above [`Order::LIMIT`].
+
+use core::fmt;
+
+/// The number of a page frame, relative to the base of the managed memory (see
+/// [`Span`](crate::region::Span)).
+///
+/// 32 bits reach 16 TiB of 4 KiB frames and let a result with an error fit 8 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Pfn(pub u32);
+
+impl Pfn {
+    /// Returns the number as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Tells whether a block of `order` may start here.
+    #[inline]
+    pub const fn is_aligned(self, order: Order) -> bool {
+        self.0 & (order.frames() - 1) == 0
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}
+
+/// The size of a block: 2^order frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Order(u8);
+
+impl Order {
+    /// A single frame.
+    pub const ZERO: Order = Order(0);
+    /// The largest order of Linux and of the papers: 4 MiB of 4 KiB frames.
+    pub const TEN: Order = Order(10);
+    /// The largest order that any system can be built with: 1 GiB of 4 KiB frames.
+    pub const LIMIT: Order = Order(18);
+
+    /// Makes an order, or nothing above [`LIMIT`](Self::LIMIT).
+    #[inline]
+    pub const fn new(order: u8) -> Option<Order> {
+        if order <= Self::LIMIT.0 { Some(Order(order)) } else { None }
+    }
+
+    /// Makes an order from a number that can't be above the limit by the caller's argument; a larger one
+    /// becomes the limit.
+    #[inline]
+    pub(crate) const fn saturating(order: u32) -> Order {
+        if order <= Self::LIMIT.0 as u32 { Order(order as u8) } else { Self::LIMIT }
+    }
+
+    /// Returns the smallest order whose block holds `frames` frames, or nothing when none does.
+    ///
+    /// ```
+    /// use everybuddy::Order;
+    /// assert_eq!(Order::covering(5), Order::new(3));
+    /// assert_eq!(Order::covering(0), None);
+    /// ```
+    #[inline]
+    pub const fn covering(frames: u32) -> Option<Order> {
+        if frames == 0 || frames > Self::LIMIT.frames() {
+            return None;
+        }
+        Some(Order(frames.next_power_of_two().trailing_zeros() as u8))
+    }
+
+    /// Returns the order as a number.
+    #[inline]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the order as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the number of frames in a block of this order.
+    #[inline]
+    pub const fn frames(self) -> u32 {
+        // The mask changes nothing for an order and tells the compiler that the shift can't overflow.
+        1 << (self.0 & 31)
+    }
+
+    /// Returns the next larger order; the limit stays.
+    #[inline]
+    pub(crate) const fn up(self) -> Order {
+        Self::saturating(self.0 as u32 + 1)
+    }
+
+    /// Returns the next smaller order; zero stays.
+    #[inline]
+    pub(crate) const fn down(self) -> Order {
+        Order(self.0.saturating_sub(1))
+    }
+
+    /// Returns all orders from zero to `last`.
+    pub fn up_to(last: Order) -> impl DoubleEndedIterator<Item = Order> + ExactSizeIterator {
+        (0..last.0 + 1).map(Order)
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "order {}", self.0)
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A number of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Frames(pub u32);
+
+/// 2^order frames that start at a multiple of 2^order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Block {
+    /// The first frame.
+    pub start: Pfn,
+    /// The size.
+    pub order: Order,
+}
+
+impl Block {
+    /// Names a block. Alignment is checked where the block is used.
+    #[inline]
+    pub const fn new(start: Pfn, order: Order) -> Block {
+        Block { start, order }
+    }
+
+    /// Returns the other half of the block of the next order that holds this one.
+    ///
+    /// ```
+    /// use everybuddy::{Block, Order, Pfn};
+    /// let block = Block::new(Pfn(8), Order::new(1).unwrap());
+    /// assert_eq!(block.buddy().start, Pfn(10));
+    /// assert_eq!(block.buddy().buddy(), block);
+    /// ```
+    #[inline]
+    pub const fn buddy(self) -> Block {
+        Block { start: Pfn(self.start.0 ^ self.order.frames()), order: self.order }
+    }
+
+    /// Cuts a run of frames into the fewest aligned blocks of at most `largest`, lowest address first.
+    ///
+    /// ```
+    /// use everybuddy::{Block, Order, Pfn};
+    /// let sizes: Vec<u32> = Block::cover(Pfn(3), 9, Order::TEN).map(|b| b.order.frames()).collect();
+    /// assert_eq!(sizes, [1, 4, 4]);
+    /// ```
+    pub fn cover(start: Pfn, frames: u32, largest: Order) -> impl Iterator<Item = Block> {
+        let mut at = u64::from(start.0);
+        let end = at + u64::from(frames);
+        core::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let by_place = (at as u32).trailing_zeros();
+            let by_size = 63 - (end - at).leading_zeros();
+            let order = Order::saturating(by_place.min(by_size).min(u32::from(largest.0)));
+            let block = Block { start: Pfn(at as u32), order };
+            at += u64::from(order.frames());
+            Some(block)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covering_rounds_up() {
+        for frames in 1..5000u32 {
+            let order = Order::covering(frames).unwrap();
+            assert!(order.frames() >= frames && (order == Order::ZERO || order.down().frames() < frames));
+        }
+        assert_eq!(Order::covering(Order::LIMIT.frames() + 1), None);
+    }
+
+    #[test]
+    fn cover_is_exact_aligned_and_bounded() {
+        for start in 0..40u32 {
+            for frames in 0..70u32 {
+                let mut at = start;
+                for block in Block::cover(Pfn(start), frames, Order(3)) {
+                    assert_eq!(block.start.0, at);
+                    assert!(block.start.is_aligned(block.order) && block.order <= Order(3));
+                    at += block.order.frames();
+                }
+                assert_eq!(at, start + frames);
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Per-frame metadata: the only place that indexes by frame number.
+//!
+//! Why it exists: each frame has one 8-byte [`Record`] of two words, and what they mean depends on what the
+//! frame is used for. The first word alone tells that, so one load finds every misuse:
+//!
+//! - below [`Tag::FIRST`]: the head of a free block; the word is the next block's head in its list, the
+//!   second word the previous one's;
+//! - [`Tag::END`]: the same, and the last of its list;
+//! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or
+//!   reserved.
+//!
+//! Invariants:
+//! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
+//!    [`FrameTable::frame`], which checks, by [`FrameTable::next`] and [`FrameTable::previous`], which
+//!    return only what was stored as a frame, and by [`Frame::offset`] and [`Frame::buddy`], whose callers
+//!    argue that the result belongs to a block within the zone.
+//! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. So walking from any frame
+//!    through the starts of the blocks that may hold it, by ascending order, the first record with another
+//!    word is the head of the block that does.
+//! 3. Words of free blocks' heads are written under the zone's lock; words of allocated and buffered
+//!    blocks' heads by whom the block belongs to. Records are relaxed atomics, because a caller's misuse
+//!    (a double free on two CPUs) makes others read them at any time.
+#![allow(unsafe_code)]
+
+use crate::error::FreeError;
+use crate::frame::{Order, Pfn};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
+use crate::snapshot::FrameState;
+
+/// The metadata of one frame.
+#[repr(C)]
+pub(crate) struct Record<P: Platform> {
+    /// The tag, or the next block's head.
+    first: P::AtomicU32,
+    /// The previous block's head.
+    second: P::AtomicU32,
+}
+
+/// A frame number that was validated against the table (invariant 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(crate) struct Frame(u32);
+
+impl Frame {
+    /// Returns the frame number.
+    #[inline(always)]
+    pub(crate) const fn pfn(self) -> Pfn {
+        Pfn(self.0)
+    }
+
+    /// Returns the frame `frames` further on, which must belong to the same block or run.
+    #[inline(always)]
+    pub(crate) const fn offset(self, frames: u32) -> Frame {
+        Frame(self.0 + frames)
+    }
+
+    /// Returns the head of the buddy of the block that starts here; meaningful only if that buddy is in
+    /// the zone, which the caller knows from its bit.
+    #[inline(always)]
+    pub(crate) const fn buddy(self, order: Order) -> Frame {
+        Frame(self.0 ^ order.frames())
+    }
+
+    /// Returns the head of the block of `order` that holds this frame.
+    #[inline(always)]
+    pub(crate) const fn aligned(self, order: Order) -> Frame {
+        Frame(self.0 & !(order.frames() - 1))
+    }
+}
+
+/// The first word of a record that is no link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Tag(u32);
+
+impl Tag {
+    /// The smallest word that is no frame number: frame numbers end below it.
+    pub(crate) const FIRST: u32 = 0xff00_0000;
+    const KIND: u32 = 0xffe0_0000;
+    const ORDER_SHIFT: u32 = 16;
+
+    /// Inside a block, whatever it is used for.
+    pub(crate) const INTERIOR: Tag = Tag(Self::FIRST);
+    const ALLOCATED: u32 = Self::FIRST | 1 << 21;
+    const BUFFERED: u32 = Self::FIRST | 2 << 21;
+    /// No memory.
+    pub(crate) const HOLE: Tag = Tag(Self::FIRST | 3 << 21);
+    /// Given to nobody.
+    pub(crate) const RESERVED: Tag = Tag(Self::FIRST | 4 << 21);
+    /// The head of a free block that is the last of its list.
+    pub(crate) const END: Tag = Tag(u32::MAX);
+
+    /// The head of an allocated block.
+    #[inline(always)]
+    pub(crate) const fn allocated(order: Order) -> Tag {
+        Tag(Self::ALLOCATED | (order.get() as u32) << Self::ORDER_SHIFT)
+    }
+
+    /// The head of a block that a CPU buffers.
+    #[inline(always)]
+    pub(crate) const fn buffered(order: Order, cpu: CpuId) -> Tag {
+        Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
+    }
+
+    /// Tells whether the word belongs to the head of a free block.
+    #[inline(always)]
+    const fn is_link(self) -> bool {
+        self.0 < Self::FIRST || self.0 == Self::END.0
+    }
+
+    const fn order(self) -> Order {
+        Order::saturating((self.0 >> Self::ORDER_SHIFT) & 31)
+    }
+
+    /// Says what the word means for the frame `head` that has it.
+    pub(crate) fn state(self, head: Frame) -> Option<FrameState> {
+        Some(match self {
+            tag if tag.is_link() => FrameState::Free { head: head.pfn() },
+            Tag::HOLE => FrameState::Hole,
+            Tag::RESERVED => FrameState::Reserved,
+            tag if tag.0 & Self::KIND == Self::ALLOCATED => {
+                FrameState::Allocated { head: head.pfn(), order: tag.order() }
+            }
+            tag if tag.0 & Self::KIND == Self::BUFFERED => {
+                FrameState::Buffered { cpu: CpuId(tag.0 as u16), order: tag.order() }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The records of all frames of a span.
+pub(crate) struct FrameTable<'a, P: Platform> {
+    records: &'a [Record<P>],
+}
+
+impl<P: Platform> Clone for FrameTable<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for FrameTable<'_, P> {}
+
+impl<P: Platform> Record<P> {
+    /// Makes the record of a frame without memory.
+    pub(crate) fn new(tag: Tag) -> Self {
+        Self { first: P::AtomicU32::new(tag.0), second: P::AtomicU32::new(Tag::END.0) }
+    }
+}
+
+impl<'a, P: Platform> FrameTable<'a, P> {
+    /// Makes the table of a span of as many frames as there are records.
+    pub(crate) fn new(records: &'a [Record<P>]) -> Self {
+        debug_assert!(records.len() <= Tag::FIRST as usize);
+        Self { records }
+    }
+
+    /// Returns the number of frames.
+    #[inline(always)]
+    pub(crate) fn frames(&self) -> u32 {
+        self.records.len() as u32
+    }
+
+    /// Validates a frame number from outside.
+    #[inline(always)]
+    pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
+        (pfn.index() < self.records.len()).then_some(Frame(pfn.0))
+    }
+
+    #[inline(always)]
+    fn record(&self, frame: Frame) -> &'a Record<P> {
+        debug_assert!((frame.0 as usize) < self.records.len());
+        // SAFETY: by invariant 1 every frame is below the number of records.
+        unsafe { self.records.get_unchecked(frame.0 as usize) }
+    }
+
+    /// Returns what the frame is used for.
+    #[inline(always)]
+    pub(crate) fn tag(&self, frame: Frame) -> Tag {
+        Tag(self.record(frame).first.load(Ordering::Relaxed))
+    }
+
+    /// Says what the frame is used for.
+    #[inline(always)]
+    pub(crate) fn set_tag(&self, frame: Frame, tag: Tag) {
+        self.record(frame).first.store(tag.0, Ordering::Relaxed);
+    }
+
+    /// Returns the next free block's head; the frame must be a free block's head.
+    #[inline(always)]
+    pub(crate) fn next(&self, frame: Frame) -> Option<Frame> {
+        let word = self.record(frame).first.load(Ordering::Relaxed);
+        (word < Tag::FIRST).then_some(Frame(word))
+    }
+
+    /// Makes the frame a free block's head that is followed by `next`.
+    #[inline(always)]
+    pub(crate) fn set_next(&self, frame: Frame, next: Option<Frame>) {
+        let word = next.map_or(Tag::END.0, |next| next.0);
+        self.record(frame).first.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the previous free block's head; the frame must be a free block's head.
+    #[inline(always)]
+    pub(crate) fn previous(&self, frame: Frame) -> Option<Frame> {
+        let word = self.record(frame).second.load(Ordering::Relaxed);
+        (word < Tag::FIRST).then_some(Frame(word))
+    }
+
+    /// Links a free block's head back to `previous`.
+    #[inline(always)]
+    pub(crate) fn set_previous(&self, frame: Frame, previous: Option<Frame>) {
+        let word = previous.map_or(Tag::END.0, |previous| previous.0);
+        self.record(frame).second.store(word, Ordering::Relaxed);
+    }
+
+    /// Finds the block that holds a frame: its head and what it is used for. O(orders).
+    pub(crate) fn holder(&self, frame: Frame) -> Option<(Frame, FrameState)> {
+        Order::up_to(Order::LIMIT).find_map(|order| {
+            let head = frame.aligned(order);
+            self.tag(head).state(head).map(|state| (head, state))
+        })
+    }
+
+    /// Tells why the block that is said to start at `frame` can't be freed.
+    #[cold]
+    pub(crate) fn diagnose(&self, frame: Frame) -> FreeError {
+        match self.holder(frame) {
+            Some((_, FrameState::Hole)) => FreeError::Hole,
+            Some((_, FrameState::Reserved)) => FreeError::Reserved,
+            Some((head, FrameState::Allocated { order: allocated, .. })) if head == frame => {
+                FreeError::WrongOrder { allocated }
+            }
+            Some((head, FrameState::Allocated { order, .. }))
+                if frame.0 - head.0 < order.frames() =>
+            {
+                FreeError::InsideBlock { order }
+            }
+            _ => FreeError::NotAllocated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Native;
+
+    #[test]
+    fn a_record_is_eight_bytes_and_tags_are_distinct() {
+        assert_eq!(size_of::<Record<Native>>(), 8);
+        let mut tags = vec![Tag::INTERIOR, Tag::HOLE, Tag::RESERVED, Tag::END];
+        for order in Order::up_to(Order::LIMIT) {
+            tags.push(Tag::allocated(order));
+            tags.extend([0, 1, 0xffff].map(|cpu| Tag::buffered(order, CpuId(cpu))));
+        }
+        for (i, a) in tags.iter().enumerate() {
+            assert!(a.0 >= Tag::FIRST);
+            assert!(tags[..i].iter().all(|b| a != b), "{a:x?}");
+        }
+        let head = Frame(8);
+        for order in Order::up_to(Order::LIMIT) {
+            let allocated = Tag::allocated(order).state(head);
+            assert_eq!(allocated, Some(FrameState::Allocated { head: Pfn(8), order }));
+            let cpu = CpuId(0xffff);
+            let buffered = Tag::buffered(order, cpu).state(head);
+            assert_eq!(buffered, Some(FrameState::Buffered { cpu, order }));
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! A system made of layers: a per-CPU layer over a zone layer.
+//!
+//! Why it exists: validation, exact requests, partial frees, bulk, nested requests and the search before a
+//! failure are the same for every system of this kind, and stand here once.
+//!
+//! Invariant: nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
+//! most the largest, runs end within the span.
+
+use core::marker::PhantomData;
+
+use crate::api::{Extent, FrameAllocator};
+use crate::error::{AllocateError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, Tag};
+use crate::percpu::PerCpu;
+use crate::platform::{CpuId, CpuToken, Platform};
+use crate::probe::{Event, Probe};
+use crate::region::{FrameRange, Span};
+use crate::request::{Flags, Release, Request, Size};
+use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+use crate::zone::{Caller, ZoneLayer};
+
+/// A per-CPU layer over a zone layer.
+pub(crate) struct Layered<P: Platform, F, Z> {
+    front: F,
+    zone: Z,
+    max_order: Order,
+    span: Span,
+    metadata_bytes: usize,
+    platform: PhantomData<fn() -> P>,
+}
+
+impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+    /// Joins the layers.
+    pub(crate) fn new(front: F, zone: Z, span: Span, metadata_bytes: usize) -> Self {
+        let max_order = zone.max_order();
+        Self { front, zone, max_order, span, metadata_bytes, platform: PhantomData }
+    }
+
+    fn too_large(&self) -> AllocateError {
+        AllocateError::TooLarge { largest: self.max_order }
+    }
+
+    /// Serves what is no hit.
+    #[cold]
+    #[inline(never)]
+    fn allocate_run(
+        &self,
+        cpu: &mut P::Cpu,
+        frames: u32,
+        request: Request,
+    ) -> Result<Pfn, AllocateError> {
+        if frames == 0 {
+            return Err(AllocateError::ZeroFrames);
+        }
+        if frames > self.max_order.frames() {
+            return Err(self.too_large());
+        }
+        if let Some(order) = Order::covering(frames) {
+            cpu.probe().record(Event::Bypass(order));
+        }
+        match self.zone.allocate_run(&mut Caller::of(cpu), frames) {
+            Err(AllocateError::Exhausted) => self.search(cpu, request.flags, |zone, caller| {
+                zone.allocate_run(caller, frames)
+            }),
+            result => result.map(Frame::pfn),
+        }
+    }
+
+    #[inline]
+    fn allocate_block(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        request: Request,
+    ) -> Result<Pfn, AllocateError> {
+        if order > self.max_order {
+            return Err(self.too_large());
+        }
+        match self.front.allocate(cpu, &self.zone, order, request.hint) {
+            Err(AllocateError::Exhausted) => self.search(cpu, request.flags, |zone, caller| {
+                zone.allocate(caller, order)
+            }),
+            result => result.map(Frame::pfn),
+        }
+    }
+
+    /// Brings home what all CPUs keep, and tries a last time.
+    #[cold]
+    #[inline(never)]
+    fn search(
+        &self,
+        cpu: &mut P::Cpu,
+        flags: Flags,
+        last_try: impl FnOnce(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>,
+    ) -> Result<Pfn, AllocateError> {
+        if flags.contains(Flags::NO_WAIT) {
+            let buffers = self.front.buffered_frames() > 0;
+            return Err(if buffers { AllocateError::Busy } else { AllocateError::Exhausted });
+        }
+        self.front
+            .with_all_home(cpu, &self.zone, |cpu| last_try(&self.zone, &mut Caller::of(cpu)))?
+            .map(Frame::pfn)
+    }
+
+    /// Frees what is no hit.
+    #[inline(never)]
+    fn free_block(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        order: Order,
+        release: Release,
+    ) -> Result<(), FreeError> {
+        let head = self.zone.table().frame(start).ok_or(FreeError::Foreign)?;
+        self.front.free(cpu, &self.zone, head, order, release.hint)
+    }
+
+    /// Frees a run that may be a block, several, or a part of one.
+    #[inline(never)]
+    fn free_run(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        frames: u32,
+        release: Release,
+    ) -> Result<(), FreeError> {
+        let head = self.run(start, frames)?;
+        if let Extent::Block(order) = release.size.extent()
+            && self.zone.table().tag(head) == Tag::allocated(order)
+        {
+            return self.free(cpu, Release { size: Size::Order(order), ..release });
+        }
+        if let Some(order) = Order::covering(frames) {
+            cpu.probe().record(Event::Bypass(order));
+        }
+        self.zone.free_run(&mut Caller::of(cpu), head, frames)
+    }
+
+    /// Validates a run of frames.
+    fn run(&self, start: Pfn, frames: u32) -> Result<Frame, FreeError> {
+        if frames == 0 {
+            return Err(FreeError::ZeroFrames);
+        }
+        let last = start.0.checked_add(frames - 1).ok_or(FreeError::Foreign)?;
+        self.zone.table().frame(Pfn(last)).ok_or(FreeError::Foreign)?;
+        self.zone.table().frame(start).ok_or(FreeError::Foreign)
+    }
+
+    /// Takes a range of free frames out of service.
+    fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
+        let (start, frames) = self.span.relative(range)?;
+        self.front
+            .with_all_home(cpu, &self.zone, |cpu| {
+                self.zone.withdraw(&mut Caller::of(cpu), start, frames, to)
+            })
+            .map_err(|_| RegionError::Busy)?
+    }
+}
+
+impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P, F, Z> {
+    #[inline]
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        match request.size.extent() {
+            Extent::Block(order) => {
+                match self.front.take(cpu, self.zone.table(), order, request.hint) {
+                    Some(head) => Ok(head.pfn()),
+                    None => self.allocate_block(cpu, order, request),
+                }
+            }
+            Extent::Run(frames) => self.allocate_run(cpu, frames, request),
+        }
+    }
+
+    #[inline]
+    fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        match release.size {
+            Size::Order(order) => {
+                let table = self.zone.table();
+                if let Some(head) = table.frame(release.start)
+                    && self.front.put(cpu, table, head, order, release.hint)
+                {
+                    return Ok(());
+                }
+                self.free_block(cpu, release.start, order, release)
+            }
+            Size::Frames(frames) => {
+                self.free_run(cpu, release.start, frames.0, release)
+            }
+        }
+    }
+
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        let mut given = 0;
+        let Extent::Block(order) = request.size.extent() else {
+            return self.allocate_one_by_one(cpu, request, out, 0);
+        };
+        if order > self.max_order {
+            return Err(self.too_large());
+        }
+        let table = self.zone.table();
+        while let Some(place) = out.get_mut(given) {
+            let Some(head) = self.front.take(cpu, table, order, request.hint) else { break };
+            *place = head.pfn();
+            given += 1;
+        }
+        let (_, rest) = out.split_at_mut(given);
+        let mut places = rest.iter_mut();
+        if places.len() > 0 {
+            let wanted = places.len() as u32;
+            cpu.probe().record(Event::Bypass(order));
+            let tag = Tag::allocated(order);
+            given += self.zone.allocate_bulk(&mut Caller::of(cpu), order, wanted, tag, |head| {
+                if let Some(place) = places.next() {
+                    *place = head.pfn();
+                }
+            }) as usize;
+        }
+        self.allocate_one_by_one(cpu, request, out, given)
+    }
+
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+        let mut probe = P::Probe::default();
+        let caller = &mut Caller { cpu, probe: &mut probe, nested: true };
+        let result = match request.size.extent() {
+            Extent::Block(order) if order > self.max_order => Err(self.too_large()),
+            Extent::Block(order) => self.zone.allocate(caller, order),
+            Extent::Run(0) => Err(AllocateError::ZeroFrames),
+            Extent::Run(frames) if frames > self.max_order.frames() => Err(self.too_large()),
+            Extent::Run(frames) => self.zone.allocate_run(caller, frames),
+        };
+        match result {
+            Err(AllocateError::Exhausted) if self.front.buffered_frames() > 0 => {
+                Err(AllocateError::Busy)
+            }
+            result => result.map(Frame::pfn),
+        }
+    }
+
+    fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        let mut probe = P::Probe::default();
+        let caller = &mut Caller { cpu, probe: &mut probe, nested: true };
+        match release.size {
+            Size::Order(order) => {
+                let head = self.zone.table().frame(release.start).ok_or(FreeError::Foreign)?;
+                self.zone.free(caller, head, order, Tag::allocated(order))
+            }
+            Size::Frames(frames) => {
+                let head = self.run(release.start, frames.0)?;
+                self.zone.free_run(caller, head, frames.0)
+            }
+        }
+    }
+
+    fn drain(&self, cpu: &mut P::Cpu) {
+        self.front.drain(cpu, &self.zone);
+    }
+
+    fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
+        self.front.with_all_home(cpu, &self.zone, |_| ())
+    }
+
+    fn park(&self, cpu: &mut P::Cpu) {
+        self.front.park(cpu);
+    }
+
+    fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        let (start, frames) = self.span.relative(range)?;
+        self.zone.add(&mut Caller::of(cpu), start, frames, Tag::HOLE)
+    }
+
+    fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu, range, Tag::HOLE)
+    }
+
+    fn reserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu, range, Tag::RESERVED)
+    }
+
+    fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        let (start, frames) = self.span.relative(range)?;
+        self.zone.add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    fn cpus(&self) -> u16 {
+        self.front.cpus()
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes
+    }
+
+    fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {
+        let snapshot = self.zone.snapshot(&mut Caller::of(cpu));
+        Snapshot { buffered_frames: self.front.buffered_frames(), ..snapshot }
+    }
+
+    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+        let frame = self.zone.table().frame(pfn)?;
+        self.zone.table().holder(frame).map(|(_, state)| state)
+    }
+
+    fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
+        let census = self.zone.check(&mut Caller::of(cpu))?;
+        if self.front.tags_kept() && census.buffered != self.front.buffered_frames() {
+            let what = "the lists don't hold the frames that are tagged as buffered";
+            return Err(Violation { pfn: Pfn(0), what });
+        }
+        Ok(census)
+    }
+}
+
+impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+    /// Goes on with a bulk request after `given`, until memory is exhausted.
+    fn allocate_one_by_one(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+        mut given: usize,
+    ) -> Result<usize, AllocateError> {
+        while let Some(place) = out.get_mut(given) {
+            match self.allocate(cpu, request) {
+                Ok(pfn) => *place = pfn,
+                Err(error) if given == 0 => return Err(error),
+                Err(_) => break,
+            }
+            given += 1;
+        }
+        Ok(given)
+    }
+}

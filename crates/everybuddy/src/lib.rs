@@ -1,0 +1,71 @@
+//! Every buddy system for page frames behind one interface.
+//!
+//! A **system** is a composition of layers, put together in one row of [`systems`]:
+//!
+//! ```text
+//! request ──▶ per-CPU layer ──▶ zone layer ──▶ structure + coalescing policy
+//!             what a CPU        who owns which   how free blocks are kept,
+//!             keeps for itself  frames, under    and when buddies are merged
+//!                               which lock
+//! ```
+//!
+//! | system | per-CPU layer | zone layer | structure | coalescing | source |
+//! |---|---|---|---|---|---|
+//! | `bs` | none | one zone | bitmap and free lists | at once | iBuddy (000) 3.1; Barkley & Lee (003) 3 |
+//! | `lbs-31` | Linux 2.6.32's list, batch up to 31 | one zone | the same | at once | iBuddy (000) 2.1, 2.4, 4 |
+//! | `lbs-1` | the same, bypassed at the marks | one zone | the same | at once | iBuddy (000) 2.4 |
+//! | `fixlazy-372`, `-744` | the same, high mark 372, 744 | one zone | the same | at once | Spring Buddy (002) IV |
+//! | `linux-6` | Linux 6.12's lists | one zone | the same | at once | Linux 6.12 |
+//!
+//! All run on a [`Platform`], a type parameter: [`Native`] here; a simulator and model checkers bring their
+//! own. The crate is `no_std`, has no dependencies and no heap; metadata lies in memory that the caller
+//! provides, and the managed memory is never touched.
+//!
+//! Start at [`FrameAllocator`] for the interface, at [`systems`] to build one.
+#![no_std]
+#![warn(missing_docs)]
+
+#[cfg(test)]
+extern crate std;
+#[cfg(test)]
+use std::{vec, vec::Vec};
+
+mod api;
+mod arena;
+mod check;
+pub mod coalesce;
+pub mod error;
+pub mod frame;
+mod frame_table;
+mod layered;
+mod lock;
+pub mod percpu;
+pub mod platform;
+mod probe;
+pub mod region;
+pub mod request;
+mod snapshot;
+pub mod structure;
+pub mod systems;
+pub mod zone;
+
+pub use api::{FrameAllocator, Progress, Service};
+pub use arena::LINE;
+pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
+pub use frame::{Block, Frames, Order, Pfn};
+pub use lock::{RawLock, SpinLock};
+pub use platform::{CpuId, CpuToken, Native, Platform};
+pub use probe::{Counts, Event, NoProbe, Probe};
+pub use region::{FrameRange, Span};
+pub use request::{Flags, Hint, Release, Request, Size};
+pub use snapshot::{Census, FrameState, Snapshot, Violation};
+pub use systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
+
+/// What most users need.
+pub mod prelude {
+    pub use crate::platform::{CpuId, Native, NativeCpus, Platform};
+    pub use crate::{
+        AllocateError, Block, FrameAllocator, FrameRange, FreeError, Hint, Order, Pfn, Release,
+        Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+    };
+}

@@ -1,0 +1,56 @@
+//! A test-and-test-and-set lock.
+//!
+//! Why it exists: the simplest lock, unfair, fastest without contention: one read-modify-write to take,
+//! one store to open. Waiters look without writing, and back off as the platform says.
+//!
+//! Invariant: the word is 1 exactly while somebody holds the lock.
+
+use super::RawLock;
+use crate::platform::{AtomicWord, Ordering, Platform};
+
+/// A test-and-test-and-set lock of one 32-bit word.
+#[repr(transparent)]
+pub struct SpinLock<P: Platform> {
+    word: P::AtomicU32,
+}
+
+impl<P: Platform> SpinLock<P> {
+    #[cold]
+    #[inline(never)]
+    fn contend(&self) -> u32 {
+        let mut attempt = 0;
+        loop {
+            if self.word.load(Ordering::Relaxed) == 0 && self.try_lock().is_some() {
+                return attempt + 1;
+            }
+            P::wait(&self.word, 1, attempt);
+            attempt = attempt.saturating_add(1);
+        }
+    }
+}
+
+impl<P: Platform> RawLock<P> for SpinLock<P> {
+    type State = ();
+
+    fn new() -> Self {
+        Self { word: P::AtomicU32::new(0) }
+    }
+
+    #[inline]
+    fn lock(&self) -> ((), u32) {
+        if self.try_lock().is_some() { ((), 0) } else { ((), self.contend()) }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
+        self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| ())
+    }
+
+    #[inline]
+    fn unlock(&self, (): &()) {
+        // Release: pairs with the acquire in `try_lock`.
+        self.word.store(0, Ordering::Release);
+        P::wake(&self.word);
+    }
+}

@@ -1,0 +1,571 @@
+//! Lists that CPUs keep for themselves, and how others get at them.
+//!
+//! Why it exists: a hit must not take an atomic read-modify-write, a token makes its CPU's list exclusive
+//! by type, and yet a request may fail only when no CPU keeps a frame that would do. These agree only with
+//! a protocol. It is the same for every kind of list ([`CpuList`]), and stands here.
+//!
+//! # The protocol (with tokens)
+//!
+//! A list is *open* or *closed*. A hit compares the list's length with its marks anyway; a closed list has
+//! marks that nothing hits, so that noticing costs nothing. Each CPU has a word, its *presence*: running,
+//! parked, or fetched (somebody drains its list for it), and the last epoch that it answered.
+//!
+//! A CPU whose request the zone can't serve asks ([`with_all_home`](Buffered::with_all_home)):
+//! 1. it counts itself among the askers, begins a new epoch, closes and drains its own list;
+//! 2. for each other CPU: parked, it takes it over, drains its list, and parks it again; running, it closes
+//!    its list and waits for it to answer. The owner notices at its next operation, drains, and answers;
+//! 3. it tries again, and opens its list when nobody asks any more. As long as anybody asks, every owner
+//!    that answered keeps its list closed and passes everything on to the zone.
+//!
+//! So at the moment of the last try every list is empty: a request that fails fails rightly. Two askers
+//! don't wait for each other: an asker's list is empty, and it answers while it waits.
+//!
+//! A CPU that neither calls nor parks makes an asker fail as busy after a bounded number of looks. A host
+//! parks the CPUs that go idle; an operation ends that by itself, since a parked list is closed.
+//!
+//! What it costs: nothing on a hit; on a miss or a drain, one exchange on a line of this CPU and two loads
+//! of a line that is written only when somebody asks. The proposal that it replaces (each CPU looks at a
+//! shared word every so many hits) costs a counter on each hit, and answers later.
+//!
+//! # With locks
+//!
+//! [`Locked`] is Linux's way: each operation tries the list's own lock, an asker takes it and drains the
+//! list itself. Marks, askers and the order of steps are the same.
+//!
+//! Invariant: a list is touched by the holder of its CPU's token while the presence says running, by the
+//! asker that fetched it while it says fetched, by nobody while it says parked. (With locks: by whoever
+//! holds the list's lock.)
+
+use core::marker::PhantomData;
+
+use super::PerCpu;
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::{AllocateError, BuildError, FreeError};
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::{RawLock, SpinLock};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
+use crate::probe::{Event, Probe};
+use crate::request::Hint;
+use crate::zone::{Caller, ZoneLayer};
+
+/// What became of a release that was no hit.
+pub(crate) enum Overflow {
+    /// The list keeps the block, and may have drained others.
+    Kept,
+    /// The block is not this list's: it goes to the zone layer, or is a misuse.
+    Refused,
+}
+
+/// The list of one CPU: what is kept, how much, when it moves.
+pub(crate) trait CpuList<P: Platform>: Send + Sync {
+    /// Whether kept blocks are tagged as such, so that misuse is noticed; see the option `check`.
+    const TAGS: bool;
+
+    /// Tells whether blocks of this order are kept at all.
+    fn keeps(&self, order: Order) -> bool;
+
+    /// The hit of a request: gives a block, tagged as allocated.
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame>;
+
+    /// The hit of a release: keeps a block that is tagged as allocated, if there is room.
+    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool;
+
+    /// Serves a request that was no hit, by a refill; nothing when it should go past the list.
+    fn refill<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        order: Order,
+    ) -> Option<Frame>;
+
+    /// Takes a release that was no hit.
+    fn overflow<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+    ) -> Overflow;
+
+    /// Gives everything to the zone layer. `owner` is the CPU whose list it is.
+    fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z);
+
+    /// Lets hits through, by marks for the present content. An exchange that acquires.
+    fn open(&self);
+
+    /// Lets no hit through. An exchange that acquires and releases, so that an owner that closes its list
+    /// sees what an asker did that closed it before.
+    fn close(&self);
+
+    /// Tells whether hits are let through. A hint: relaxed.
+    fn is_closed(&self) -> bool;
+
+    /// Returns the frames that are kept. A hint while others work.
+    fn frames(&self) -> u64;
+}
+
+/// How a CPU gets at its own list, and others at it.
+pub(crate) trait Access<P: Platform>: Send + Sync + 'static {
+    /// Whether the list's lock is taken, rather than the owner asked.
+    const LOCKS: bool;
+
+    /// What is held during an operation.
+    type Held<'s>;
+
+    /// Enters the list; nothing when somebody else is in it.
+    fn enter(lock: &SpinLock<P>) -> Option<Self::Held<'_>>;
+}
+
+/// The token alone gives access: a hit takes no atomic operation.
+pub(crate) struct Token;
+
+impl<P: Platform> Access<P> for Token {
+    const LOCKS: bool = false;
+    type Held<'s> = ();
+
+    #[inline(always)]
+    fn enter(_: &SpinLock<P>) -> Option<()> {
+        Some(())
+    }
+}
+
+/// A lock for each list, tried by its owner: `percpu=locked`, what Linux 6 does.
+pub(crate) struct Locked;
+
+/// Holds the lock of a list.
+pub(crate) struct HeldLock<'s, P: Platform>(&'s SpinLock<P>);
+
+impl<P: Platform> Drop for HeldLock<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.unlock(&());
+    }
+}
+
+impl<P: Platform> Access<P> for Locked {
+    const LOCKS: bool = true;
+    type Held<'s> = HeldLock<'s, P>;
+
+    #[inline(always)]
+    fn enter(lock: &SpinLock<P>) -> Option<HeldLock<'_, P>> {
+        lock.try_lock().map(|()| HeldLock(lock))
+    }
+}
+
+/// A list and how others get at it, on separate lines.
+#[repr(C, align(64))]
+pub(crate) struct Slot<P: Platform, L> {
+    list: L,
+    remote: Remote<P>,
+}
+
+/// What others write.
+#[repr(C, align(64))]
+struct Remote<P: Platform> {
+    presence: P::AtomicU32,
+    lock: SpinLock<P>,
+}
+
+/// What all CPUs look at on misses, and askers write.
+#[repr(C, align(64))]
+pub(crate) struct Askers<P: Platform> {
+    count: P::AtomicU32,
+    epoch: P::AtomicU32,
+}
+
+/// A presence: the state in the two lowest bits, the last epoch answered above.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Presence(u32);
+
+impl Presence {
+    const PARKED: u32 = 0;
+    const RUNNING: u32 = 1;
+    const FETCHED: u32 = 2;
+
+    const fn new(epoch: u32, state: u32) -> Self {
+        Self(epoch << 2 | state)
+    }
+
+    const fn state(self) -> u32 {
+        self.0 & 3
+    }
+
+    /// Tells whether `epoch`, or a later one, was answered. Epochs wrap at 30 bits.
+    const fn answered(self, epoch: u32) -> bool {
+        ((self.0 >> 2).wrapping_sub(epoch) & EPOCHS) < EPOCHS / 2
+    }
+
+    const fn epoch(self) -> u32 {
+        self.0 >> 2
+    }
+}
+
+const EPOCHS: u32 = u32::MAX >> 2;
+
+/// How often an asker looks whether a CPU answered before it fails as busy.
+const PATIENCE: u32 = 1 << 16;
+
+/// Lists for each CPU.
+pub(crate) struct Buffered<'a, P: Platform, L, A> {
+    slots: &'a [Slot<P, L>],
+    askers: &'a Askers<P>,
+    access: PhantomData<A>,
+}
+
+impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
+    /// Plans the memory of [`new`](Self::new), beside what the lists need themselves.
+    pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
+        plan.slice::<Slot<P, L>>(usize::from(cpus)).slice::<Askers<P>>(1)
+    }
+
+    /// Makes the lists of `cpus` CPUs, all parked.
+    pub(crate) fn new(
+        arena: &mut Arena<'a>,
+        cpus: u16,
+        mut list: impl FnMut(usize) -> L,
+    ) -> Result<Self, BuildError> {
+        let slots = arena.slice(usize::from(cpus), |cpu| Slot {
+            list: list(cpu),
+            remote: Remote {
+                presence: P::AtomicU32::new(Presence::new(0, Presence::PARKED).0),
+                lock: SpinLock::new(),
+            },
+        })?;
+        let askers =
+            arena.one(Askers { count: P::AtomicU32::new(0), epoch: P::AtomicU32::new(0) })?;
+        Ok(Self { slots, askers, access: PhantomData })
+    }
+
+    #[inline(always)]
+    fn slot(&self, cpu: CpuId) -> Option<&'a Slot<P, L>> {
+        self.slots.get(cpu.index())
+    }
+
+    /// Ends parking. Called by the owner, before it touches its list.
+    #[cold]
+    fn resume(&self, slot: &Slot<P, L>) {
+        let presence = &slot.remote.presence;
+        let mut attempt = 0;
+        loop {
+            let seen = Presence(presence.load(Ordering::Relaxed));
+            match seen.state() {
+                Presence::RUNNING => return,
+                Presence::PARKED => {
+                    let running = Presence::new(seen.epoch(), Presence::RUNNING);
+                    // Acquire: pairs with the release of whoever parked this list: what an asker did to it
+                    // is seen, and so is the epoch for which it did.
+                    let swapped = presence.compare_exchange(
+                        seen.0,
+                        running.0,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    );
+                    if swapped.is_ok() {
+                        return;
+                    }
+                }
+                _ => {
+                    P::wait(presence, seen.0, attempt);
+                    attempt = attempt.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// Answers those who ask, and opens the list unless somebody does; returns whether it is open. Called by
+    /// the owner, inside its list, at the beginning of a miss that found it closed and at the end of every
+    /// miss.
+    fn attend<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        slot: &Slot<P, L>,
+        zone: &Z,
+    ) -> bool {
+        loop {
+            // Acquire: pairs with the exchange that begins an epoch; see below.
+            let open = self.askers.count.load(Ordering::Acquire) == 0;
+            if A::LOCKS {
+                if open {
+                    slot.list.open();
+                } else {
+                    slot.list.close();
+                }
+                return open;
+            }
+            // An asker begins its epoch before it closes this list. If its close came before this opening,
+            // the exchange in `open` saw it, and so the load of the epoch below does; if it comes after, it
+            // stays, and the next operation ends here again.
+            if open {
+                slot.list.open();
+            } else {
+                slot.list.close();
+            }
+            let epoch = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
+            // Relaxed: while it runs, only its owner writes a presence.
+            if Presence(slot.remote.presence.load(Ordering::Relaxed)).epoch() == epoch {
+                return open;
+            }
+            slot.list.drain(caller, caller.cpu, zone);
+            self.answer(slot, epoch);
+        }
+    }
+
+    /// Says that the list was empty in this epoch.
+    fn answer(&self, slot: &Slot<P, L>, epoch: u32) {
+        let presence = Presence::new(epoch, Presence::RUNNING);
+        // Release: pairs with the acquire in `fetch`: an asker that sees the answer sees the drained frames
+        // in the zone. (They are under the zone's lock too; the answer orders the attempts.)
+        slot.remote.presence.store(presence.0, Ordering::Release);
+        P::wake(&slot.remote.presence);
+    }
+
+    /// Brings home what another CPU keeps. Fails when it neither parks nor answers in time.
+    fn fetch<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        other: CpuId,
+        slot: &Slot<P, L>,
+        epoch: u32,
+        own: Option<&Slot<P, L>>,
+    ) -> Result<(), AllocateError> {
+        if A::LOCKS {
+            let (state, _) = slot.remote.lock.lock();
+            slot.list.close();
+            slot.list.drain(caller, other, zone);
+            slot.remote.lock.unlock(&state);
+            return Ok(());
+        }
+        let presence = &slot.remote.presence;
+        let mut asked = false;
+        for attempt in 0..PATIENCE {
+            // Acquire: pairs with the release in `answer`.
+            let seen = Presence(presence.load(Ordering::Acquire));
+            if seen.answered(epoch) {
+                return Ok(());
+            }
+            match seen.state() {
+                Presence::PARKED => {
+                    let fetched = Presence::new(seen.epoch(), Presence::FETCHED);
+                    // Acquire: pairs with the release in `park`: the list's content is seen.
+                    let swapped = presence.compare_exchange(
+                        seen.0,
+                        fetched.0,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    );
+                    if swapped.is_ok() {
+                        slot.list.drain(caller, other, zone);
+                        let parked = Presence::new(epoch, Presence::PARKED);
+                        // Release: pairs with the acquire in `resume` and above: the empty list is seen.
+                        presence.store(parked.0, Ordering::Release);
+                        P::wake(presence);
+                        return Ok(());
+                    }
+                }
+                Presence::RUNNING if !asked => {
+                    // Once is enough: the owner changes its marks by exchanges, so it sees this close, and
+                    // with it the epoch, before it opens the list again.
+                    asked = true;
+                    slot.list.close();
+                    P::poke(other);
+                }
+                _ => {
+                    // This CPU's list is empty and closed: it can answer others who ask.
+                    if let Some(own) = own {
+                        let newest = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
+                        let answered = Presence(own.remote.presence.load(Ordering::Relaxed));
+                        if answered.epoch() != newest {
+                            self.answer(own, newest);
+                        }
+                    }
+                    P::wait(presence, seen.0, attempt);
+                }
+            }
+        }
+        Err(AllocateError::Busy)
+    }
+
+    /// Prepares this CPU's list for a miss: ends parking, answers. Returns whether the list is open.
+    #[inline]
+    fn begin<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        slot: &Slot<P, L>,
+        zone: &Z,
+    ) -> bool {
+        if !slot.list.is_closed() {
+            return true;
+        }
+        if !A::LOCKS {
+            self.resume(slot);
+        }
+        self.attend(caller, slot, zone)
+    }
+}
+
+impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, A> {
+    fn cpus(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        cpu: &mut P::Cpu,
+        table: FrameTable<'_, P>,
+        order: Order,
+        _: Hint,
+    ) -> Option<Frame> {
+        let slot = self.slot(cpu.id())?;
+        let _held = A::enter(&slot.remote.lock)?;
+        slot.list.take(table, cpu.id(), order)
+    }
+
+    #[inline(always)]
+    fn put(
+        &self,
+        cpu: &mut P::Cpu,
+        table: FrameTable<'_, P>,
+        head: Frame,
+        order: Order,
+        _: Hint,
+    ) -> bool {
+        let Some(slot) = self.slot(cpu.id()) else { return false };
+        let Some(_held) = A::enter(&slot.remote.lock) else { return false };
+        slot.list.put(table, cpu.id(), head, order)
+    }
+
+    #[inline(never)]
+    fn allocate<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        order: Order,
+        _: Hint,
+    ) -> Result<Frame, AllocateError> {
+        let caller = &mut Caller::of(cpu);
+        if let Some(slot) = self.slot(caller.cpu)
+            && let Some(_held) = A::enter(&slot.remote.lock)
+        {
+            let open = self.begin(caller, slot, zone);
+            if open && slot.list.keeps(order) {
+                let head = slot.list.refill(caller, zone, order);
+                self.attend(caller, slot, zone);
+                if let Some(head) = head {
+                    return Ok(head);
+                }
+            }
+        }
+        caller.probe.record(Event::Bypass(order));
+        zone.allocate(caller, order)
+    }
+
+    #[inline(never)]
+    fn free<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+        _: Hint,
+    ) -> Result<(), FreeError> {
+        let caller = &mut Caller::of(cpu);
+        if let Some(slot) = self.slot(caller.cpu)
+            && let Some(_held) = A::enter(&slot.remote.lock)
+        {
+            let open = self.begin(caller, slot, zone);
+            if open && slot.list.keeps(order) {
+                let overflow = slot.list.overflow(caller, zone, head, order);
+                self.attend(caller, slot, zone);
+                if let Overflow::Kept = overflow {
+                    return Ok(());
+                }
+            }
+        }
+        zone.free(caller, head, order, Tag::allocated(order))?;
+        caller.probe.record(Event::Bypass(order));
+        Ok(())
+    }
+
+    fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z) {
+        let caller = &mut Caller::of(cpu);
+        if let Some(slot) = self.slot(caller.cpu)
+            && let Some(_held) = A::enter(&slot.remote.lock)
+        {
+            self.begin(caller, slot, zone);
+            slot.list.drain(caller, caller.cpu, zone);
+            self.attend(caller, slot, zone);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_all_home<Z: ZoneLayer<P>, T>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        then: impl FnOnce(&mut P::Cpu) -> T,
+    ) -> Result<T, AllocateError> {
+        let own = self.slot(cpu.id());
+        let caller: &mut Caller<'_, P> = &mut Caller::of(cpu);
+        caller.probe.record(Event::Reclaim);
+        if let Some(own) = own
+            && !A::LOCKS
+        {
+            self.resume(own);
+        }
+        // The count comes first: who sees the epoch sees that somebody asks. Release: pairs with the
+        // acquires in `attend`.
+        self.askers.count.fetch_add(1, Ordering::AcqRel);
+        let epoch = self.askers.epoch.fetch_add(1, Ordering::AcqRel).wrapping_add(1) & EPOCHS;
+        if let Some(own) = own
+            && !A::LOCKS
+        {
+            own.list.close();
+            own.list.drain(caller, caller.cpu, zone);
+            self.answer(own, epoch);
+        }
+        let home = self.slots.iter().enumerate().try_for_each(|(index, slot)| {
+            let other = CpuId(index as u16);
+            if other == caller.cpu && !A::LOCKS {
+                return Ok(());
+            }
+            self.fetch(caller, zone, other, slot, epoch, own)
+        });
+        let result = home.map(|()| then(cpu));
+        // Release: pairs with the acquires in `attend`: who opens its list again does so after `then`.
+        self.askers.count.fetch_sub(1, Ordering::AcqRel);
+        let caller = &mut Caller::of(cpu);
+        if let Some(own) = own
+            && let Some(_held) = A::enter(&own.remote.lock)
+        {
+            self.attend(caller, own, zone);
+        }
+        result
+    }
+
+    fn park(&self, cpu: &mut P::Cpu) {
+        let Some(slot) = self.slot(cpu.id()) else { return };
+        if A::LOCKS {
+            return;
+        }
+        let presence = Presence(slot.remote.presence.load(Ordering::Relaxed));
+        if presence.state() == Presence::RUNNING {
+            slot.list.close();
+            let parked = Presence::new(presence.epoch(), Presence::PARKED);
+            // Release: pairs with the acquire in `fetch`: who takes the list over sees its content.
+            slot.remote.presence.store(parked.0, Ordering::Release);
+            P::wake(&slot.remote.presence);
+        }
+    }
+
+    fn buffered_frames(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.list.frames()).sum()
+    }
+
+    fn tags_kept(&self) -> bool {
+        L::TAGS
+    }
+}

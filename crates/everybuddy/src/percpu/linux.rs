@@ -1,0 +1,264 @@
+//! Linux's per-CPU list of 2.6.32: single frames, a batch, a high mark.
+//!
+//! Source: iBuddy (000) sections 2.1, 2.4 and 4. A request that finds the list empty (low watermark 0)
+//! brings in a batch from the zone and takes the first of it; a release that fills the list to its high
+//! mark gives the batch that lay there longest back. With bypass (batch 1), a request at the low mark and
+//! a release at the high mark go past the list. Larger orders always go past it.
+//!
+//! Why it exists: it is the "lazy layer" of every comparison in the papers.
+//!
+//! Invariant: entries of the ring are single frames tagged as buffered by this CPU, fewer than `high` of
+//! them at rest (with bypass, at most `high`).
+//!
+//! Decides: the list is a ring in an array, in the order of Linux's list: the youngest frame is given
+//! first, a batch is given in the order in which the zone gave it, the oldest frames are drained.
+//!
+//! Cost: a hit O(1), two cache lines of this CPU and the frame's record; a miss O(batch x orders), one
+//! lock.
+
+use super::buffered::{CpuList, Overflow};
+use super::ring::{Ends, Entries, at};
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::zone::{Caller, ZoneLayer};
+
+/// How much a list keeps and moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Frames moved at once.
+    pub batch: u32,
+    /// Frames at which a batch is given back.
+    pub high: u32,
+    /// Whether requests and releases at the marks go past the list one by one.
+    pub bypass: bool,
+}
+
+impl Watermarks {
+    /// Returns Linux 2.6.32's batch: min(memory / 4 MiB - 1, 31), at least 1. Memory in 4 KiB frames.
+    pub fn linux_batch(frames: u64) -> u32 {
+        (frames / 1024).saturating_sub(1).clamp(1, 31) as u32
+    }
+
+    /// Returns the entries that a ring needs.
+    fn capacity(&self) -> usize {
+        (self.high.max(self.batch) as usize + 1).next_power_of_two()
+    }
+}
+
+/// The list of one CPU. The first line holds all that a hit touches.
+#[repr(C, align(64))]
+pub(crate) struct LinuxList<'a, P: Platform, const CHECK: bool> {
+    ends: Ends<P>,
+    /// Low half: a request hits while `top` is above. High half: a release hits while `top` is below.
+    /// Closed lists have marks that nothing hits.
+    marks: P::AtomicU64,
+    entries: Entries<'a, P>,
+    watermarks: Watermarks,
+}
+
+/// Marks that nothing hits: no top is above the largest number, or below zero.
+const CLOSED: u64 = u32::MAX as u64;
+
+impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
+    /// Plans the entries of all CPUs' lists.
+    pub(crate) fn plan(plan: ArenaPlan, watermarks: Watermarks, cpus: u16) -> ArenaPlan {
+        plan.slice::<P::Cell<u32>>(watermarks.capacity() * usize::from(cpus))
+    }
+
+    /// Makes a maker of lists, one for each CPU, all closed.
+    pub(crate) fn maker(
+        arena: &mut Arena<'a>,
+        watermarks: Watermarks,
+        cpus: u16,
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+        let capacity = watermarks.capacity();
+        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        Ok(move |cpu: usize| Self {
+            ends: Ends::new(),
+            marks: P::AtomicU64::new(CLOSED),
+            entries: &entries[cpu * capacity..][..capacity],
+            watermarks,
+        })
+    }
+
+    fn marks(&self) -> u64 {
+        let bottom = self.ends.bottom.get();
+        let room = if self.watermarks.bypass {
+            self.watermarks.high
+        } else {
+            self.watermarks.high.saturating_sub(1)
+        };
+        u64::from(bottom) | u64::from(bottom + room) << 32
+    }
+
+    /// Gives up to `frames` of the oldest frames back, under one lock.
+    fn drain_oldest<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        owner: CpuId,
+        zone: &Z,
+        frames: u32,
+    ) {
+        let table = zone.table();
+        let tag = if CHECK {
+            Tag::buffered(Order::ZERO, owner)
+        } else {
+            Tag::allocated(Order::ZERO)
+        };
+        let mut moved = 0;
+        zone.free_bulk(caller, || {
+            if moved == frames {
+                return None;
+            }
+            let head = table.frame(Pfn(self.ends.pop_bottom(self.entries)?))?;
+            moved += 1;
+            Some((head, Order::ZERO, tag))
+        });
+        caller.probe.record(Event::Drain { frames: moved });
+    }
+}
+
+impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
+    const TAGS: bool = CHECK;
+
+    #[inline(always)]
+    fn keeps(&self, order: Order) -> bool {
+        order == Order::ZERO
+    }
+
+    #[inline(always)]
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame> {
+        if order != Order::ZERO {
+            return None;
+        }
+        let top = self.ends.top.get();
+        // Relaxed: a closing mark may be seen late; the closer waits until it was.
+        if top <= self.marks.load(Ordering::Relaxed) as u32 {
+            return None;
+        }
+        let entry = self.entries.get(at(top - 1, self.entries.len()))?;
+        let head = table.frame(Pfn(entry.get()))?;
+        if CHECK {
+            if table.tag(head) != Tag::buffered(Order::ZERO, cpu) {
+                return None;
+            }
+            table.set_tag(head, Tag::allocated(Order::ZERO));
+        }
+        self.ends.top.set(top - 1);
+        Some(head)
+    }
+
+    #[inline(always)]
+    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
+        let top = self.ends.top.get();
+        // Relaxed: as in `take`.
+        if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
+            return false;
+        }
+        if CHECK {
+            if table.tag(head) != Tag::allocated(Order::ZERO) {
+                return false;
+            }
+            table.set_tag(head, Tag::buffered(Order::ZERO, cpu));
+        }
+        let Some(entry) = self.entries.get(at(top, self.entries.len())) else { return false };
+        entry.set(head.pfn().0);
+        self.ends.top.set(top + 1);
+        true
+    }
+
+    fn refill<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        order: Order,
+    ) -> Option<Frame> {
+        let table = zone.table();
+        let buffered = Tag::buffered(order, caller.cpu);
+        // A list that is not empty was closed, or its youngest frame was freed twice.
+        while let Some(number) = self.ends.pop_top(self.entries) {
+            let Some(head) = table.frame(Pfn(number)) else { continue };
+            if !CHECK || table.tag(head) == buffered {
+                table.set_tag(head, Tag::allocated(order));
+                return Some(head);
+            }
+            caller.probe.record(Event::RacedDoubleFree);
+        }
+        if self.watermarks.bypass {
+            return None;
+        }
+        // The first of the batch is given, the others lie below it in the order of the batch. Unchecked
+        // lists leave their frames tagged as allocated.
+        let mut first = None;
+        let tag = if CHECK { buffered } else { Tag::allocated(order) };
+        let moved = zone.allocate_bulk(caller, order, self.watermarks.batch, tag, |head| {
+            match first {
+                None => first = Some(head),
+                Some(_) => self.ends.push_bottom(self.entries, head.pfn().0),
+            }
+        });
+        caller.probe.record(Event::Refill { frames: moved });
+        if let Some(head) = first {
+            table.set_tag(head, Tag::allocated(order));
+        }
+        first
+    }
+
+    fn overflow<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+    ) -> Overflow {
+        let table = zone.table();
+        if CHECK && table.tag(head) != Tag::allocated(order) {
+            return Overflow::Refused;
+        }
+        let length = self.ends.length();
+        if self.watermarks.bypass && length >= self.watermarks.high {
+            return Overflow::Refused;
+        }
+        if CHECK {
+            table.set_tag(head, Tag::buffered(order, caller.cpu));
+        }
+        self.ends.push_top(self.entries, head.pfn().0);
+        if length + 1 >= self.watermarks.high && !self.watermarks.bypass {
+            self.drain_oldest(caller, caller.cpu, zone, self.watermarks.batch);
+        }
+        Overflow::Kept
+    }
+
+    fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {
+        let length = self.ends.length();
+        if length > 0 {
+            self.drain_oldest(caller, owner, zone, length);
+        }
+    }
+
+    #[inline]
+    fn open(&self) {
+        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the epoch that its
+        // closer began is seen by the load that follows. Release: passes that on to the next exchange.
+        self.marks.swap(self.marks(), Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn close(&self) {
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        self.marks.swap(CLOSED, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) == CLOSED
+    }
+
+    fn frames(&self) -> u64 {
+        u64::from(self.ends.top.get().wrapping_sub(self.ends.bottom.get()))
+    }
+}

@@ -1,0 +1,405 @@
+//! Today's per-CPU lists of Linux: lists by order, and a high mark that tunes itself.
+//!
+//! Source: Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high mark, refill and bulk free
+//! compute, rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are kept, in
+//! one list each, counted together in frames. The batch is about 0.1 % of memory, at most 63 frames. A
+//! refill of single frames doubles with each refill that no release came between, up to 32 batches. The
+//! high mark lies between a minimum from the zone's low watermark and a maximum of an eighth of memory
+//! divided by the CPUs: refills raise it, and so does a release that reaches it in a long run of releases.
+//! A drain gives back as much as was freed in that run, and at least a batch. When a CPU only frees blocks
+//! of orders 1 to 3, it gives back more, so that they don't fragment memory.
+//!
+//! Why it exists: it is what users have today.
+//!
+//! Invariant: `frames` is the sum over the lists; a list's entries are heads of blocks of its order,
+//! tagged as buffered by this CPU.
+//!
+//! Deviates: one list an order, since there are no migrate types here; no decay of the high mark by a timer
+//! (a measured run has no idle time) and no reaction to reclaim; lists are rings in an array. As there, the
+//! high mark never goes beyond the maximum; here the array is as long as that.
+
+use super::buffered::{CpuList, Overflow};
+use super::ring::{Ends, Entries};
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::zone::{Caller, ZoneLayer};
+
+/// The orders that have a list.
+const KEPT: [u8; LISTS] = [0, 1, 2, 3, 9];
+const LISTS: usize = 5;
+/// Blocks up to this order are cheap to get (Linux's "costly order").
+const COSTLY: u8 = 3;
+/// A refill or a drain moves at most 2^SCALE batches.
+const SCALE: u32 = 5;
+
+/// What the lists of a zone are tuned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Frames moved at once, at least.
+    pub batch: u32,
+    /// The smallest high mark, in frames.
+    pub high_min: u32,
+    /// The largest high mark, in frames.
+    pub high_max: u32,
+}
+
+impl Tuning {
+    /// Returns what Linux computes for a zone of so many frames of 4 KiB and so many CPUs.
+    pub fn linux(frames: u64, cpus: u16) -> Tuning {
+        let cpus = u64::from(cpus.max(1));
+        // A thousandth of the zone, at most 1 MiB; a quarter of that; then one less than a power of two.
+        let quarter = (frames / 1024).min(256) / 4;
+        let batch = match quarter.max(1) {
+            1 => 1,
+            quarter => {
+                let up = quarter + quarter / 2;
+                (1u64 << (63 - up.leading_zeros())) - 1
+            }
+        };
+        // The zone's minimum watermark grows with the root of its size; the low one is above it by a
+        // quarter, or by a thousandth of the zone.
+        let kib = frames * 4;
+        let min = ((kib * 16).isqrt().clamp(128, 262_144)) / 4;
+        let low = min + (min / 4).max(frames / 1000);
+        let high_min = (low / cpus).max(batch * 4);
+        let high_max = (frames / 8 / cpus).max(high_min);
+        Tuning { batch: batch as u32, high_min: high_min as u32, high_max: high_max as u32 }
+    }
+
+    /// Returns the entries that the list of this order needs.
+    fn capacity(&self, order: u8) -> usize {
+        // A release is added before the mark is looked at.
+        ((self.high_max >> order) as usize + 2).next_power_of_two()
+    }
+
+    fn capacity_of_cpu(&self) -> usize {
+        KEPT.iter().map(|order| self.capacity(*order)).sum()
+    }
+}
+
+/// One order's list.
+#[repr(C)]
+struct List<'a, P: Platform> {
+    ends: Ends<P>,
+    entries: Entries<'a, P>,
+}
+
+/// The lists of one CPU.
+#[repr(C, align(64))]
+pub(crate) struct Linux6List<'a, P: Platform, const CHECK: bool> {
+    /// Zero when closed.
+    open: P::AtomicU32,
+    /// Frames in all lists.
+    frames: P::Cell<u32>,
+    /// The high mark now.
+    high: P::Cell<u32>,
+    /// Frames freed in the present run of releases; halved by each request.
+    freed: P::Cell<u32>,
+    /// Refills are 2^this batches; halved by each release.
+    refill_scale: P::Cell<u32>,
+    /// Whether the last release was of order 1 to 3.
+    freed_higher: P::Cell<u32>,
+    tuning: Tuning,
+    lists: [List<'a, P>; LISTS],
+}
+
+impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
+    /// Plans the entries of all CPUs' lists.
+    pub(crate) fn plan(plan: ArenaPlan, tuning: Tuning, cpus: u16) -> ArenaPlan {
+        plan.slice::<P::Cell<u32>>(tuning.capacity_of_cpu() * usize::from(cpus))
+    }
+
+    /// Makes a maker of lists, one for each CPU, all closed.
+    pub(crate) fn maker(
+        arena: &mut Arena<'a>,
+        tuning: Tuning,
+        cpus: u16,
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+        let capacity = tuning.capacity_of_cpu();
+        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        Ok(move |cpu: usize| {
+            let mut rest = &entries[cpu * capacity..][..capacity];
+            Self {
+                open: P::AtomicU32::new(0),
+                frames: P::Cell::new(0),
+                high: P::Cell::new(tuning.high_min),
+                freed: P::Cell::new(0),
+                refill_scale: P::Cell::new(0),
+                freed_higher: P::Cell::new(0),
+                tuning,
+                lists: KEPT.map(|order| {
+                    let (own, others) = rest.split_at(tuning.capacity(order));
+                    rest = others;
+                    List { ends: Ends::new(), entries: own }
+                }),
+            }
+        })
+    }
+
+    /// Returns the list of an order.
+    #[inline(always)]
+    fn list(&self, order: Order) -> Option<&List<'a, P>> {
+        match order.get() {
+            low @ 0..=COSTLY => self.lists.get(usize::from(low)),
+            9 => self.lists.last(),
+            _ => None,
+        }
+    }
+
+    /// The tag of a kept block's head.
+    #[inline(always)]
+    fn kept(order: Order, cpu: CpuId) -> Tag {
+        if CHECK { Tag::buffered(order, cpu) } else { Tag::allocated(order) }
+    }
+
+    /// Returns how many blocks a refill brings in, and tunes for the next.
+    fn refill_blocks(&self, order: Order) -> u32 {
+        let Tuning { batch, high_min, high_max } = self.tuning;
+        let high = self.high.get().clamp(high_min, high_max);
+        let scale = if order == Order::ZERO { self.refill_scale.get() } else { 0 };
+        let mut frames = batch << scale;
+        // A larger high mark could have made this refill unnecessary.
+        let high = (high + frames).min(high_max);
+        self.high.set(high);
+        if order == Order::ZERO {
+            let most = high.saturating_sub(self.frames.get() + batch).max(batch);
+            if frames <= most && scale < SCALE {
+                self.refill_scale.set(scale + 1);
+            }
+            frames = frames.min(most);
+        }
+        if frames > 1 { (frames >> order.get()).max(2) } else { frames }
+    }
+
+    /// Returns the mark at which this release drains, and how many frames it then gives back; tunes.
+    fn drain_frames(&self, crowding: bool) -> (u32, u32) {
+        let Tuning { batch, high_min, high_max } = self.tuning;
+        let (frames, freed) = (self.frames.get(), self.freed.get());
+        let high = self.high.get().clamp(high_min, high_max);
+        self.high.set(high);
+        if crowding {
+            self.high.set(high.saturating_sub(batch << SCALE).max(high_min));
+            return (0, frames.min(batch << SCALE));
+        }
+        if frames >= high && high_min != high_max && high < freed + batch {
+            self.high.set((freed + batch).clamp(high_min, high_max));
+        }
+        let most = high.saturating_sub(batch).max(batch);
+        (high, if high < batch { 1 } else { freed.clamp(batch, most) })
+    }
+
+    /// Gives at least `frames` frames back, the oldest of each list in turn, beginning with `first`'s.
+    fn drain_oldest<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        owner: CpuId,
+        zone: &Z,
+        frames: u32,
+        first: Order,
+    ) {
+        let table = zone.table();
+        let mut turn = KEPT.iter().position(|order| *order == first.get()).unwrap_or(0);
+        let mut moved = 0;
+        zone.free_bulk(caller, || {
+            if moved >= frames {
+                return None;
+            }
+            for _ in 0..LISTS {
+                let order = Order::saturating(u32::from(KEPT[turn % LISTS]));
+                let list = &self.lists[turn % LISTS];
+                turn += 1;
+                if let Some(number) = list.ends.pop_bottom(list.entries) {
+                    moved += order.frames();
+                    self.frames.set(self.frames.get() - order.frames());
+                    let head = table.frame(Pfn(number))?;
+                    return Some((head, order, Self::kept(order, owner)));
+                }
+            }
+            None
+        });
+        caller.probe.record(Event::Drain { frames: moved });
+    }
+
+    /// Adds a block and counts it as freed.
+    #[inline(always)]
+    fn add(&self, list: &List<'a, P>, head: Frame, order: Order) {
+        list.ends.push_top(list.entries, head.pfn().0);
+        self.frames.set(self.frames.get() + order.frames());
+        self.refill_scale.set(self.refill_scale.get() >> 1);
+        let freed = self.freed.get();
+        if freed < self.tuning.batch << SCALE {
+            self.freed.set(freed + order.frames());
+        }
+        let higher = order != Order::ZERO && order.get() <= COSTLY;
+        self.freed_higher.set(u32::from(higher));
+    }
+}
+
+impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
+    const TAGS: bool = CHECK;
+
+    #[inline(always)]
+    fn keeps(&self, order: Order) -> bool {
+        self.list(order).is_some()
+    }
+
+    #[inline(always)]
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame> {
+        let list = self.list(order)?;
+        // Relaxed: a close may be seen late; the closer waits until it was.
+        if self.open.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let top = list.ends.top.get();
+        if top == list.ends.bottom.get() {
+            return None;
+        }
+        let entry = list.entries.get(super::ring::at(top - 1, list.entries.len()))?;
+        let head = table.frame(Pfn(entry.get()))?;
+        if CHECK {
+            if table.tag(head) != Tag::buffered(order, cpu) {
+                return None;
+            }
+            table.set_tag(head, Tag::allocated(order));
+        }
+        list.ends.top.set(top - 1);
+        self.frames.set(self.frames.get() - order.frames());
+        self.freed.set(self.freed.get() >> 1);
+        Some(head)
+    }
+
+    #[inline(always)]
+    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
+        let Some(list) = self.list(order) else { return false };
+        // Relaxed: as in `take`. Releases that may drain, and those of larger orders, take the long way.
+        if self.open.load(Ordering::Relaxed) == 0
+            || self.frames.get() + order.frames() >= self.high.get()
+            || (order != Order::ZERO && order.get() <= COSTLY)
+        {
+            return false;
+        }
+        if CHECK {
+            if table.tag(head) != Tag::allocated(order) {
+                return false;
+            }
+            table.set_tag(head, Tag::buffered(order, cpu));
+        }
+        self.add(list, head, order);
+        true
+    }
+
+    fn refill<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        order: Order,
+    ) -> Option<Frame> {
+        let table = zone.table();
+        let list = self.list(order)?;
+        let kept = Self::kept(order, caller.cpu);
+        self.freed.set(self.freed.get() >> 1);
+        // A list that is not empty was closed, or its youngest block was freed twice.
+        while let Some(number) = list.ends.pop_top(list.entries) {
+            self.frames.set(self.frames.get() - order.frames());
+            let Some(head) = table.frame(Pfn(number)) else { continue };
+            if table.tag(head) == kept {
+                table.set_tag(head, Tag::allocated(order));
+                return Some(head);
+            }
+            caller.probe.record(Event::RacedDoubleFree);
+        }
+        let wanted = self.refill_blocks(order);
+        let mut first = None;
+        let moved = zone.allocate_bulk(caller, order, wanted, kept, |head| match first {
+            None => first = Some(head),
+            Some(_) => list.ends.push_bottom(list.entries, head.pfn().0),
+        });
+        caller.probe.record(Event::Refill { frames: moved * order.frames() });
+        let head = first?;
+        self.frames.set(self.frames.get() + (moved - 1) * order.frames());
+        table.set_tag(head, Tag::allocated(order));
+        Some(head)
+    }
+
+    fn overflow<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+    ) -> Overflow {
+        let table = zone.table();
+        let Some(list) = self.list(order) else { return Overflow::Refused };
+        if CHECK && table.tag(head) != Tag::allocated(order) {
+            return Overflow::Refused;
+        }
+        let batch = self.tuning.batch;
+        // Blocks of orders 1 to 3 that come in a run of releases would crowd out what the zone coalesces.
+        let crowding = order != Order::ZERO
+            && order.get() <= COSTLY
+            && self.freed.get() >= batch + self.tuning.high_min / 2
+            && self.freed_higher.get() != 0;
+        table.set_tag(head, Self::kept(order, caller.cpu));
+        self.add(list, head, order);
+        let (mark, frames) = self.drain_frames(crowding);
+        if self.frames.get() >= mark {
+            self.drain_oldest(caller, caller.cpu, zone, frames, order);
+        }
+        Overflow::Kept
+    }
+
+    fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {
+        let frames = self.frames.get();
+        if frames > 0 {
+            self.drain_oldest(caller, owner, zone, frames, Order::ZERO);
+        }
+    }
+
+    #[inline]
+    fn open(&self) {
+        // Acquire: pairs with the release in `close`: if this replaces a close, the epoch that its closer
+        // began is seen by the load that follows. Release: passes that on to the next exchange.
+        self.open.swap(1, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn close(&self) {
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        self.open.swap(0, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.open.load(Ordering::Relaxed) == 0
+    }
+
+    fn frames(&self) -> u64 {
+        u64::from(self.frames.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuned_as_linux_tunes() {
+        // A zone of 16 GiB and 8 CPUs: a batch of 63; at 4 MiB nothing is buffered in bulk.
+        let large = Tuning::linux(4 << 20, 8);
+        assert_eq!((large.batch, large.high_max), (63, (4 << 20) / 8 / 8));
+        assert!(large.high_min >= 4 * large.batch && large.high_min < large.high_max);
+        assert_eq!(Tuning::linux(1024, 1).batch, 1);
+        // Batches are one less than a power of two, and grow with memory.
+        let mut last = 0;
+        for shift in 10..24 {
+            let batch = Tuning::linux(1 << shift, 4).batch;
+            assert!(batch >= last && (batch + 1).is_power_of_two() || batch == 1);
+            last = batch;
+        }
+        assert_eq!(last, 63);
+    }
+}

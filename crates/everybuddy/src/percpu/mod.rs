@@ -1,0 +1,99 @@
+//! Per-CPU layers: what a CPU keeps for itself.
+//!
+//! Why it exists: most requests are for single frames, and a list that only its CPU touches serves them
+//! without a lock. What is kept, how much, and when it is refilled and drained is where Linux's lists,
+//! LiS and Spring's predictive layer differ.
+//!
+//! Invariants:
+//! 1. A buffered block's head is tagged with the CPU whose list it is in. A block whose tag says otherwise
+//!    when it leaves the list was freed twice by racing CPUs: it belongs to the other list, and is dropped
+//!    from this one.
+//! 2. A request fails only when every list was empty at its last try: see [`buffered`].
+//!
+//! | layer | file | source |
+//! |---|---|---|
+//! | nothing | [`none`] | iBuddy (000): `BS` |
+//! | one list, batch and watermarks, or bypass | [`linux`] | iBuddy (000) 2.1, 2.4, 4 |
+//! | lists by order, a high mark that tunes itself | [`linux6`] | Linux 6.12 |
+
+pub mod buffered;
+pub mod linux;
+pub mod linux6;
+pub mod none;
+pub(crate) mod ring;
+
+pub(crate) use none::NoList;
+
+use crate::error::{AllocateError, FreeError};
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::Platform;
+use crate::request::Hint;
+use crate::zone::ZoneLayer;
+
+/// What a CPU keeps for itself.
+pub(crate) trait PerCpu<P: Platform>: Send + Sync {
+    /// The number of CPUs that lists are kept for.
+    fn cpus(&self) -> u16;
+
+    /// Serves a request from what this CPU keeps, tagged as allocated. The hit path: no lock, no atomic
+    /// read-modify-write unless the layer's access says so.
+    fn take(
+        &self,
+        cpu: &mut P::Cpu,
+        table: FrameTable<'_, P>,
+        order: Order,
+        hint: Hint,
+    ) -> Option<Frame>;
+
+    /// Keeps a block, if it is tagged as allocated by that order, and if there is room. The hit path.
+    fn put(
+        &self,
+        cpu: &mut P::Cpu,
+        table: FrameTable<'_, P>,
+        head: Frame,
+        order: Order,
+        hint: Hint,
+    ) -> bool;
+
+    /// Serves a request that [`take`](Self::take) could not: by a refill or past the lists.
+    fn allocate<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        order: Order,
+        hint: Hint,
+    ) -> Result<Frame, AllocateError>;
+
+    /// Takes a block that [`put`](Self::put) did not: by a drain or past the lists, or with an error.
+    fn free<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+        hint: Hint,
+    ) -> Result<(), FreeError>;
+
+    /// Gives everything that this CPU keeps to the zone layer.
+    fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
+
+    /// Runs `then` while no CPU keeps anything and none may begin to.
+    ///
+    /// Fails as busy when a CPU that is not parked does not answer in time; `then` is not run then.
+    fn with_all_home<Z: ZoneLayer<P>, T>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        then: impl FnOnce(&mut P::Cpu) -> T,
+    ) -> Result<T, AllocateError>;
+
+    /// Says that this CPU won't call for a while.
+    fn park(&self, cpu: &mut P::Cpu);
+
+    /// Returns the frames that are kept. A hint while others work.
+    fn buffered_frames(&self) -> u64;
+
+    /// Tells whether kept frames are tagged as such.
+    fn tags_kept(&self) -> bool;
+}

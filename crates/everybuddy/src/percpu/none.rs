@@ -1,0 +1,97 @@
+//! No per-CPU layer: every request goes to the zone layer.
+//!
+//! Source: iBuddy (000) section 2.4: `BS`, the buddy system without its lazy layer.
+//!
+//! Why it exists: it shows what the lists are worth.
+//!
+//! Invariant: nothing is ever kept.
+
+use super::PerCpu;
+use crate::error::{AllocateError, FreeError};
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{CpuToken, Platform};
+use crate::probe::{Event, Probe};
+use crate::request::Hint;
+use crate::zone::{Caller, ZoneLayer};
+
+/// Keeps nothing.
+pub(crate) struct NoList {
+    /// The number of CPUs that the system was set up for.
+    pub(crate) cpus: u16,
+}
+
+impl<P: Platform> PerCpu<P> for NoList {
+    fn cpus(&self) -> u16 {
+        self.cpus
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        _: &mut P::Cpu,
+        _: FrameTable<'_, P>,
+        _: Order,
+        _: Hint,
+    ) -> Option<Frame> {
+        None
+    }
+
+    #[inline(always)]
+    fn put(
+        &self,
+        _: &mut P::Cpu,
+        _: FrameTable<'_, P>,
+        _: Frame,
+        _: Order,
+        _: Hint,
+    ) -> bool {
+        false
+    }
+
+    #[inline]
+    fn allocate<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        order: Order,
+        _: Hint,
+    ) -> Result<Frame, AllocateError> {
+        cpu.probe().record(Event::Bypass(order));
+        zone.allocate(&mut Caller::of(cpu), order)
+    }
+
+    #[inline]
+    fn free<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+        _: Hint,
+    ) -> Result<(), FreeError> {
+        cpu.probe().record(Event::Bypass(order));
+        zone.free(&mut Caller::of(cpu), head, order, Tag::allocated(order))
+    }
+
+    fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}
+
+    fn with_all_home<Z: ZoneLayer<P>, T>(
+        &self,
+        cpu: &mut P::Cpu,
+        _: &Z,
+        then: impl FnOnce(&mut P::Cpu) -> T,
+    ) -> Result<T, AllocateError> {
+        Ok(then(cpu))
+    }
+
+    fn park(&self, _: &mut P::Cpu) {}
+
+    fn buffered_frames(&self) -> u64 {
+        0
+    }
+
+    fn tags_kept(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,145 @@
+//! The platform: everything a layer may ask of the machine it runs on.
+//!
+//! Why it exists: the very same allocator source is measured natively, model-checked under loom and
+//! shuttle, simulated on machines with hundreds of CPUs, and linked into a kernel. The platform is
+//! therefore a *type parameter* and never a feature or a run-time flag: one program can hold a native
+//! and a simulated instance of the same system side by side, and neither pays for the other.
+//!
+//! Invariant: layers (`structure`, `coalesce`, `zone`, `percpu`) keep all shared memory in
+//! [`Platform::AtomicU32`], [`Platform::AtomicU64`] and [`Platform::Cell`]. Plain links and counters
+//! under a lock go through [`Cell`](Platform::Cell) too, because they are where most coherence misses of
+//! a buddy allocator happen: a seam over atomics alone would make a simulator blind to them.
+//!
+//! Neighbours: [`Native`] is the only platform this crate knows. `Sim` lives in `everybuddy-sim`, `Loom`
+//! and `Shuttle` in `everybuddy-model`.
+
+pub(crate) mod native;
+
+pub use native::{Hosted, Native, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
+pub use native::{Spin, Waiting};
+
+pub use core::sync::atomic::Ordering;
+
+use crate::probe::Probe;
+
+/// The number of a CPU, counted from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u16);
+
+impl CpuId {
+    /// Returns the number as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Proof that the holder runs on this CPU and that nobody else does.
+///
+/// A token is neither `Clone` nor `Send`, and every operation takes it by `&mut`: two operations on one
+/// CPU can't overlap, so what a CPU keeps for itself needs no atomic read-modify-write. In a kernel the
+/// token stands for disabled preemption. Code that interrupts an operation has no token and uses
+/// [`allocate_nested`](crate::FrameAllocator::allocate_nested).
+pub trait CpuToken {
+    /// What counts events on this CPU.
+    type Probe: Probe;
+
+    /// Returns the number of this CPU. O(1), no lock.
+    fn id(&self) -> CpuId;
+
+    /// Returns this CPU's probe. O(1), no lock.
+    fn probe(&mut self) -> &mut Self::Probe;
+}
+
+/// A value that fits a shared cell.
+pub trait CellValue: Copy + Default + PartialEq + core::fmt::Debug + Send + Sync + 'static {
+    /// The native storage: an atomic used with relaxed ordering, which compiles to plain moves and is
+    /// still free of undefined behaviour when a caller's misuse makes two CPUs race.
+    type NativeStorage: native::RelaxedStorage<Self>;
+}
+
+/// Plain shared memory: read and written by one CPU at a time, by the argument of the layer that owns it.
+pub trait SharedCell<T: CellValue>: Send + Sync {
+    /// Makes a cell that holds `value`.
+    fn new(value: T) -> Self;
+
+    /// Returns the value. One access, no ordering.
+    fn get(&self) -> T;
+
+    /// Replaces the value. One access, no ordering.
+    fn set(&self, value: T);
+}
+
+/// An atomic word. The ordering stands at the call site, so that the reader sees which pairs matter.
+pub trait AtomicWord<T: CellValue>: Send + Sync {
+    /// Makes a word that holds `value`.
+    fn new(value: T) -> Self;
+
+    /// Returns the value.
+    fn load(&self, ordering: Ordering) -> T;
+
+    /// Replaces the value.
+    fn store(&self, value: T, ordering: Ordering);
+
+    /// Replaces the value and returns the old one.
+    fn swap(&self, value: T, ordering: Ordering) -> T;
+
+    /// Replaces the value if it is `current`; returns the old one, as an error when it was another.
+    fn compare_exchange(
+        &self,
+        current: T,
+        new: T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<T, T>;
+
+    /// Adds with wrap-around and returns the old value.
+    fn fetch_add(&self, value: T, ordering: Ordering) -> T;
+
+    /// Subtracts with wrap-around and returns the old value.
+    fn fetch_sub(&self, value: T, ordering: Ordering) -> T;
+}
+
+/// A machine for the allocators to run on.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a platform for buddy systems",
+    note = "use `everybuddy::Native`, or `Sim`, `Loom`, `Shuttle` from the crates of those names"
+)]
+pub trait Platform: Sized + Send + Sync + 'static {
+    /// A 32-bit atomic word.
+    type AtomicU32: AtomicWord<u32>;
+
+    /// A 64-bit atomic word.
+    type AtomicU64: AtomicWord<u64>;
+
+    /// Plain shared memory.
+    type Cell<T: CellValue>: SharedCell<T>;
+
+    /// The token of a CPU.
+    type Cpu: CpuToken<Probe = Self::Probe>;
+
+    /// What counts events; a zero-sized type when nothing is counted.
+    type Probe: Probe;
+
+    /// Waits a moment for `word` to differ from `seen`; may return early for no reason.
+    ///
+    /// `attempt` counts the calls of one wait from zero, so that a host can spin first and give the
+    /// processor away later. Natively one pause or yield; parks the virtual CPU under a simulator; yields
+    /// under model checkers. The caller tests its condition again after every return.
+    fn wait(word: &Self::AtomicU32, seen: u32, attempt: u32);
+
+    /// Wakes everybody who waits for `word`. Called after the word was changed. Natively nothing.
+    fn wake(word: &Self::AtomicU32);
+
+    /// Charges `instructions` that touch no memory. Natively nothing.
+    #[inline(always)]
+    fn work(instructions: u32) {
+        let _ = instructions;
+    }
+
+    /// Asks a CPU to call into the allocator soon, as a kernel does by an interrupt. Natively nothing.
+    #[inline(always)]
+    fn poke(cpu: CpuId) {
+        let _ = cpu;
+    }
+}

@@ -1,0 +1,258 @@
+//! The real machine.
+//!
+//! Why it exists: natively the seam must cost nothing, so every type here is a transparent wrapper and
+//! every function is inlined to the instruction that hand-written code would use.
+//!
+//! Invariant: a [`NativeCpu`] of a given number is handed out once by a [`NativeCpus`] until it is given
+//! back, and can't leave its thread.
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::{AtomicWord, CellValue, CpuId, CpuToken, Platform, SharedCell};
+use crate::probe::{NoProbe, Probe};
+
+/// Storage whose relaxed loads and stores are plain moves.
+pub trait RelaxedStorage<T>: Send + Sync {
+    /// Makes storage that holds `value`.
+    fn new(value: T) -> Self;
+    /// Reads without ordering.
+    fn get(&self) -> T;
+    /// Writes without ordering.
+    fn set(&self, value: T);
+}
+
+macro_rules! cell_values {
+    ($($value:ty => $storage:ty),*) => {$(
+        impl CellValue for $value {
+            type NativeStorage = $storage;
+        }
+        impl RelaxedStorage<$value> for $storage {
+            #[inline(always)]
+            fn new(value: $value) -> Self {
+                <$storage>::new(value)
+            }
+            #[inline(always)]
+            fn get(&self) -> $value {
+                self.load(Ordering::Relaxed)
+            }
+            #[inline(always)]
+            fn set(&self, value: $value) {
+                self.store(value, Ordering::Relaxed);
+            }
+        }
+    )*};
+}
+cell_values!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64);
+
+/// Plain shared memory, natively.
+#[repr(transparent)]
+pub struct NativeCell<T: CellValue>(T::NativeStorage);
+
+impl<T: CellValue> SharedCell<T> for NativeCell<T> {
+    #[inline(always)]
+    fn new(value: T) -> Self {
+        Self(T::NativeStorage::new(value))
+    }
+    #[inline(always)]
+    fn get(&self) -> T {
+        self.0.get()
+    }
+    #[inline(always)]
+    fn set(&self, value: T) {
+        self.0.set(value);
+    }
+}
+
+macro_rules! atomic_word {
+    ($(#[$doc:meta])* $name:ident, $value:ty, $atomic:ty) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        pub struct $name($atomic);
+
+        impl AtomicWord<$value> for $name {
+            #[inline(always)]
+            fn new(value: $value) -> Self {
+                Self(<$atomic>::new(value))
+            }
+            #[inline(always)]
+            fn load(&self, ordering: Ordering) -> $value {
+                self.0.load(ordering)
+            }
+            #[inline(always)]
+            fn store(&self, value: $value, ordering: Ordering) {
+                self.0.store(value, ordering);
+            }
+            #[inline(always)]
+            fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.swap(value, ordering)
+            }
+            #[inline(always)]
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+            #[inline(always)]
+            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.fetch_add(value, ordering)
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.fetch_sub(value, ordering)
+            }
+        }
+    };
+}
+atomic_word!(
+    /// A 32-bit atomic word, natively.
+    NativeAtomicU32,
+    u32,
+    AtomicU32
+);
+atomic_word!(
+    /// A 64-bit atomic word, natively.
+    NativeAtomicU64,
+    u64,
+    AtomicU64
+);
+
+/// What a native CPU does while it waits.
+pub trait Waiting: Send + Sync + 'static {
+    /// Waits a moment; `attempt` counts the calls of one wait from zero.
+    fn pause(attempt: u32);
+}
+
+/// Waits by spinning: what a kernel does with preemption disabled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spin;
+
+impl Waiting for Spin {
+    #[inline(always)]
+    fn pause(attempt: u32) {
+        // Exponential backoff up to 64 pauses keeps the waiters' reads off the holder's cache line.
+        for _ in 0..(1 << attempt.min(6)) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// The real machine.
+///
+/// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
+/// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
+pub struct Native<W: Waiting = Spin, B: Probe = NoProbe>(PhantomData<(W, fn() -> B)>);
+
+/// The real machine under an operating system: waits by `W`, counts with `B`.
+///
+/// `everybuddy` itself is `no_std` and can't yield; the host brings its own [`Waiting`]:
+///
+/// ```
+/// use everybuddy::platform::{Hosted, Spin, Waiting};
+/// struct Yield;
+/// impl Waiting for Yield {
+///     fn pause(attempt: u32) {
+///         if attempt < 32 { Spin::pause(attempt) } else { std::thread::yield_now() }
+///     }
+/// }
+/// type Machine = Hosted<Yield>;
+/// # fn main() { let _ = core::marker::PhantomData::<Machine>; }
+/// ```
+pub type Hosted<W, B = NoProbe> = Native<W, B>;
+
+impl<W: Waiting, B: Probe> Platform for Native<W, B> {
+    type AtomicU32 = NativeAtomicU32;
+    type AtomicU64 = NativeAtomicU64;
+    type Cell<T: CellValue> = NativeCell<T>;
+    type Cpu = NativeCpu<B>;
+    type Probe = B;
+
+    #[inline(always)]
+    fn wait(_: &NativeAtomicU32, _: u32, attempt: u32) {
+        W::pause(attempt);
+    }
+
+    #[inline(always)]
+    fn wake(_: &NativeAtomicU32) {}
+}
+
+/// The token of a native CPU: one thread's right to act as that CPU.
+pub struct NativeCpu<B: Probe = NoProbe> {
+    id: CpuId,
+    probe: B,
+    // A raw pointer is neither Send nor Sync: the token stays in the thread that claimed it.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl<B: Probe> CpuToken for NativeCpu<B> {
+    type Probe = B;
+    #[inline(always)]
+    fn id(&self) -> CpuId {
+        self.id
+    }
+    #[inline(always)]
+    fn probe(&mut self) -> &mut B {
+        &mut self.probe
+    }
+}
+
+/// The CPUs of the machine: hands out each token once.
+///
+/// A machine has one such set, and every system on the machine is used with tokens of that set. (Tokens
+/// of two sets with the same number would both count as the owner of that CPU's lists. That can't cause
+/// undefined behaviour, but frames could be given twice.)
+///
+/// ```
+/// use everybuddy::platform::NativeCpus;
+/// use everybuddy::{CpuId, NoProbe};
+/// let cpus = NativeCpus::new(2);
+/// let token = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+/// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_none(), "in use");
+/// cpus.surrender(token);
+/// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_some());
+/// ```
+pub struct NativeCpus {
+    count: u16,
+    claimed: [AtomicU64; NativeCpus::MAX / 64],
+}
+
+impl NativeCpus {
+    /// The largest number of CPUs of a set.
+    pub const MAX: usize = 4096;
+
+    /// Makes the set of CPUs 0 to `count - 1`; at most [`MAX`](Self::MAX) of them.
+    pub const fn new(count: u16) -> Self {
+        let count = if count as usize > Self::MAX { Self::MAX as u16 } else { count };
+        Self { count, claimed: [const { AtomicU64::new(0) }; Self::MAX / 64] }
+    }
+
+    /// Returns the number of CPUs.
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Hands out the token of a CPU, or nothing when somebody has it or there is no such CPU. O(1).
+    pub fn claim<B: Probe>(&self, id: CpuId) -> Option<NativeCpu<B>> {
+        if id.0 >= self.count {
+            return None;
+        }
+        let bit = 1u64 << (id.index() % 64);
+        // Acquire: pairs with the release in `surrender`: what the last holder did on this CPU is seen.
+        let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
+        (before & bit == 0).then(|| NativeCpu { id, probe: B::default(), not_send: PhantomData })
+    }
+
+    /// Takes a token back, so that another thread can claim it. O(1).
+    ///
+    /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
+    /// its lists hold.
+    pub fn surrender<B: Probe>(&self, token: NativeCpu<B>) {
+        let bit = 1u64 << (token.id.index() % 64);
+        // Release: pairs with the acquire in `claim`.
+        self.claimed[token.id.index() / 64].fetch_and(!bit, Ordering::Release);
+    }
+}

@@ -1,0 +1,156 @@
+//! Probes: how a layer tells what it did, at no cost when nobody listens.
+//!
+//! Why it exists: benches want counts of splits, refills and contended locks; kernels want none of it.
+//! The probe is part of the platform's type, lies in the CPU token (so counting needs no shared memory),
+//! and with [`NoProbe`] every call disappears from the machine code.
+//!
+//! Invariant: a probe never influences what an allocator does.
+
+use crate::frame::Order;
+
+/// Something that happened inside an allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A free block of this order was split in two.
+    Split(Order),
+    /// Two free buddies of this order were coalesced.
+    Coalesce(Order),
+    /// So many frames moved from the zone layer into a per-CPU list.
+    Refill {
+        /// Frames moved.
+        frames: u32,
+    },
+    /// So many frames moved from a per-CPU list to the zone layer.
+    Drain {
+        /// Frames moved.
+        frames: u32,
+    },
+    /// A request or a release of a block of this order went past the per-CPU list to the zone layer.
+    Bypass(Order),
+    /// A lock was taken.
+    Lock {
+        /// Whether somebody else held it at the first try.
+        contended: bool,
+        /// How many times the waiter looked again.
+        waits: u32,
+    },
+    /// All CPUs were asked to give back what they buffer, because a request could not be served.
+    Reclaim,
+    /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
+    RacedDoubleFree,
+}
+
+/// A listener for [`Event`]s on one CPU.
+pub trait Probe: Default + 'static {
+    /// Takes note of an event. Called on hot paths: must be cheap and must not panic.
+    fn record(&mut self, event: Event);
+}
+
+/// Listens to nothing, costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoProbe;
+
+impl Probe for NoProbe {
+    #[inline(always)]
+    fn record(&mut self, _: Event) {}
+}
+
+/// Counts every event of one CPU.
+///
+/// ```
+/// use everybuddy::{Counts, Event, Probe};
+/// let mut counts = Counts::default();
+/// counts.record(Event::Refill { frames: 31 });
+/// assert_eq!((counts.refills, counts.frames_refilled), (1, 31));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Splits of a block.
+    pub splits: u64,
+    /// Coalescings of two buddies.
+    pub coalescings: u64,
+    /// Refills of a per-CPU list.
+    pub refills: u64,
+    /// Frames that refills moved.
+    pub frames_refilled: u64,
+    /// Drains of a per-CPU list.
+    pub drains: u64,
+    /// Frames that drains moved.
+    pub frames_drained: u64,
+    /// Order-0 requests and releases that went past the per-CPU list.
+    pub bypasses_order0: u64,
+    /// Requests and releases of larger orders that went past the per-CPU list.
+    pub bypasses_larger: u64,
+    /// Lock acquisitions.
+    pub locks: u64,
+    /// Lock acquisitions that were not immediate.
+    pub locks_contended: u64,
+    /// Times a waiter looked at a lock again.
+    pub lock_waits: u64,
+    /// Times all CPUs were asked to give back what they buffer.
+    pub reclaims: u64,
+    /// Frames dropped from a list after a racing double free.
+    pub raced_double_frees: u64,
+}
+
+impl Counts {
+    /// Adds the counts of another CPU.
+    pub fn add(&mut self, other: &Counts) {
+        let Counts {
+            splits,
+            coalescings,
+            refills,
+            frames_refilled,
+            drains,
+            frames_drained,
+            bypasses_order0,
+            bypasses_larger,
+            locks,
+            locks_contended,
+            lock_waits,
+            reclaims,
+            raced_double_frees,
+        } = other;
+        self.splits += splits;
+        self.coalescings += coalescings;
+        self.refills += refills;
+        self.frames_refilled += frames_refilled;
+        self.drains += drains;
+        self.frames_drained += frames_drained;
+        self.bypasses_order0 += bypasses_order0;
+        self.bypasses_larger += bypasses_larger;
+        self.locks += locks;
+        self.locks_contended += locks_contended;
+        self.lock_waits += lock_waits;
+        self.reclaims += reclaims;
+        self.raced_double_frees += raced_double_frees;
+    }
+}
+
+impl Probe for Counts {
+    #[inline]
+    fn record(&mut self, event: Event) {
+        match event {
+            Event::Split(_) => self.splits += 1,
+            Event::Coalesce(_) => self.coalescings += 1,
+            Event::Refill { frames } => {
+                self.refills += 1;
+                self.frames_refilled += u64::from(frames);
+            }
+            Event::Drain { frames } => {
+                self.drains += 1;
+                self.frames_drained += u64::from(frames);
+            }
+            Event::Bypass(Order::ZERO) => self.bypasses_order0 += 1,
+            Event::Bypass(_) => self.bypasses_larger += 1,
+            Event::Lock { contended, waits } => {
+                self.locks += 1;
+                self.locks_contended += u64::from(contended);
+                self.lock_waits += u64::from(waits);
+            }
+            Event::Reclaim => self.reclaims += 1,
+            Event::RacedDoubleFree => self.raced_double_frees += 1,
+        }
+    }
+}

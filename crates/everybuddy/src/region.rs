@@ -1,0 +1,126 @@
+//! Memory as the machine has it: ranges with holes, at any start, of any size.
+//!
+//! Why it exists: physical memory begins anywhere and is full of holes, while buddies are found by
+//! arithmetic on frame numbers. A [`Span`] maps physical frame numbers to the small relative ones
+//! ([`Pfn`]) that the layers use.
+//!
+//! Invariant: the base of a span is a multiple of the largest block, so a block that is aligned relatively
+//! is aligned physically.
+
+use crate::error::{BuildError, RegionError};
+use crate::frame::{Order, Pfn};
+
+/// A run of physical frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameRange {
+    /// The first physical frame number (address divided by the frame's size).
+    pub start: u64,
+    /// How many frames.
+    pub frames: u64,
+}
+
+impl FrameRange {
+    /// Names a run of `frames` frames from `start`.
+    pub const fn new(start: u64, frames: u64) -> Self {
+        Self { start, frames }
+    }
+
+    /// Returns the frame after the last, or nothing if that is beyond the largest number.
+    pub const fn end(&self) -> Option<u64> {
+        self.start.checked_add(self.frames)
+    }
+}
+
+/// The stretch of physical memory that a system is built for, holes included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    base: u64,
+    frames: u32,
+}
+
+impl Span {
+    /// The most frames that a span can hold: the largest 2^24 frame numbers are kept for other uses.
+    pub const LARGEST: u32 = u32::MAX - (1 << 24);
+
+    /// Makes the span that covers all `ranges` (ascending, not overlapping), for blocks up to `largest`.
+    ///
+    /// The base is the first frame rounded down to a multiple of the largest block. O(ranges).
+    pub fn covering(ranges: &[FrameRange], largest: Order) -> Result<Span, BuildError> {
+        let mut first = None;
+        let mut end = 0u64;
+        for (index, range) in ranges.iter().enumerate() {
+            if range.frames == 0 {
+                continue;
+            }
+            if first.is_some() && range.start < end {
+                return Err(BuildError::UnorderedRanges { index });
+            }
+            first.get_or_insert(range.start);
+            end = range.end().ok_or(BuildError::SpanTooLarge)?;
+        }
+        let first = first.ok_or(BuildError::NoMemory)?;
+        let base = first & !(u64::from(largest.frames()) - 1);
+        match u32::try_from(end - base) {
+            Ok(frames) if frames <= Self::LARGEST => Ok(Span { base, frames }),
+            _ => Err(BuildError::SpanTooLarge),
+        }
+    }
+
+    /// Returns the physical number of relative frame 0.
+    pub const fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Returns the number of frames from the base to the end, holes included.
+    pub const fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Returns the relative number of a physical frame, or nothing outside the span. O(1).
+    pub const fn pfn(&self, physical: u64) -> Option<Pfn> {
+        if physical >= self.base && physical - self.base < self.frames as u64 {
+            Some(Pfn((physical - self.base) as u32))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the physical number of a relative frame. O(1).
+    pub const fn physical(&self, pfn: Pfn) -> u64 {
+        self.base + pfn.0 as u64
+    }
+
+    /// Returns the relative start and length of a range, which must lie in the span. O(1).
+    pub fn relative(&self, range: FrameRange) -> Result<(Pfn, u32), RegionError> {
+        if range.frames == 0 {
+            return Err(RegionError::Empty);
+        }
+        let last = range.start.checked_add(range.frames - 1).ok_or(RegionError::OutsideSpan)?;
+        match (self.pfn(range.start), self.pfn(last)) {
+            (Some(start), Some(_)) => Ok((start, range.frames as u32)),
+            _ => Err(RegionError::OutsideSpan),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_odd_maps() {
+        let ranges = [FrameRange::new(1_000_003, 7), FrameRange::new(1_000_100, 1)];
+        let span = Span::covering(&ranges, Order::TEN).unwrap();
+        assert_eq!(span.base() % u64::from(Order::TEN.frames()), 0);
+        assert_eq!(span.physical(span.pfn(1_000_003).unwrap()), 1_000_003);
+        assert_eq!(span.pfn(1_000_101), None);
+        assert_eq!(span.pfn(span.base().wrapping_sub(1)), None);
+        assert_eq!(Span::covering(&[], Order::TEN), Err(BuildError::NoMemory));
+        assert_eq!(Span::covering(&[FrameRange::new(3, 0)], Order::TEN), Err(BuildError::NoMemory));
+        let swapped = [ranges[1], ranges[0]];
+        assert_eq!(Span::covering(&swapped, Order::TEN), Err(BuildError::UnorderedRanges { index: 1 }));
+        assert_eq!(Span::covering(&[FrameRange::new(5, u64::MAX)], Order::TEN), Err(BuildError::SpanTooLarge));
+        assert_eq!(Span::covering(&[FrameRange::new(0, 1 << 32)], Order::TEN), Err(BuildError::SpanTooLarge));
+        assert_eq!(span.relative(FrameRange::new(1_000_100, 2)), Err(RegionError::OutsideSpan));
+    }
+}

@@ -1,0 +1,110 @@
+//! What an allocator's memory looks like at a moment.
+//!
+//! Why it exists: fragmentation and memory maps are computed the same way for every system, from the
+//! numbers here.
+//!
+//! Invariant: `free_frames` is the sum of the blocks in the zone layer; buffered frames are not in it.
+
+use core::fmt;
+
+use crate::frame::{Order, Pfn};
+use crate::platform::CpuId;
+
+/// Free memory at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Free blocks in the zone layer, by order.
+    pub free_blocks: [u32; Order::LIMIT.index() + 1],
+    /// Frames that per-CPU lists and other buffers hold. A hint while other CPUs work.
+    pub buffered_frames: u64,
+}
+
+impl Snapshot {
+    /// Returns the free frames of the zone layer.
+    pub fn free_frames(&self) -> u64 {
+        self.usable_frames(Order::ZERO)
+    }
+
+    /// Returns the free frames that lie in blocks of at least `order`.
+    pub fn usable_frames(&self, order: Order) -> u64 {
+        Order::up_to(Order::LIMIT)
+            .zip(self.free_blocks)
+            .filter(|(o, _)| *o >= order)
+            .map(|(o, blocks)| u64::from(blocks) * u64::from(o.frames()))
+            .sum()
+    }
+
+    /// Returns how many blocks of `order` could be given, counting what larger blocks hold.
+    pub fn available_blocks(&self, order: Order) -> u64 {
+        self.usable_frames(order) / u64::from(order.frames())
+    }
+
+    /// Returns the unusable free space index: the share of free frames that a request of `order` could
+    /// not be served from, 0 to 1; 0 when nothing is free. Buffered frames count as free and unusable.
+    ///
+    /// Spring Buddy (Cai and others) uses it at the largest order as its fragmentation rate.
+    pub fn unusable_index(&self, order: Order) -> f64 {
+        let free = self.free_frames() + self.buffered_frames;
+        if free == 0 { 0.0 } else { 1.0 - self.usable_frames(order) as f64 / free as f64 }
+    }
+}
+
+/// What a frame is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameState {
+    /// No memory is there.
+    Hole,
+    /// Memory that is given to nobody.
+    Reserved,
+    /// Part of an allocated block.
+    Allocated {
+        /// The block's first frame.
+        head: Pfn,
+        /// The block's order.
+        order: Order,
+    },
+    /// Part of a block that a CPU buffers.
+    Buffered {
+        /// The CPU.
+        cpu: CpuId,
+        /// The block's order.
+        order: Order,
+    },
+    /// Part of a free block.
+    Free {
+        /// The block's first frame.
+        head: Pfn,
+    },
+}
+
+/// How many frames are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Frames in free blocks of the zone layer.
+    pub free: u64,
+    /// Frames that CPUs buffer.
+    pub buffered: u64,
+    /// Allocated frames.
+    pub allocated: u64,
+    /// Reserved frames.
+    pub reserved: u64,
+    /// Frame numbers without memory.
+    pub holes: u64,
+}
+
+/// An invariant that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Where it was noticed.
+    pub pfn: Pfn,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.pfn, self.what)
+    }
+}
+
+impl core::error::Error for Violation {}

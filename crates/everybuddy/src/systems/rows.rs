@@ -1,0 +1,148 @@
+//! The rows: what each system is, in words.
+//!
+//! Why it exists: SYSTEMS.md, `everybuddy systems` and the conformance suite are made from these.
+//!
+//! Invariant: names are unique; every option of a row is known to [`Options`](super::Options).
+
+use super::Options;
+
+/// A system, described.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The name.
+    pub name: &'static str,
+    /// The row that this is another name for.
+    pub alias_of: Option<&'static str>,
+    /// What it is, in one sentence.
+    pub summary: &'static str,
+    /// The layers, from the request downwards.
+    pub composition: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// What was taken as the source has it.
+    pub faithful: &'static str,
+    /// What differs from the source, or what was decided where it is silent.
+    pub deviates: &'static str,
+    /// The options that this system takes.
+    pub options: &'static [&'static str],
+    /// The options that make this row what it is.
+    pub(super) preset: Options,
+    /// The kind of per-CPU layer.
+    pub(super) kind: Kind,
+}
+
+/// The kinds of per-CPU layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// None.
+    Bare,
+    /// Linux 2.6.32's list: batch by memory, high mark six batches.
+    LinuxBatch,
+    /// The same with a bypass at the marks.
+    LinuxBypass,
+    /// The same with a given high mark, batch a sixth of it.
+    LinuxFixed,
+    /// Linux 6.12's lists.
+    Linux6,
+}
+
+const LISTS: &[&str] = &["batch", "high", "order", "percpu", "check"];
+const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
+const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
+    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
+    lists are found before a request fails, by the protocol of percpu/buffered.rs; Linux 2.6.32 drains \
+    all CPUs only on direct reclaim.";
+
+/// All systems.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "bs",
+        alias_of: None,
+        summary: "The standard buddy: every request takes the zone's lock, splits, and coalesces.",
+        composition: "one zone (spin lock) > bitmap and doubly linked free lists by level > coalesces at once",
+        source: "iBuddy (000) 3.1 and figure 5b; Barkley & Lee (003) 3",
+        faithful: "Search upwards from the order asked for, recursive split, recursive coalescing while the \
+            buddy's bit is set; bitmap and lists by level.",
+        deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
+            split gives the lower half. The papers say neither.",
+        options: &["order"],
+        preset: Options::NONE,
+        kind: Kind::Bare,
+    },
+    Row {
+        name: "lbs-1",
+        alias_of: None,
+        summary: "Linux's list with bypass: at its marks, frames go past it one by one.",
+        composition: "one list a CPU, batch 1 with bypass > one zone > as bs",
+        source: "iBuddy (000) 2.4 and 4",
+        faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the release, \
+            directly to the buddy layer.",
+        deviates: LINUX_DEVIATES,
+        options: &["high", "order", "percpu", "check"],
+        preset: Options::NONE,
+        kind: Kind::LinuxBypass,
+    },
+    Row {
+        name: "lbs-31",
+        alias_of: None,
+        summary: "Linux's lazy buddy of 2.6.32: a list for each CPU, refilled and drained by batches of 31.",
+        composition: "one list a CPU, batch 31, high mark 186, low 0 > one zone > as bs",
+        source: "iBuddy (000) 2.1, 2.4 and 4",
+        faithful: "Batch, high mark (6 x batch), low mark (0); larger orders go straight through; a batch is \
+            moved under one acquisition of the zone's lock.",
+        deviates: LINUX_DEVIATES,
+        options: LISTS,
+        preset: Options::NONE,
+        kind: Kind::LinuxBatch,
+    },
+    Row {
+        name: "fixlazy-186",
+        alias_of: Some("lbs-31"),
+        summary: "Spring Buddy's baseline with a buffer of 186 frames: another name for lbs-31.",
+        composition: "as lbs-31",
+        source: "Spring Buddy (002) IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: LINUX_DEVIATES,
+        options: LISTS,
+        preset: Options::NONE,
+        kind: Kind::LinuxBatch,
+    },
+    Row {
+        name: "fixlazy-372",
+        alias_of: None,
+        summary: "Linux's list with a high mark of 372 frames.",
+        composition: "one list a CPU, batch 62, high mark 372 > one zone > as bs",
+        source: "Spring Buddy (002) IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: "The paper gives the length; the batch is a sixth of it, as in Linux.",
+        options: LISTS,
+        preset: Options { high: Some(372), ..Options::NONE },
+        kind: Kind::LinuxFixed,
+    },
+    Row {
+        name: "fixlazy-744",
+        alias_of: None,
+        summary: "Linux's list with a high mark of 744 frames.",
+        composition: "one list a CPU, batch 124, high mark 744 > one zone > as bs",
+        source: "Spring Buddy (002) IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: "The paper gives the length; the batch is a sixth of it, as in Linux.",
+        options: LISTS,
+        preset: Options { high: Some(744), ..Options::NONE },
+        kind: Kind::LinuxFixed,
+    },
+    Row {
+        name: "linux-6",
+        alias_of: None,
+        summary: "Today's Linux lists: orders 0 to 3 and huge pages, a high mark that tunes itself.",
+        composition: "five lists a CPU, batch up to 63, self-tuning high mark > one zone > as bs",
+        source: "Linux 6.12, mm/page_alloc.c",
+        faithful: "Batch and marks from the zone's size, doubling refills, drains as long as the run of \
+            releases, the limit on blocks of orders 1 to 3.",
+        deviates: "No migrate types, no decay of the high mark over time, no reaction to reclaim, no zone \
+            watermarks. The lists have no locks (Linux's way is +percpu=locked).",
+        options: &["order", "percpu", "check"],
+        preset: Options::NONE,
+        kind: Kind::Linux6,
+    },
+];

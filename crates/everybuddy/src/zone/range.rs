@@ -1,0 +1,171 @@
+//! Runs of frames: exact requests, partial frees, adding and withdrawing memory.
+//!
+//! Why it exists: what is no single block is cut into blocks the same way in every zone layer.
+//! Serewa (004) section 2.2.1 names both needs: a request takes the block that covers it and gives the
+//! remnant back as powers of two, and any part of an allocation can be freed.
+//!
+//! Invariant: called under the lock of the zone that owns the frames. Every operation looks first and
+//! changes afterwards, so an error leaves everything as it was.
+
+use crate::coalesce::Coalesce;
+use crate::error::{FreeError, RegionError};
+use crate::frame::{Block, Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::Platform;
+use crate::snapshot::FrameState;
+use crate::structure::Structure;
+
+/// Cuts a run into aligned blocks, lowest address first.
+fn pieces(start: Frame, frames: u32, largest: Order) -> impl Iterator<Item = (Frame, Order)> {
+    Block::cover(start.pfn(), frames, largest)
+        .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
+}
+
+/// Tags the pieces of a run as allocated. The records between the pieces' heads must be interior.
+pub(crate) fn tag_allocated<P: Platform>(table: FrameTable<'_, P>, start: Frame, frames: u32) {
+    for (head, order) in pieces(start, frames, Order::LIMIT) {
+        table.set_tag(head, Tag::allocated(order));
+    }
+}
+
+/// Puts the pieces of a run into the structure. O(orders).
+pub(crate) fn free_pieces<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    structure: &S,
+    policy: &C,
+    start: Frame,
+    frames: u32,
+    probe: &mut P::Probe,
+) {
+    for (head, order) in pieces(start, frames, structure.max_order()) {
+        policy.free(structure, head, order, probe);
+    }
+}
+
+/// Frees a run of allocated frames; what remains of the allocations that it cuts stays allocated.
+pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    structure: &S,
+    policy: &C,
+    start: Frame,
+    frames: u32,
+    probe: &mut P::Probe,
+) -> Result<(), FreeError> {
+    let table = structure.table();
+    let end = start.pfn().0 + frames;
+    // Returns the allocated block that holds a frame, and the frame after it.
+    let holder = |frame: Frame| match table.holder(frame) {
+        Some((head, FrameState::Allocated { order, .. }))
+            if frame.pfn().0 - head.pfn().0 < order.frames() =>
+        {
+            Ok((head, head.pfn().0 + order.frames()))
+        }
+        Some((_, FrameState::Hole)) => Err(FreeError::Hole),
+        Some((_, FrameState::Reserved)) => Err(FreeError::Reserved),
+        _ => Err(FreeError::NotAllocated),
+    };
+    let mut at = start;
+    while at.pfn().0 < end {
+        let (_, after) = holder(at)?;
+        at = start.offset(after - start.pfn().0);
+    }
+    let mut at = start;
+    while at.pfn().0 < end {
+        let (head, after) = holder(at)?;
+        let upto = after.min(end);
+        // The head's record is rewritten below: it starts a kept piece or a freed one.
+        tag_allocated(table, head, at.pfn().0 - head.pfn().0);
+        let rest = start.offset(upto - start.pfn().0);
+        tag_allocated(table, rest, after - upto);
+        // A freed piece's own head may still be tagged as the head of the whole; inserting rewrites it,
+        // coalescing makes it interior.
+        free_pieces(structure, policy, at, upto - at.pfn().0, probe);
+        at = rest;
+    }
+    Ok(())
+}
+
+/// Validates a run of frame numbers.
+fn run<P: Platform>(
+    table: FrameTable<'_, P>,
+    start: Pfn,
+    frames: u32,
+) -> Result<Frame, RegionError> {
+    if frames == 0 {
+        return Err(RegionError::Empty);
+    }
+    start
+        .0
+        .checked_add(frames - 1)
+        .and_then(|last| table.frame(Pfn(last)))
+        .and_then(|_| table.frame(start))
+        .ok_or(RegionError::OutsideSpan)
+}
+
+/// Makes a run free whose frames are all tagged `from`.
+pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    structure: &S,
+    policy: &C,
+    start: Pfn,
+    frames: u32,
+    from: Tag,
+    probe: &mut P::Probe,
+) -> Result<(), RegionError> {
+    let table = structure.table();
+    let first = run(table, start, frames)?;
+    for offset in 0..frames {
+        let frame = first.offset(offset);
+        if table.tag(frame) != from {
+            return Err(match from {
+                Tag::RESERVED => RegionError::NotReserved(frame.pfn()),
+                _ => RegionError::AlreadyManaged(frame.pfn()),
+            });
+        }
+    }
+    for offset in 0..frames {
+        table.set_tag(first.offset(offset), Tag::INTERIOR);
+    }
+    free_pieces(structure, policy, first, frames, probe);
+    Ok(())
+}
+
+/// Takes a run of free frames out and tags them `to`.
+pub(crate) fn withdraw<P: Platform, S: Structure<P>>(
+    structure: &S,
+    start: Pfn,
+    frames: u32,
+    to: Tag,
+) -> Result<(), RegionError> {
+    let table = structure.table();
+    let first = run(table, start, frames)?;
+    let end = start.0 + frames;
+    // Returns the free block that holds a frame.
+    let holder = |frame: Frame| {
+        Order::up_to(structure.max_order())
+            .map(|order| (frame.aligned(order), order))
+            .find(|(head, order)| structure.contains(*head, *order))
+    };
+    let mut at = first;
+    while at.pfn().0 < end {
+        let (head, order) = holder(at).ok_or(RegionError::NotFree(at.pfn()))?;
+        at = first.offset(head.pfn().0 + order.frames() - start.0);
+    }
+    let mut at = first;
+    while at.pfn().0 < end {
+        let Some((head, order)) = holder(at) else { break };
+        structure.remove(head, order);
+        table.set_tag(head, Tag::INTERIOR);
+        let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
+        let upto = after.min(end);
+        for (kept, order) in pieces(head, at.pfn().0 - from, structure.max_order()) {
+            structure.insert(kept, order);
+        }
+        let rest = first.offset(upto - start.0);
+        for (kept, order) in pieces(rest, after - upto, structure.max_order()) {
+            structure.insert(kept, order);
+        }
+        for frame in at.pfn().0..upto {
+            table.set_tag(first.offset(frame - start.0), to);
+        }
+        at = rest;
+    }
+    Ok(())
+}
