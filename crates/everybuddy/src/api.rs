@@ -108,7 +108,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// The position of the release that failed; the ones before it were done.
     fn free_bulk(&self, cpu: &mut P::Cpu, releases: &[Release]) -> Result<(), BulkFreeError> {
         for (index, release) in releases.iter().enumerate() {
-            self.free(cpu, *release).map_err(|error| BulkFreeError { index, error })?;
+            self.free(cpu, *release)
+                .map_err(|error| BulkFreeError { index, error })?;
         }
         Ok(())
     }

@@ -31,7 +31,9 @@ impl ArenaPlan {
     #[must_use]
     pub(crate) const fn slice<T>(self, length: usize) -> Self {
         let start = self.bytes.next_multiple_of(alignment_of::<T>());
-        Self { bytes: start.saturating_add(length.saturating_mul(size_of::<T>())) }
+        Self {
+            bytes: start.saturating_add(length.saturating_mul(size_of::<T>())),
+        }
     }
 
     /// Returns the bytes planned so far, a multiple of the cache line.
@@ -41,7 +43,11 @@ impl ArenaPlan {
 }
 
 const fn alignment_of<T>() -> usize {
-    if align_of::<T>() > LINE { align_of::<T>() } else { LINE }
+    if align_of::<T>() > LINE {
+        align_of::<T>()
+    } else {
+        LINE
+    }
 }
 
 /// A region of the caller's memory that is handed out from its start.
@@ -60,7 +66,12 @@ impl<'a> Arena<'a> {
         let skip = start.align_offset(LINE).min(length);
         // SAFETY: `skip` is at most the length of the memory, so the result stays within it.
         let start = unsafe { start.add(skip) };
-        Self { start, length: length - skip, used: 0, memory: PhantomData }
+        Self {
+            start,
+            length: length - skip,
+            used: 0,
+            memory: PhantomData,
+        }
     }
 
     /// Constructs `length` elements in place. O(length).
@@ -74,7 +85,10 @@ impl<'a> Arena<'a> {
         let start = self.used.next_multiple_of(alignment_of::<T>());
         let end = start.saturating_add(length.saturating_mul(size_of::<T>()));
         if end > self.length || align_of::<T>() > LINE {
-            return Err(BuildError::MetadataTooSmall { needed: end, given: self.length });
+            return Err(BuildError::MetadataTooSmall {
+                needed: end,
+                given: self.length,
+            });
         }
         self.used = end;
         // SAFETY: `start <= end <= length` by the test above.
@@ -106,11 +120,15 @@ impl<'a> Arena<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     #[test]
     fn plan_and_arena_agree_wherever_the_memory_lies() {
         for shift in 0..LINE {
-            let plan = ArenaPlan::default().slice::<u64>(3).slice::<u8>(5).slice::<u32>(1);
+            let plan = ArenaPlan::default()
+                .slice::<u64>(3)
+                .slice::<u8>(5)
+                .slice::<u32>(1);
             let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes() + 2 * LINE];
             let mut arena = Arena::new(&mut memory[shift..]);
             let a = arena.slice(3, |i| i as u64).unwrap();

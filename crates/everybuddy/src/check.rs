@@ -24,7 +24,9 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     let mut at = 0;
     while at < table.frames() {
         let fail = |what| Err(Violation { pfn: Pfn(at), what });
-        let Some(head) = table.frame(Pfn(at)) else { return fail("beyond the table") };
+        let Some(head) = table.frame(Pfn(at)) else {
+            return fail("beyond the table");
+        };
         let Some(state) = table.tag(head).state(head) else {
             return fail("a frame is interior to no block");
         };
@@ -33,9 +35,9 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
             FrameState::Allocated { order, .. } | FrameState::Buffered { order, .. } => order,
             FrameState::Free { .. } => {
                 let mut orders = Order::up_to(structure.max_order());
-                match orders.find(|order| {
-                    head.pfn().is_aligned(*order) && structure.contains(head, *order)
-                }) {
+                match orders
+                    .find(|order| head.pfn().is_aligned(*order) && structure.contains(head, *order))
+                {
                     Some(order) => order,
                     None => return fail("a frame is linked, but no bit says that it is free"),
                 }
@@ -69,7 +71,10 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     }
     for order in Order::up_to(structure.max_order()) {
         if blocks[order.index()] != structure.blocks(order) {
-            return Err(Violation { pfn: Pfn(0), what: "the free blocks of an order are miscounted" });
+            return Err(Violation {
+                pfn: Pfn(0),
+                what: "the free blocks of an order are miscounted",
+            });
         }
     }
     Ok(census)

@@ -32,10 +32,16 @@ impl fmt::Display for AllocateError {
         match self {
             Self::Exhausted => write!(f, "no block of that size is free"),
             Self::TooLarge { largest } => {
-                write!(f, "larger than a block of order {largest}, the largest of this system")
+                write!(
+                    f,
+                    "larger than a block of order {largest}, the largest of this system"
+                )
             }
             Self::ZeroFrames => write!(f, "a request for zero frames"),
-            Self::Busy => write!(f, "busy: a lock or another CPU's list could not be had in time"),
+            Self::Busy => write!(
+                f,
+                "busy: a lock or another CPU's list could not be had in time"
+            ),
         }
     }
 }
@@ -78,7 +84,10 @@ impl fmt::Display for FreeError {
             Self::Reserved => write!(f, "the frame is reserved"),
             Self::NotAllocated => write!(f, "the frame is free already"),
             Self::InsideBlock { order } => {
-                write!(f, "the frame lies inside an allocated block of order {order}")
+                write!(
+                    f,
+                    "the frame lies inside an allocated block of order {order}"
+                )
             }
             Self::WrongOrder { allocated } => {
                 write!(f, "the block that starts here has order {allocated}")
@@ -133,7 +142,10 @@ impl fmt::Display for RegionError {
             Self::AlreadyManaged(pfn) => write!(f, "{pfn} is managed already"),
             Self::NotFree(pfn) => write!(f, "{pfn} is not free"),
             Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
-            Self::Busy => write!(f, "busy: another CPU did not give back what it buffers in time"),
+            Self::Busy => write!(
+                f,
+                "busy: another CPU did not give back what it buffers in time"
+            ),
         }
     }
 }
@@ -171,7 +183,10 @@ impl fmt::Display for BuildError {
         match self {
             Self::NoMemory => write!(f, "the memory map is empty"),
             Self::UnorderedRanges { index } => {
-                write!(f, "range {index} of the memory map overlaps or precedes the one before it")
+                write!(
+                    f,
+                    "range {index} of the memory map overlaps or precedes the one before it"
+                )
             }
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
             Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),

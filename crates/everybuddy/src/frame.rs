@@ -57,14 +57,22 @@ impl Order {
     /// Makes an order, or nothing above [`LIMIT`](Self::LIMIT).
     #[inline]
     pub const fn new(order: u8) -> Option<Order> {
-        if order <= Self::LIMIT.0 { Some(Order(order)) } else { None }
+        if order <= Self::LIMIT.0 {
+            Some(Order(order))
+        } else {
+            None
+        }
     }
 
     /// Makes an order from a number that can't be above the limit by the caller's argument; a larger one
     /// becomes the limit.
     #[inline]
     pub(crate) const fn saturating(order: u32) -> Order {
-        if order <= Self::LIMIT.0 as u32 { Order(order as u8) } else { Self::LIMIT }
+        if order <= Self::LIMIT.0 as u32 {
+            Order(order as u8)
+        } else {
+            Self::LIMIT
+        }
     }
 
     /// Returns the smallest order whose block holds `frames` frames, or nothing when none does.
@@ -162,7 +170,10 @@ impl Block {
     /// ```
     #[inline]
     pub const fn buddy(self) -> Block {
-        Block { start: Pfn(self.start.0 ^ self.order.frames()), order: self.order }
+        Block {
+            start: Pfn(self.start.0 ^ self.order.frames()),
+            order: self.order,
+        }
     }
 
     /// Cuts a run of frames into the fewest aligned blocks of at most `largest`, lowest address first.
@@ -182,7 +193,10 @@ impl Block {
             let by_place = (at as u32).trailing_zeros();
             let by_size = 63 - (end - at).leading_zeros();
             let order = Order::saturating(by_place.min(by_size).min(u32::from(largest.0)));
-            let block = Block { start: Pfn(at as u32), order };
+            let block = Block {
+                start: Pfn(at as u32),
+                order,
+            };
             at += u64::from(order.frames());
             Some(block)
         })
@@ -197,7 +211,10 @@ mod tests {
     fn covering_rounds_up() {
         for frames in 1..5000u32 {
             let order = Order::covering(frames).unwrap();
-            assert!(order.frames() >= frames && (order == Order::ZERO || order.down().frames() < frames));
+            assert!(
+                order.frames() >= frames
+                    && (order == Order::ZERO || order.down().frames() < frames)
+            );
         }
         assert_eq!(Order::covering(Order::LIMIT.frames() + 1), None);
     }

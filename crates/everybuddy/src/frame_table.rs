@@ -118,12 +118,14 @@ impl Tag {
             tag if tag.is_link() => FrameState::Free { head: head.pfn() },
             Tag::HOLE => FrameState::Hole,
             Tag::RESERVED => FrameState::Reserved,
-            tag if tag.0 & Self::KIND == Self::ALLOCATED => {
-                FrameState::Allocated { head: head.pfn(), order: tag.order() }
-            }
-            tag if tag.0 & Self::KIND == Self::BUFFERED => {
-                FrameState::Buffered { cpu: CpuId(tag.0 as u16), order: tag.order() }
-            }
+            tag if tag.0 & Self::KIND == Self::ALLOCATED => FrameState::Allocated {
+                head: head.pfn(),
+                order: tag.order(),
+            },
+            tag if tag.0 & Self::KIND == Self::BUFFERED => FrameState::Buffered {
+                cpu: CpuId(tag.0 as u16),
+                order: tag.order(),
+            },
             _ => return None,
         })
     }
@@ -145,7 +147,10 @@ impl<P: Platform> Copy for FrameTable<'_, P> {}
 impl<P: Platform> Record<P> {
     /// Makes the record of a frame without memory.
     pub(crate) fn new(tag: Tag) -> Self {
-        Self { first: P::AtomicU32::new(tag.0), second: P::AtomicU32::new(Tag::END.0) }
+        Self {
+            first: P::AtomicU32::new(tag.0),
+            second: P::AtomicU32::new(Tag::END.0),
+        }
     }
 }
 
@@ -229,9 +234,12 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         match self.holder(frame) {
             Some((_, FrameState::Hole)) => FreeError::Hole,
             Some((_, FrameState::Reserved)) => FreeError::Reserved,
-            Some((head, FrameState::Allocated { order: allocated, .. })) if head == frame => {
-                FreeError::WrongOrder { allocated }
-            }
+            Some((
+                head,
+                FrameState::Allocated {
+                    order: allocated, ..
+                },
+            )) if head == frame => FreeError::WrongOrder { allocated },
             Some((head, FrameState::Allocated { order, .. }))
                 if frame.0 - head.0 < order.frames() =>
             {
@@ -246,6 +254,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
 mod tests {
     use super::*;
     use crate::Native;
+    use std::vec;
 
     #[test]
     fn a_record_is_eight_bytes_and_tags_are_distinct() {
@@ -262,7 +271,13 @@ mod tests {
         let head = Frame(8);
         for order in Order::up_to(Order::LIMIT) {
             let allocated = Tag::allocated(order).state(head);
-            assert_eq!(allocated, Some(FrameState::Allocated { head: Pfn(8), order }));
+            assert_eq!(
+                allocated,
+                Some(FrameState::Allocated {
+                    head: Pfn(8),
+                    order
+                })
+            );
             let cpu = CpuId(0xffff);
             let buffered = Tag::buffered(order, cpu).state(head);
             assert_eq!(buffered, Some(FrameState::Buffered { cpu, order }));

@@ -34,11 +34,20 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Joins the layers.
     pub(crate) fn new(front: F, zone: Z, span: Span, metadata_bytes: usize) -> Self {
         let max_order = zone.max_order();
-        Self { front, zone, max_order, span, metadata_bytes, platform: PhantomData }
+        Self {
+            front,
+            zone,
+            max_order,
+            span,
+            metadata_bytes,
+            platform: PhantomData,
+        }
     }
 
     fn too_large(&self) -> AllocateError {
-        AllocateError::TooLarge { largest: self.max_order }
+        AllocateError::TooLarge {
+            largest: self.max_order,
+        }
     }
 
     /// Serves what is no hit.
@@ -96,10 +105,16 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     ) -> Result<Pfn, AllocateError> {
         if flags.contains(Flags::NO_WAIT) {
             let buffers = self.front.buffered_frames() > 0;
-            return Err(if buffers { AllocateError::Busy } else { AllocateError::Exhausted });
+            return Err(if buffers {
+                AllocateError::Busy
+            } else {
+                AllocateError::Exhausted
+            });
         }
         self.front
-            .with_all_home(cpu, &self.zone, |cpu| last_try(&self.zone, &mut Caller::of(cpu)))?
+            .with_all_home(cpu, &self.zone, |cpu| {
+                last_try(&self.zone, &mut Caller::of(cpu))
+            })?
             .map(Frame::pfn)
     }
 
@@ -129,7 +144,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if let Extent::Block(order) = release.size.extent()
             && self.zone.table().tag(head) == Tag::allocated(order)
         {
-            return self.free(cpu, Release { size: Size::Order(order), ..release });
+            return self.free(
+                cpu,
+                Release {
+                    size: Size::Order(order),
+                    ..release
+                },
+            );
         }
         if let Some(order) = Order::covering(frames) {
             cpu.probe().record(Event::Bypass(order));
@@ -143,7 +164,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(FreeError::ZeroFrames);
         }
         let last = start.0.checked_add(frames - 1).ok_or(FreeError::Foreign)?;
-        self.zone.table().frame(Pfn(last)).ok_or(FreeError::Foreign)?;
+        self.zone
+            .table()
+            .frame(Pfn(last))
+            .ok_or(FreeError::Foreign)?;
         self.zone.table().frame(start).ok_or(FreeError::Foreign)
     }
 
@@ -184,9 +208,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 }
                 self.free_block(cpu, release.start, order, release)
             }
-            Size::Frames(frames) => {
-                self.free_run(cpu, release.start, frames.0, release)
-            }
+            Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }
     }
 
@@ -205,7 +227,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
         let table = self.zone.table();
         while let Some(place) = out.get_mut(given) {
-            let Some(head) = self.front.take(cpu, table, order, request.hint) else { break };
+            let Some(head) = self.front.take(cpu, table, order, request.hint) else {
+                break;
+            };
             *place = head.pfn();
             given += 1;
         }
@@ -215,18 +239,24 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             let wanted = places.len() as u32;
             cpu.probe().record(Event::Bypass(order));
             let tag = Tag::allocated(order);
-            given += self.zone.allocate_bulk(&mut Caller::of(cpu), order, wanted, tag, |head| {
-                if let Some(place) = places.next() {
-                    *place = head.pfn();
-                }
-            }) as usize;
+            given += self
+                .zone
+                .allocate_bulk(&mut Caller::of(cpu), order, wanted, tag, |head| {
+                    if let Some(place) = places.next() {
+                        *place = head.pfn();
+                    }
+                }) as usize;
         }
         self.allocate_one_by_one(cpu, request, out, given)
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
         let mut probe = P::Probe::default();
-        let caller = &mut Caller { cpu, probe: &mut probe, nested: true };
+        let caller = &mut Caller {
+            cpu,
+            probe: &mut probe,
+            nested: true,
+        };
         let result = match request.size.extent() {
             Extent::Block(order) if order > self.max_order => Err(self.too_large()),
             Extent::Block(order) => self.zone.allocate(caller, order),
@@ -244,10 +274,18 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let mut probe = P::Probe::default();
-        let caller = &mut Caller { cpu, probe: &mut probe, nested: true };
+        let caller = &mut Caller {
+            cpu,
+            probe: &mut probe,
+            nested: true,
+        };
         match release.size {
             Size::Order(order) => {
-                let head = self.zone.table().frame(release.start).ok_or(FreeError::Foreign)?;
+                let head = self
+                    .zone
+                    .table()
+                    .frame(release.start)
+                    .ok_or(FreeError::Foreign)?;
                 self.zone.free(caller, head, order, Tag::allocated(order))
             }
             Size::Frames(frames) => {
@@ -271,7 +309,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         let (start, frames) = self.span.relative(range)?;
-        self.zone.add(&mut Caller::of(cpu), start, frames, Tag::HOLE)
+        self.zone
+            .add(&mut Caller::of(cpu), start, frames, Tag::HOLE)
     }
 
     fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
@@ -284,7 +323,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         let (start, frames) = self.span.relative(range)?;
-        self.zone.add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
+        self.zone
+            .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
     }
 
     fn span(&self) -> Span {
@@ -305,7 +345,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {
         let snapshot = self.zone.snapshot(&mut Caller::of(cpu));
-        Snapshot { buffered_frames: self.front.buffered_frames(), ..snapshot }
+        Snapshot {
+            buffered_frames: self.front.buffered_frames(),
+            ..snapshot
+        }
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

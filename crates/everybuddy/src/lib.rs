@@ -27,9 +27,6 @@
 
 #[cfg(test)]
 extern crate std;
-#[cfg(test)]
-use std::{vec, vec::Vec};
-
 mod api;
 mod arena;
 mod check;

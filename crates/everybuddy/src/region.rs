@@ -95,7 +95,10 @@ impl Span {
         if range.frames == 0 {
             return Err(RegionError::Empty);
         }
-        let last = range.start.checked_add(range.frames - 1).ok_or(RegionError::OutsideSpan)?;
+        let last = range
+            .start
+            .checked_add(range.frames - 1)
+            .ok_or(RegionError::OutsideSpan)?;
         match (self.pfn(range.start), self.pfn(last)) {
             (Some(start), Some(_)) => Ok((start, range.frames as u32)),
             _ => Err(RegionError::OutsideSpan),
@@ -116,11 +119,26 @@ mod tests {
         assert_eq!(span.pfn(1_000_101), None);
         assert_eq!(span.pfn(span.base().wrapping_sub(1)), None);
         assert_eq!(Span::covering(&[], Order::TEN), Err(BuildError::NoMemory));
-        assert_eq!(Span::covering(&[FrameRange::new(3, 0)], Order::TEN), Err(BuildError::NoMemory));
+        assert_eq!(
+            Span::covering(&[FrameRange::new(3, 0)], Order::TEN),
+            Err(BuildError::NoMemory)
+        );
         let swapped = [ranges[1], ranges[0]];
-        assert_eq!(Span::covering(&swapped, Order::TEN), Err(BuildError::UnorderedRanges { index: 1 }));
-        assert_eq!(Span::covering(&[FrameRange::new(5, u64::MAX)], Order::TEN), Err(BuildError::SpanTooLarge));
-        assert_eq!(Span::covering(&[FrameRange::new(0, 1 << 32)], Order::TEN), Err(BuildError::SpanTooLarge));
-        assert_eq!(span.relative(FrameRange::new(1_000_100, 2)), Err(RegionError::OutsideSpan));
+        assert_eq!(
+            Span::covering(&swapped, Order::TEN),
+            Err(BuildError::UnorderedRanges { index: 1 })
+        );
+        assert_eq!(
+            Span::covering(&[FrameRange::new(5, u64::MAX)], Order::TEN),
+            Err(BuildError::SpanTooLarge)
+        );
+        assert_eq!(
+            Span::covering(&[FrameRange::new(0, 1 << 32)], Order::TEN),
+            Err(BuildError::SpanTooLarge)
+        );
+        assert_eq!(
+            span.relative(FrameRange::new(1_000_100, 2)),
+            Err(RegionError::OutsideSpan)
+        );
     }
 }

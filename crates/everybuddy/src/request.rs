@@ -33,8 +33,11 @@ impl Hint {
     /// Stands for a value that the caller doesn't know.
     pub const UNKNOWN: u32 = u32::MAX;
     /// Nothing is known.
-    pub const NONE: Hint =
-        Hint { task: Self::UNKNOWN, region: Self::UNKNOWN, left: Self::UNKNOWN };
+    pub const NONE: Hint = Hint {
+        task: Self::UNKNOWN,
+        region: Self::UNKNOWN,
+        left: Self::UNKNOWN,
+    };
 }
 
 impl Default for Hint {
@@ -79,14 +82,22 @@ impl Request {
     /// Asks for a block of 2^order frames, aligned to its size.
     #[inline]
     pub const fn order(order: Order) -> Request {
-        Request { size: Size::Order(order), hint: Hint::NONE, flags: Flags::NONE }
+        Request {
+            size: Size::Order(order),
+            hint: Hint::NONE,
+            flags: Flags::NONE,
+        }
     }
 
     /// Asks for exactly `frames` frames in one run. The run starts at a multiple of the next power of
     /// two; what that block holds beyond the run stays free.
     #[inline]
     pub const fn frames(frames: u32) -> Request {
-        Request { size: Size::Frames(Frames(frames)), hint: Hint::NONE, flags: Flags::NONE }
+        Request {
+            size: Size::Frames(Frames(frames)),
+            hint: Hint::NONE,
+            flags: Flags::NONE,
+        }
     }
 
     /// Adds what the caller knows.
@@ -118,19 +129,31 @@ impl Release {
     /// Gives back a single frame that was allocated as such.
     #[inline]
     pub const fn frame(start: Pfn) -> Release {
-        Release { start, size: Size::Order(Order::ZERO), hint: Hint::NONE }
+        Release {
+            start,
+            size: Size::Order(Order::ZERO),
+            hint: Hint::NONE,
+        }
     }
 
     /// Gives back a whole block, by the order that it was allocated with.
     #[inline]
     pub const fn block(block: Block) -> Release {
-        Release { start: block.start, size: Size::Order(block.order), hint: Hint::NONE }
+        Release {
+            start: block.start,
+            size: Size::Order(block.order),
+            hint: Hint::NONE,
+        }
     }
 
     /// Gives back a run of frames: an exact allocation, or any part of any allocation.
     #[inline]
     pub const fn frames(start: Pfn, frames: u32) -> Release {
-        Release { start, size: Size::Frames(Frames(frames)), hint: Hint::NONE }
+        Release {
+            start,
+            size: Size::Frames(Frames(frames)),
+            hint: Hint::NONE,
+        }
     }
 
     /// Adds what the caller knows.

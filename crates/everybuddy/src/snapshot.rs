@@ -45,7 +45,11 @@ impl Snapshot {
     /// Spring Buddy (Cai and others) uses it at the largest order as its fragmentation rate.
     pub fn unusable_index(&self, order: Order) -> f64 {
         let free = self.free_frames() + self.buffered_frames;
-        if free == 0 { 0.0 } else { 1.0 - self.usable_frames(order) as f64 / free as f64 }
+        if free == 0 {
+            0.0
+        } else {
+            1.0 - self.usable_frames(order) as f64 / free as f64
+        }
     }
 }
 

@@ -30,13 +30,7 @@ pub(crate) trait Coalesce<P: Platform>: Send + Sync {
     ) -> Option<Frame>;
 
     /// Puts a block in, coalescing as the policy says. O(orders).
-    fn free<S: Structure<P>>(
-        &self,
-        structure: &S,
-        head: Frame,
-        order: Order,
-        probe: &mut P::Probe,
-    );
+    fn free<S: Structure<P>>(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
 
     /// Tells whether two free buddies may both be in the structure at rest.
     fn delays(&self) -> bool;

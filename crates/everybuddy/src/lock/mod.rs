@@ -43,16 +43,30 @@ impl<'l, P: Platform, L: RawLock<P>> Guard<'l, P, L> {
     #[inline]
     pub(crate) fn lock(lock: &'l L, probe: &mut P::Probe) -> Self {
         let (state, waits) = lock.lock();
-        probe.record(Event::Lock { contended: waits > 0, waits });
-        Self { lock, state, platform: core::marker::PhantomData }
+        probe.record(Event::Lock {
+            contended: waits > 0,
+            waits,
+        });
+        Self {
+            lock,
+            state,
+            platform: core::marker::PhantomData,
+        }
     }
 
     /// Takes the lock if it is open, and tells the probe.
     #[inline]
     pub(crate) fn try_lock(lock: &'l L, probe: &mut P::Probe) -> Option<Self> {
         let state = lock.try_lock()?;
-        probe.record(Event::Lock { contended: false, waits: 0 });
-        Some(Self { lock, state, platform: core::marker::PhantomData })
+        probe.record(Event::Lock {
+            contended: false,
+            waits: 0,
+        });
+        Some(Self {
+            lock,
+            state,
+            platform: core::marker::PhantomData,
+        })
     }
 }
 

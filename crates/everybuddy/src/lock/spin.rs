@@ -33,18 +33,27 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
     type State = ();
 
     fn new() -> Self {
-        Self { word: P::AtomicU32::new(0) }
+        Self {
+            word: P::AtomicU32::new(0),
+        }
     }
 
     #[inline]
     fn lock(&self) -> ((), u32) {
-        if self.try_lock().is_some() { ((), 0) } else { ((), self.contend()) }
+        if self.try_lock().is_some() {
+            ((), 0)
+        } else {
+            ((), self.contend())
+        }
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
-        self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| ())
+        self.word
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| ())
     }
 
     #[inline]

@@ -216,7 +216,8 @@ pub(crate) struct Buffered<'a, P: Platform, L, A> {
 impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// Plans the memory of [`new`](Self::new), beside what the lists need themselves.
     pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
-        plan.slice::<Slot<P, L>>(usize::from(cpus)).slice::<Askers<P>>(1)
+        plan.slice::<Slot<P, L>>(usize::from(cpus))
+            .slice::<Askers<P>>(1)
     }
 
     /// Makes the lists of `cpus` CPUs, all parked.
@@ -232,9 +233,15 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 lock: SpinLock::new(),
             },
         })?;
-        let askers =
-            arena.one(Askers { count: P::AtomicU32::new(0), epoch: P::AtomicU32::new(0) })?;
-        Ok(Self { slots, askers, access: PhantomData })
+        let askers = arena.one(Askers {
+            count: P::AtomicU32::new(0),
+            epoch: P::AtomicU32::new(0),
+        })?;
+        Ok(Self {
+            slots,
+            askers,
+            access: PhantomData,
+        })
     }
 
     #[inline(always)]
@@ -432,8 +439,12 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         order: Order,
         _: Hint,
     ) -> bool {
-        let Some(slot) = self.slot(cpu.id()) else { return false };
-        let Some(_held) = A::enter(&slot.remote.lock) else { return false };
+        let Some(slot) = self.slot(cpu.id()) else {
+            return false;
+        };
+        let Some(_held) = A::enter(&slot.remote.lock) else {
+            return false;
+        };
         slot.list.put(table, cpu.id(), head, order)
     }
 
@@ -519,7 +530,12 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         // The count comes first: who sees the epoch sees that somebody asks. Release: pairs with the
         // acquires in `attend`.
         self.askers.count.fetch_add(1, Ordering::AcqRel);
-        let epoch = self.askers.epoch.fetch_add(1, Ordering::AcqRel).wrapping_add(1) & EPOCHS;
+        let epoch = self
+            .askers
+            .epoch
+            .fetch_add(1, Ordering::AcqRel)
+            .wrapping_add(1)
+            & EPOCHS;
         if let Some(own) = own
             && !A::LOCKS
         {
@@ -547,7 +563,9 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     }
 
     fn park(&self, cpu: &mut P::Cpu) {
-        let Some(slot) = self.slot(cpu.id()) else { return };
+        let Some(slot) = self.slot(cpu.id()) else {
+            return;
+        };
         if A::LOCKS {
             return;
         }

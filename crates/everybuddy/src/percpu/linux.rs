@@ -165,7 +165,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
             }
             table.set_tag(head, Tag::buffered(Order::ZERO, cpu));
         }
-        let Some(entry) = self.entries.get(at(top, self.entries.len())) else { return false };
+        let Some(entry) = self.entries.get(at(top, self.entries.len())) else {
+            return false;
+        };
         entry.set(head.pfn().0);
         self.ends.top.set(top + 1);
         true
@@ -181,7 +183,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         let buffered = Tag::buffered(order, caller.cpu);
         // A list that is not empty was closed, or its youngest frame was freed twice.
         while let Some(number) = self.ends.pop_top(self.entries) {
-            let Some(head) = table.frame(Pfn(number)) else { continue };
+            let Some(head) = table.frame(Pfn(number)) else {
+                continue;
+            };
             if !CHECK || table.tag(head) == buffered {
                 table.set_tag(head, Tag::allocated(order));
                 return Some(head);
@@ -194,13 +198,21 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         // The first of the batch is given, the others lie below it in the order of the batch. Unchecked
         // lists leave their frames tagged as allocated.
         let mut first = None;
-        let tag = if CHECK { buffered } else { Tag::allocated(order) };
-        let moved = zone.allocate_bulk(caller, order, self.watermarks.batch, tag, |head| {
-            match first {
+        let tag = if CHECK {
+            buffered
+        } else {
+            Tag::allocated(order)
+        };
+        let moved = zone.allocate_bulk(
+            caller,
+            order,
+            self.watermarks.batch,
+            tag,
+            |head| match first {
                 None => first = Some(head),
                 Some(_) => self.ends.push_bottom(self.entries, head.pfn().0),
-            }
-        });
+            },
+        );
         caller.probe.record(Event::Refill { frames: moved });
         if let Some(head) = first {
             table.set_tag(head, Tag::allocated(order));

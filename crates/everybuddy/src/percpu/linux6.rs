@@ -67,7 +67,11 @@ impl Tuning {
         let low = min + (min / 4).max(frames / 1000);
         let high_min = (low / cpus).max(batch * 4);
         let high_max = (frames / 8 / cpus).max(high_min);
-        Tuning { batch: batch as u32, high_min: high_min as u32, high_max: high_max as u32 }
+        Tuning {
+            batch: batch as u32,
+            high_min: high_min as u32,
+            high_max: high_max as u32,
+        }
     }
 
     /// Returns the entries that the list of this order needs.
@@ -134,7 +138,10 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 lists: KEPT.map(|order| {
                     let (own, others) = rest.split_at(tuning.capacity(order));
                     rest = others;
-                    List { ends: Ends::new(), entries: own }
+                    List {
+                        ends: Ends::new(),
+                        entries: own,
+                    }
                 }),
             }
         })
@@ -153,14 +160,26 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
     /// The tag of a kept block's head.
     #[inline(always)]
     fn kept(order: Order, cpu: CpuId) -> Tag {
-        if CHECK { Tag::buffered(order, cpu) } else { Tag::allocated(order) }
+        if CHECK {
+            Tag::buffered(order, cpu)
+        } else {
+            Tag::allocated(order)
+        }
     }
 
     /// Returns how many blocks a refill brings in, and tunes for the next.
     fn refill_blocks(&self, order: Order) -> u32 {
-        let Tuning { batch, high_min, high_max } = self.tuning;
+        let Tuning {
+            batch,
+            high_min,
+            high_max,
+        } = self.tuning;
         let high = self.high.get().clamp(high_min, high_max);
-        let scale = if order == Order::ZERO { self.refill_scale.get() } else { 0 };
+        let scale = if order == Order::ZERO {
+            self.refill_scale.get()
+        } else {
+            0
+        };
         let mut frames = batch << scale;
         // A larger high mark could have made this refill unnecessary.
         let high = (high + frames).min(high_max);
@@ -172,24 +191,40 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
             }
             frames = frames.min(most);
         }
-        if frames > 1 { (frames >> order.get()).max(2) } else { frames }
+        if frames > 1 {
+            (frames >> order.get()).max(2)
+        } else {
+            frames
+        }
     }
 
     /// Returns the mark at which this release drains, and how many frames it then gives back; tunes.
     fn drain_frames(&self, crowding: bool) -> (u32, u32) {
-        let Tuning { batch, high_min, high_max } = self.tuning;
+        let Tuning {
+            batch,
+            high_min,
+            high_max,
+        } = self.tuning;
         let (frames, freed) = (self.frames.get(), self.freed.get());
         let high = self.high.get().clamp(high_min, high_max);
         self.high.set(high);
         if crowding {
-            self.high.set(high.saturating_sub(batch << SCALE).max(high_min));
+            self.high
+                .set(high.saturating_sub(batch << SCALE).max(high_min));
             return (0, frames.min(batch << SCALE));
         }
         if frames >= high && high_min != high_max && high < freed + batch {
             self.high.set((freed + batch).clamp(high_min, high_max));
         }
         let most = high.saturating_sub(batch).max(batch);
-        (high, if high < batch { 1 } else { freed.clamp(batch, most) })
+        (
+            high,
+            if high < batch {
+                1
+            } else {
+                freed.clamp(batch, most)
+            },
+        )
     }
 
     /// Gives at least `frames` frames back, the oldest of each list in turn, beginning with `first`'s.
@@ -202,7 +237,10 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         first: Order,
     ) {
         let table = zone.table();
-        let mut turn = KEPT.iter().position(|order| *order == first.get()).unwrap_or(0);
+        let mut turn = KEPT
+            .iter()
+            .position(|order| *order == first.get())
+            .unwrap_or(0);
         let mut moved = 0;
         zone.free_bulk(caller, || {
             if moved >= frames {
@@ -258,7 +296,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         if top == list.ends.bottom.get() {
             return None;
         }
-        let entry = list.entries.get(super::ring::at(top - 1, list.entries.len()))?;
+        let entry = list
+            .entries
+            .get(super::ring::at(top - 1, list.entries.len()))?;
         let head = table.frame(Pfn(entry.get()))?;
         if CHECK {
             if table.tag(head) != Tag::buffered(order, cpu) {
@@ -274,7 +314,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
 
     #[inline(always)]
     fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
-        let Some(list) = self.list(order) else { return false };
+        let Some(list) = self.list(order) else {
+            return false;
+        };
         // Relaxed: as in `take`. Releases that may drain, and those of larger orders, take the long way.
         if self.open.load(Ordering::Relaxed) == 0
             || self.frames.get() + order.frames() >= self.high.get()
@@ -305,7 +347,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         // A list that is not empty was closed, or its youngest block was freed twice.
         while let Some(number) = list.ends.pop_top(list.entries) {
             self.frames.set(self.frames.get() - order.frames());
-            let Some(head) = table.frame(Pfn(number)) else { continue };
+            let Some(head) = table.frame(Pfn(number)) else {
+                continue;
+            };
             if table.tag(head) == kept {
                 table.set_tag(head, Tag::allocated(order));
                 return Some(head);
@@ -318,9 +362,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
             None => first = Some(head),
             Some(_) => list.ends.push_bottom(list.entries, head.pfn().0),
         });
-        caller.probe.record(Event::Refill { frames: moved * order.frames() });
+        caller.probe.record(Event::Refill {
+            frames: moved * order.frames(),
+        });
         let head = first?;
-        self.frames.set(self.frames.get() + (moved - 1) * order.frames());
+        self.frames
+            .set(self.frames.get() + (moved - 1) * order.frames());
         table.set_tag(head, Tag::allocated(order));
         Some(head)
     }
@@ -333,7 +380,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         order: Order,
     ) -> Overflow {
         let table = zone.table();
-        let Some(list) = self.list(order) else { return Overflow::Refused };
+        let Some(list) = self.list(order) else {
+            return Overflow::Refused;
+        };
         if CHECK && table.tag(head) != Tag::allocated(order) {
             return Overflow::Refused;
         }

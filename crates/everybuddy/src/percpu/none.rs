@@ -27,25 +27,12 @@ impl<P: Platform> PerCpu<P> for NoList {
     }
 
     #[inline(always)]
-    fn take(
-        &self,
-        _: &mut P::Cpu,
-        _: FrameTable<'_, P>,
-        _: Order,
-        _: Hint,
-    ) -> Option<Frame> {
+    fn take(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Order, _: Hint) -> Option<Frame> {
         None
     }
 
     #[inline(always)]
-    fn put(
-        &self,
-        _: &mut P::Cpu,
-        _: FrameTable<'_, P>,
-        _: Frame,
-        _: Order,
-        _: Hint,
-    ) -> bool {
+    fn put(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Frame, _: Order, _: Hint) -> bool {
         false
     }
 

@@ -21,7 +21,10 @@ pub(crate) type Entries<'a, P> = &'a [<P as Platform>::Cell<u32>];
 impl<P: Platform> Ends<P> {
     /// Makes an empty ring.
     pub(crate) fn new() -> Self {
-        Self { top: P::Cell::new(0), bottom: P::Cell::new(0) }
+        Self {
+            top: P::Cell::new(0),
+            bottom: P::Cell::new(0),
+        }
     }
 
     /// Returns the number of entries.
@@ -78,8 +81,11 @@ impl<P: Platform> Ends<P> {
         debug_assert!((self.length() as usize) < entries.len());
         let (top, bottom) = (self.top.get(), self.bottom.get());
         let capacity = entries.len() as u32;
-        let (top, bottom) =
-            if bottom == 0 { (top + capacity, capacity - 1) } else { (top, bottom - 1) };
+        let (top, bottom) = if bottom == 0 {
+            (top + capacity, capacity - 1)
+        } else {
+            (top, bottom - 1)
+        };
         if let Some(entry) = entries.get(at(bottom, entries.len())) {
             entry.set(value);
         }
@@ -101,6 +107,7 @@ mod tests {
     use crate::platform::NativeCell;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+    use std::vec::Vec;
 
     proptest! {
         #[test]

@@ -15,7 +15,9 @@
 
 pub(crate) mod native;
 
-pub use native::{Hosted, Native, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
+pub use native::{
+    Hosted, Native, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus,
+};
 pub use native::{Spin, Waiting};
 
 pub use core::sync::atomic::Ordering;

@@ -226,8 +226,15 @@ impl NativeCpus {
 
     /// Makes the set of CPUs 0 to `count - 1`; at most [`MAX`](Self::MAX) of them.
     pub const fn new(count: u16) -> Self {
-        let count = if count as usize > Self::MAX { Self::MAX as u16 } else { count };
-        Self { count, claimed: [const { AtomicU64::new(0) }; Self::MAX / 64] }
+        let count = if count as usize > Self::MAX {
+            Self::MAX as u16
+        } else {
+            count
+        };
+        Self {
+            count,
+            claimed: [const { AtomicU64::new(0) }; Self::MAX / 64],
+        }
     }
 
     /// Returns the number of CPUs.
@@ -243,7 +250,11 @@ impl NativeCpus {
         let bit = 1u64 << (id.index() % 64);
         // Acquire: pairs with the release in `surrender`: what the last holder did on this CPU is seen.
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
-        (before & bit == 0).then(|| NativeCpu { id, probe: B::default(), not_send: PhantomData })
+        (before & bit == 0).then(|| NativeCpu {
+            id,
+            probe: B::default(),
+            not_send: PhantomData,
+        })
     }
 
     /// Takes a token back, so that another thread can claim it. O(1).

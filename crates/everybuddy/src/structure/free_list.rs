@@ -63,7 +63,8 @@ impl<'a, P: Platform> FreeLists<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, frames: u32, max_order: Order) -> ArenaPlan {
         let (_, words) = Self::geometry(frames, max_order);
-        plan.slice::<Level<P>>(max_order.index() + 1).slice::<P::Cell<u64>>(words)
+        plan.slice::<Level<P>>(max_order.index() + 1)
+            .slice::<P::Cell<u64>>(words)
     }
 
     /// Makes an empty structure. O(frames / 32).
@@ -97,6 +98,12 @@ impl<'a, P: Platform> FreeLists<'a, P> {
         (&self.bits[word as usize], 1 << (group % 64))
     }
 
+    /// Returns the heads of an order's free blocks in the order of their list.
+    #[cfg(test)]
+    pub(crate) fn heads(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
+        core::iter::successors(self.first(self.level(order)), |head| self.table.next(*head))
+    }
+
     #[inline(always)]
     fn first(&self, level: &Level<P>) -> Option<Frame> {
         self.table.frame(Pfn(level.head.get()))
@@ -117,7 +124,11 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
     #[inline]
     fn insert(&self, head: Frame, order: Order) {
         let (word, mask) = self.bit(head, order);
-        debug_assert!(word.get() & mask == 0, "{:?} of {order:?} is in already", head.pfn());
+        debug_assert!(
+            word.get() & mask == 0,
+            "{:?} of {order:?} is in already",
+            head.pfn()
+        );
         word.set(word.get() | mask);
         let level = self.level(order);
         let old = self.first(level);
@@ -133,7 +144,11 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
     #[inline]
     fn remove(&self, head: Frame, order: Order) {
         let (word, mask) = self.bit(head, order);
-        debug_assert!(word.get() & mask != 0, "{:?} of {order:?} is not in", head.pfn());
+        debug_assert!(
+            word.get() & mask != 0,
+            "{:?} of {order:?} is not in",
+            head.pfn()
+        );
         word.set(word.get() & !mask);
         let level = self.level(order);
         let (previous, next) = (self.table.previous(head), self.table.next(head));
@@ -169,7 +184,11 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
     }
 
     fn blocks(&self, order: Order) -> u32 {
-        if order > self.max_order { 0 } else { self.level(order).blocks.get() }
+        if order > self.max_order {
+            0
+        } else {
+            self.level(order).blocks.get()
+        }
     }
 
     fn check(&self) -> Result<(), Violation> {
@@ -178,7 +197,12 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
             let level = self.level(order);
             let (mut blocks, mut previous, mut at) = (0, None, self.first(level));
             while let Some(head) = at {
-                let fail = |what| Err(Violation { pfn: head.pfn(), what });
+                let fail = |what| {
+                    Err(Violation {
+                        pfn: head.pfn(),
+                        what,
+                    })
+                };
                 if !head.pfn().is_aligned(order) {
                     return fail("a free block is not aligned to its order");
                 }
@@ -196,13 +220,23 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
                 at = self.table.next(head);
             }
             if blocks != level.blocks.get() {
-                return Err(Violation { pfn: Pfn(0), what: "a list's length is miscounted" });
+                return Err(Violation {
+                    pfn: Pfn(0),
+                    what: "a list's length is miscounted",
+                });
             }
             words += u64::from(blocks);
         }
-        let set: u64 = self.bits.iter().map(|word| u64::from(word.get().count_ones())).sum();
+        let set: u64 = self
+            .bits
+            .iter()
+            .map(|word| u64::from(word.get().count_ones()))
+            .sum();
         if set != words {
-            return Err(Violation { pfn: Pfn(0), what: "a bit is set without a block in a list" });
+            return Err(Violation {
+                pfn: Pfn(0),
+                what: "a bit is set without a block in a list",
+            });
         }
         Ok(())
     }

@@ -28,10 +28,10 @@ use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::lock::SpinLock;
 use crate::percpu::buffered::{Access, Buffered, CpuList, Locked, Token};
-pub use crate::percpu::linux::Watermarks;
 use crate::percpu::linux::LinuxList;
-pub use crate::percpu::linux6::Tuning;
+pub use crate::percpu::linux::Watermarks;
 use crate::percpu::linux6::Linux6List;
+pub use crate::percpu::linux6::Tuning;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
@@ -49,22 +49,33 @@ pub struct Setup<'r> {
 impl<'r> Setup<'r> {
     /// Describes a machine: its memory, as ascending ranges of physical frames, and its CPUs.
     pub const fn new(ranges: &'r [FrameRange], cpus: u16) -> Self {
-        Self { ranges, reach: None, cpus }
+        Self {
+            ranges,
+            reach: None,
+            cpus,
+        }
     }
 
     /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it.
     pub const fn with_reach(self, reach: FrameRange) -> Self {
-        Self { reach: Some(reach), ..self }
+        Self {
+            reach: Some(reach),
+            ..self
+        }
     }
 
     /// Returns the frames of all ranges.
     fn frames(&self) -> u64 {
-        self.ranges.iter().fold(0, |sum, range| sum.saturating_add(range.frames))
+        self.ranges
+            .iter()
+            .fold(0, |sum, range| sum.saturating_add(range.frames))
     }
 
     fn span(&self, max_order: Order) -> Result<Span, BuildError> {
         let memory = Span::covering(self.ranges, max_order)?;
-        let Some(reach) = self.reach else { return Ok(memory) };
+        let Some(reach) = self.reach else {
+            return Ok(memory);
+        };
         let span = Span::covering(&[reach], max_order)?;
         let outside = self.ranges.iter().filter(|range| range.frames > 0);
         for (index, range) in outside.enumerate() {
@@ -113,11 +124,19 @@ impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.front {
             Front::None => write!(f, "no per-CPU list")?,
-            Front::Linux(Watermarks { batch, high, bypass: false }) => {
+            Front::Linux(Watermarks {
+                batch,
+                high,
+                bypass: false,
+            }) => {
                 write!(f, "batch {batch}, high mark {high}")?;
             }
             Front::Linux(Watermarks { high, .. }) => write!(f, "bypass, high mark {high}")?,
-            Front::Linux6(Tuning { batch, high_min, high_max }) => {
+            Front::Linux6(Tuning {
+                batch,
+                high_min,
+                high_max,
+            }) => {
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
         }
@@ -225,12 +244,20 @@ struct Builder<'a, 's> {
 impl<'a> Builder<'a, '_> {
     /// Makes the zone, with all ranges free.
     fn zone<P: Platform>(&mut self) -> Result<StandardZone<'a, P>, BuildError> {
-        let mut ranges = self.setup.ranges.iter().filter(|range| range.frames > 0).peekable();
+        let mut ranges = self
+            .setup
+            .ranges
+            .iter()
+            .filter(|range| range.frames > 0)
+            .peekable();
         let base = self.span.base();
         // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
         let records = self.arena.slice(self.span.frames() as usize, |index| {
             let physical = base + index as u64;
-            while ranges.next_if(|range| range.end().is_some_and(|end| end <= physical)).is_some() {}
+            while ranges
+                .next_if(|range| range.end().is_some_and(|end| end <= physical))
+                .is_some()
+            {}
             let managed = ranges.peek().is_some_and(|range| range.start <= physical);
             Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
         })?;
@@ -238,8 +265,10 @@ impl<'a> Builder<'a, '_> {
         let structure = FreeLists::new(&mut self.arena, table, self.parameters.max_order)?;
         let zone = OneZone::new(&mut self.arena, table, structure, Eager)?;
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
-            let (start, frames) =
-                self.span.relative(*range).map_err(|_| BuildError::SpanTooLarge)?;
+            let (start, frames) = self
+                .span
+                .relative(*range)
+                .map_err(|_| BuildError::SpanTooLarge)?;
             zone.seed(start, frames);
         }
         Ok(zone)
@@ -266,8 +295,7 @@ impl<'a> Builder<'a, '_> {
         visitor: V,
     ) -> Result<V::Output, BuildError> {
         let zone = self.zone()?;
-        let lists =
-            LinuxList::<P, CHECK>::maker(&mut self.arena, watermarks, self.setup.cpus)?;
+        let lists = LinuxList::<P, CHECK>::maker(&mut self.arena, watermarks, self.setup.cpus)?;
         self.buffered::<P, V, _, A>(zone, lists, visitor)
     }
 

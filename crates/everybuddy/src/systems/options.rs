@@ -30,8 +30,13 @@ pub struct Options {
 
 impl Options {
     /// Says nothing.
-    pub const NONE: Options =
-        Options { batch: None, high: None, order: None, locked: None, check: None };
+    pub const NONE: Options = Options {
+        batch: None,
+        high: None,
+        order: None,
+        locked: None,
+        check: None,
+    };
 
     /// The most frames that a list may be told to keep or move.
     const MOST: u32 = 1 << 20;
@@ -48,18 +53,23 @@ impl Options {
             "order" => {
                 let order = value.parse().ok().and_then(Order::new);
                 let needs = "an order, 0 to 18";
-                self.order = Some(order.ok_or(SpecError::BadValue { key: "order", needs })?);
+                self.order = Some(order.ok_or(SpecError::BadValue {
+                    key: "order",
+                    needs,
+                })?);
             }
             "percpu" => {
                 let choice = choose("percpu", value, [("token", false), ("locked", true)]);
-                self.locked = Some(choice.map_err(|key| {
-                    SpecError::BadValue { key, needs: "`token` or `locked`" }
+                self.locked = Some(choice.map_err(|key| SpecError::BadValue {
+                    key,
+                    needs: "`token` or `locked`",
                 })?);
             }
             "check" => {
                 let choice = choose("check", value, [("on", true), ("off", false)]);
-                self.check = Some(choice.map_err(|key| {
-                    SpecError::BadValue { key, needs: "`on` or `off`" }
+                self.check = Some(choice.map_err(|key| SpecError::BadValue {
+                    key,
+                    needs: "`on` or `off`",
                 })?);
             }
             _ => return Err(SpecError::UnknownOption),
@@ -73,7 +83,11 @@ fn choose(
     value: &str,
     choices: [(&str, bool); 2],
 ) -> Result<bool, &'static str> {
-    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or(key)
+    choices
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, choice)| *choice)
+        .ok_or(key)
 }
 
 /// Why a text names no system.
@@ -135,7 +149,10 @@ impl Eq for SystemSpec {}
 impl SystemSpec {
     /// Names a row without options.
     pub const fn of(row: &'static Row) -> Self {
-        Self { row, options: Options::NONE }
+        Self {
+            row,
+            options: Options::NONE,
+        }
     }
 
     /// Returns the name, without options.
@@ -169,15 +186,27 @@ impl SystemSpec {
             Kind::Bare | Kind::Linux6 => None,
             Kind::LinuxBatch => {
                 let batch = batch.unwrap_or(by_memory);
-                Some(Watermarks { batch, high: high.unwrap_or(6 * batch), bypass: false })
+                Some(Watermarks {
+                    batch,
+                    high: high.unwrap_or(6 * batch),
+                    bypass: false,
+                })
             }
             Kind::LinuxBypass => {
                 let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks { batch: 1, high, bypass: true })
+                Some(Watermarks {
+                    batch: 1,
+                    high,
+                    bypass: true,
+                })
             }
             Kind::LinuxFixed => {
                 let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks { batch: batch.unwrap_or((high / 6).max(1)), high, bypass: false })
+                Some(Watermarks {
+                    batch: batch.unwrap_or((high / 6).max(1)),
+                    high,
+                    bypass: false,
+                })
             }
         };
         if watermarks.is_some_and(|marks| marks.high < marks.batch) {
@@ -203,8 +232,10 @@ impl FromStr for SystemSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut parts = text.split('+');
         let name = parts.next().unwrap_or_default();
-        let row =
-            ROWS.iter().find(|row| row.name == name).ok_or(SpecError::UnknownSystem)?;
+        let row = ROWS
+            .iter()
+            .find(|row| row.name == name)
+            .ok_or(SpecError::UnknownSystem)?;
         let mut options = Options::NONE;
         for (index, part) in parts.enumerate() {
             let (key, value) = part.split_once('=').ok_or(SpecError::Malformed)?;
@@ -212,7 +243,10 @@ impl FromStr for SystemSpec {
                 return Err(SpecError::UnknownOption);
             }
             let earlier = text.split('+').skip(1).take(index);
-            if earlier.filter_map(|part| part.split_once('=')).any(|(other, _)| other == key) {
+            if earlier
+                .filter_map(|part| part.split_once('='))
+                .any(|(other, _)| other == key)
+            {
                 return Err(SpecError::Repeated);
             }
             options.set(key, value)?;
@@ -224,7 +258,13 @@ impl FromStr for SystemSpec {
 impl fmt::Display for SystemSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row.name)?;
-        let Options { batch, high, order, locked, check } = self.options;
+        let Options {
+            batch,
+            high,
+            order,
+            locked,
+            check,
+        } = self.options;
         if let Some(batch) = batch {
             write!(f, "+batch={batch}")?;
         }
@@ -270,9 +310,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
-        for text in ["bs+order=19", "lbs-31+batch=0", "lbs-31+batch=x", "lbs-31+check=maybe"] {
+        for text in [
+            "bs+order=19",
+            "lbs-31+batch=0",
+            "lbs-31+batch=x",
+            "lbs-31+check=maybe",
+        ] {
             let error = text.parse::<SystemSpec>().unwrap_err();
-            assert!(matches!(error, SpecError::BadValue { .. }), "{text}: {error}");
+            assert!(
+                matches!(error, SpecError::BadValue { .. }),
+                "{text}: {error}"
+            );
         }
     }
 
@@ -285,7 +333,10 @@ mod tests {
             }
             for key in row.options {
                 let needs_value = Options::NONE.clone().set(key, "no value fits");
-                assert!(matches!(needs_value, Err(SpecError::BadValue { .. })), "{key}");
+                assert!(
+                    matches!(needs_value, Err(SpecError::BadValue { .. })),
+                    "{key}"
+                );
             }
         }
     }

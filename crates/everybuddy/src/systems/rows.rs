@@ -116,7 +116,10 @@ pub const ROWS: &[Row] = &[
         faithful: FIXED_FAITHFUL,
         deviates: "The paper gives the length; the batch is a sixth of it, as in Linux.",
         options: LISTS,
-        preset: Options { high: Some(372), ..Options::NONE },
+        preset: Options {
+            high: Some(372),
+            ..Options::NONE
+        },
         kind: Kind::LinuxFixed,
     },
     Row {
@@ -128,7 +131,10 @@ pub const ROWS: &[Row] = &[
         faithful: FIXED_FAITHFUL,
         deviates: "The paper gives the length; the batch is a sixth of it, as in Linux.",
         options: LISTS,
-        preset: Options { high: Some(744), ..Options::NONE },
+        preset: Options {
+            high: Some(744),
+            ..Options::NONE
+        },
         kind: Kind::LinuxFixed,
     },
     Row {

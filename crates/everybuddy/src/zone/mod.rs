@@ -36,7 +36,11 @@ impl<'c, P: Platform> Caller<'c, P> {
     /// The holder of a token.
     #[inline]
     pub(crate) fn of(cpu: &'c mut P::Cpu) -> Self {
-        Self { cpu: cpu.id(), probe: cpu.probe(), nested: false }
+        Self {
+            cpu: cpu.id(),
+            probe: cpu.probe(),
+            nested: false,
+        }
     }
 }
 
@@ -56,11 +60,8 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
 
     /// Gives a run of exactly `frames` frames, at most a largest block, its pieces tagged as allocated. One
     /// lock, O(orders).
-    fn allocate_run(
-        &self,
-        caller: &mut Caller<'_, P>,
-        frames: u32,
-    ) -> Result<Frame, AllocateError>;
+    fn allocate_run(&self, caller: &mut Caller<'_, P>, frames: u32)
+    -> Result<Frame, AllocateError>;
 
     /// Gives up to `wanted` blocks, their heads tagged as `tag`, each to `sink`; returns how many. One lock,
     /// O(wanted x orders).

@@ -45,7 +45,12 @@ impl<'a, P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> OneZone<'a
         structure: S,
         policy: C,
     ) -> Result<Self, BuildError> {
-        Ok(Self { lock: arena.one(LockLine(L::new()))?, structure, policy, table })
+        Ok(Self {
+            lock: arena.one(LockLine(L::new()))?,
+            structure,
+            policy,
+            table,
+        })
     }
 
     /// Makes a run of interior frames free, before the zone is in use. O(frames / largest block + orders).
@@ -104,7 +109,9 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
     ) -> Result<Frame, AllocateError> {
         let order = Order::covering(frames)
             .filter(|order| *order <= self.max_order())
-            .ok_or(AllocateError::TooLarge { largest: self.max_order() })?;
+            .ok_or(AllocateError::TooLarge {
+                largest: self.max_order(),
+            })?;
         let _guard = self.enter(caller).ok_or(AllocateError::Busy)?;
         let head = self
             .policy
@@ -126,7 +133,9 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         tag: Tag,
         mut sink: impl FnMut(Frame),
     ) -> u32 {
-        let Some(_guard) = self.enter(caller) else { return 0 };
+        let Some(_guard) = self.enter(caller) else {
+            return 0;
+        };
         for given in 0..wanted {
             let Some(head) = self.policy.allocate(&self.structure, order, caller.probe) else {
                 return given;
@@ -187,7 +196,14 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         from: Tag,
     ) -> Result<(), RegionError> {
         let _guard = self.enter_whole(caller);
-        range::add(&self.structure, &self.policy, start, frames, from, caller.probe)
+        range::add(
+            &self.structure,
+            &self.policy,
+            start,
+            frames,
+            from,
+            caller.probe,
+        )
     }
 
     fn withdraw(
@@ -207,7 +223,10 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
             *blocks = self.structure.blocks(order);
         }
-        Snapshot { free_blocks, buffered_frames: 0 }
+        Snapshot {
+            free_blocks,
+            buffered_frames: 0,
+        }
     }
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {

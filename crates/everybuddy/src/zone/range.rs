@@ -150,7 +150,9 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>>(
     }
     let mut at = first;
     while at.pfn().0 < end {
-        let Some((head, order)) = holder(at) else { break };
+        let Some((head, order)) = holder(at) else {
+            break;
+        };
         structure.remove(head, order);
         table.set_tag(head, Tag::INTERIOR);
         let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());

@@ -1,0 +1,252 @@
+//! The rules of a trace, one event at a time.
+//!
+//! Exists so that reading, repairing and resolving mean the same by "this trace replays by
+//! itself". A [`Ledger`] follows the events, knows every block, and refuses the first event that
+//! breaks a rule, without having changed anything: repairing goes on from there.
+//!
+//! Invariant: a block's count of live frames is the number of frames that the map gives it as
+//! live.
+
+use crate::error::Problem;
+use crate::live::{FrameMap, Owner};
+use crate::model::{Event, LARGEST_ORDER, Op};
+
+/// Frames that a trace may span: a frame number relative to the lowest must fit in 32 bits, with
+/// room for holes and alignment around it.
+pub(crate) const LARGEST_SPAN: u64 = (1 << 32) - (1 << 24);
+
+/// Most events of a trace: blocks are numbered with 31 bits.
+const MOST_EVENTS: usize = (1 << 31) - 2;
+
+/// A rule broken by the event in a row.
+pub(crate) type Broken = (usize, Problem);
+
+/// What an event did to its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applied {
+    /// Number of the block, by order of allocation.
+    pub(crate) block: u32,
+    /// First frame of the event, relative to its block.
+    pub(crate) offset: u32,
+    /// Whether the event is about all frames of the block.
+    pub(crate) whole: bool,
+    /// Whether nothing of the block lives after the event.
+    pub(crate) last: bool,
+}
+
+/// A block that a trace allocated.
+pub(crate) struct Block {
+    /// Row of the allocation.
+    pub(crate) row: u32,
+    /// Row of the last free, when there was one.
+    freed: u32,
+    /// Frames not yet freed.
+    live: u32,
+    /// Order of the allocation.
+    order: u8,
+}
+
+/// Follows the events of a trace and knows every block.
+pub(crate) struct Ledger {
+    frames: FrameMap,
+    blocks: Vec<Block>,
+    time_ns: u64,
+}
+
+impl Ledger {
+    /// Makes a ledger for events whose frames lie in the span of `events`.
+    pub(crate) fn new(events: &[Event]) -> Result<Ledger, Broken> {
+        if events.len() > MOST_EVENTS {
+            return Err((MOST_EVENTS, Problem::TooManyRows));
+        }
+        let (first, last) = span(events)?;
+        Ok(Ledger {
+            frames: FrameMap::new(first, last),
+            blocks: Vec::new(),
+            time_ns: 0,
+        })
+    }
+
+    /// Returns every block so far.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Carries out one event, in `row`, or says which rule it breaks.
+    pub(crate) fn apply(&mut self, row: usize, event: &Event) -> Result<Applied, Problem> {
+        check_shape(event)?;
+        if event.time_ns < self.time_ns {
+            let (time_ns, before_ns) = (event.time_ns, self.time_ns);
+            return Err(Problem::TimeRunsBack { time_ns, before_ns });
+        }
+        let applied = match event.op {
+            Op::Allocate => self.allocate(row, event)?,
+            Op::Free => self.free(row, event)?,
+        };
+        self.time_ns = event.time_ns;
+        Ok(applied)
+    }
+
+    fn allocate(&mut self, row: usize, event: &Event) -> Result<Applied, Problem> {
+        if let Some((pfn, block)) = self.find_live(event.pfn, last_frame(event.pfn, event.order)) {
+            let earlier = u64::from(self.blocks[block as usize].row);
+            return Err(Problem::DoubleAllocation { pfn, earlier });
+        }
+        let block = self.blocks.len() as u32;
+        self.frames.set(event.pfn, event.order, Owner::Live(block));
+        let (row, live, order) = (row as u32, 1 << event.order, event.order);
+        self.blocks.push(Block {
+            row,
+            freed: 0,
+            live,
+            order,
+        });
+        Ok(Applied {
+            block,
+            offset: 0,
+            whole: true,
+            last: false,
+        })
+    }
+
+    fn free(&mut self, row: usize, event: &Event) -> Result<Applied, Problem> {
+        let pfn = event.pfn;
+        let number = match self.frames.get(pfn) {
+            Owner::Live(number) => number,
+            Owner::Dead(number) => return Err(self.double_free(pfn, number)),
+            Owner::Nobody => return Err(Problem::FreeWithoutAllocation { pfn }),
+        };
+        let block = &self.blocks[number as usize];
+        let (order, block_order) = (event.order, block.order);
+        if order > block_order {
+            let allocated = u64::from(block.row);
+            return Err(Problem::FreeLargerThanBlock {
+                pfn,
+                order,
+                block_order,
+                allocated,
+            });
+        }
+        // Both are aligned, so the range lies inside the block; parts of it may have been freed.
+        let foreign = |owner| owner != Owner::Live(number);
+        if let Some((dead, _)) = self.frames.find(pfn, last_frame(pfn, order), foreign) {
+            return Err(self.double_free(dead, number));
+        }
+        self.frames.set(pfn, order, Owner::Dead(number));
+        let block = &mut self.blocks[number as usize];
+        block.live -= 1 << order;
+        block.freed = row as u32;
+        let offset = (pfn & ((1 << block_order) - 1)) as u32;
+        let (whole, last) = (order == block_order, block.live == 0);
+        Ok(Applied {
+            block: number,
+            offset,
+            whole,
+            last,
+        })
+    }
+
+    /// Returns what still lives of the block that holds the live frame `pfn`, as aligned pieces
+    /// as large as possible, each with its first frame and order.
+    pub(crate) fn live_pieces(&self, pfn: u64) -> Vec<(u64, u8)> {
+        let mut pieces = Vec::new();
+        if let Owner::Live(number) = self.frames.get(pfn) {
+            let order = self.blocks[number as usize].order;
+            self.collect_pieces(pfn >> order << order, order, number, &mut pieces);
+        }
+        pieces
+    }
+
+    /// Finds the first live frame from `first` on inside the block of `event`.
+    pub(crate) fn next_live(&self, first: u64, event: &Event) -> Option<u64> {
+        Some(self.find_live(first, last_frame(event.pfn, event.order))?.0)
+    }
+
+    /// Finds the first live frame from `first` to `last`, and the number of its block.
+    fn find_live(&self, first: u64, last: u64) -> Option<(u64, u32)> {
+        match self
+            .frames
+            .find(first, last, |owner| matches!(owner, Owner::Live(_)))
+        {
+            Some((pfn, Owner::Live(block))) => Some((pfn, block)),
+            _ => None,
+        }
+    }
+
+    fn collect_pieces(&self, pfn: u64, order: u8, block: u32, pieces: &mut Vec<(u64, u8)>) {
+        let foreign = |owner| owner != Owner::Live(block);
+        if self
+            .frames
+            .find(pfn, last_frame(pfn, order), foreign)
+            .is_none()
+        {
+            pieces.push((pfn, order));
+        } else if order > 0 {
+            self.collect_pieces(pfn, order - 1, block, pieces);
+            self.collect_pieces(pfn + (1 << (order - 1)), order - 1, block, pieces);
+        }
+    }
+
+    fn double_free(&self, pfn: u64, number: u32) -> Problem {
+        let block = &self.blocks[number as usize];
+        let (allocated, freed) = (u64::from(block.row), u64::from(block.freed));
+        Problem::DoubleFree {
+            pfn,
+            allocated,
+            freed,
+        }
+    }
+}
+
+/// Returns the last frame of an aligned block; aligned ones never reach beyond the last number.
+fn last_frame(pfn: u64, order: u8) -> u64 {
+    pfn + ((1 << order) - 1)
+}
+
+/// Checks what can be seen from an event alone: a known order, and a frame aligned to it.
+pub(crate) fn check_shape(event: &Event) -> Result<(), Problem> {
+    let (pfn, order) = (event.pfn, event.order);
+    if order > LARGEST_ORDER {
+        return Err(Problem::UnknownOrder(order));
+    }
+    if pfn & ((1 << order) - 1) != 0 {
+        return Err(Problem::Misaligned { pfn, order });
+    }
+    Ok(())
+}
+
+/// Returns the lowest and the highest frame of events, or the row that lies too far from others.
+pub(crate) fn span(events: &[Event]) -> Result<(u64, u64), Broken> {
+    let (mut low, mut high) = ((u64::MAX, 0), (0, 0));
+    for (row, event) in events.iter().enumerate() {
+        // Rows with other faults are refused later, by themselves, and must not overflow here.
+        let frames = 1u64 << event.order.min(LARGEST_ORDER);
+        low = low.min((event.pfn, row));
+        high = high.max((event.pfn.saturating_add(frames - 1), row));
+    }
+    let (first, last) = (low.0.min(high.0), high.0);
+    if last - first >= LARGEST_SPAN {
+        // The stranger is the one farther from where the trace begins.
+        let begin = events[0].pfn;
+        let row = if begin - first > last.saturating_sub(begin) {
+            low.1
+        } else {
+            high.1
+        };
+        return Err((row, Problem::Span { first, last }));
+    }
+    Ok((first, last))
+}
+
+/// Checks all rules; returns for each event the row that allocated its block.
+///
+/// Takes time in proportion to the number of events and of lower tables that blocks cover.
+pub(crate) fn check(events: &[Event]) -> Result<Vec<u32>, Broken> {
+    let mut ledger = Ledger::new(events)?;
+    let mut allocations = Vec::with_capacity(events.len());
+    for (row, event) in events.iter().enumerate() {
+        let applied = ledger.apply(row, event).map_err(|problem| (row, problem))?;
+        allocations.push(ledger.blocks()[applied.block as usize].row);
+    }
+    Ok(allocations)
+}

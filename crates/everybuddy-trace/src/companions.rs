@@ -1,0 +1,181 @@
+//! The files beside a trace: faults, and the address regions that they lie in.
+//!
+//! Exists because only faults know what memory an allocation was for. Both files are optional:
+//! without faults no region is known; without a table of regions each is known by number alone.
+//!
+//! Invariant: the faults that come out have rising rows, each of an allocation, and regions that
+//! exist.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::columns::{Sieve, Table};
+use crate::error::{Problem, TraceError};
+use crate::mend::DROPPED;
+use crate::model::{AddressRegion, Event, Fault, Op, RegionId, RegionKind};
+use crate::repair::{Leniency, Repair, Repairs};
+use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_REGIONS};
+
+/// Returns the path of a file beside a trace: `NAME.KIND.parquet` beside `NAME.parquet`.
+pub(crate) fn beside(trace: &Path, kind: &str) -> PathBuf {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".parquet").unwrap_or(&name);
+    trace.with_file_name(format!("{name}.{kind}.parquet"))
+}
+
+/// The address regions of a trace, by position and by number.
+#[derive(Default)]
+pub(crate) struct Regions {
+    pub(crate) list: Vec<AddressRegion>,
+    by_number: HashMap<u64, RegionId>,
+    /// Whether a table described them: then a number outside of it is a fault.
+    described: bool,
+}
+
+impl Regions {
+    /// Reads the table of regions beside a trace, if there is one.
+    pub(crate) fn read(
+        trace: &Path,
+        leniency: Leniency,
+        repairs: &mut Repairs,
+    ) -> Result<Regions, TraceError> {
+        let path = beside(trace, "vmas");
+        let mut regions = Regions::default();
+        if !path.exists() {
+            return Ok(regions);
+        }
+        regions.described = true;
+        let table = Table::open(&path, &NEEDED_OF_REGIONS)?;
+        let mut sieve = Sieve::new(leniency);
+        let number = table.column::<u64>("vma", 0, &mut sieve)?;
+        let tgid = table.column::<u32>("tgid", 0, &mut sieve)?;
+        let start = table.column::<u64>("start", 0, &mut sieve)?;
+        let len = table.column::<u64>("len", 0, &mut sieve)?;
+        let prot = table.column::<u32>("prot", 0, &mut sieve)?;
+        let flags = table.column::<u32>("flags", 0, &mut sieve)?;
+        let fd = table.column::<i32>("fd", -1, &mut sieve)?;
+        let kind = table.column::<u8>("kind", RegionKind::Other as u8, &mut sieve)?;
+        let created_ns = table.column::<u64>("created_ns", 0, &mut sieve)?;
+        for row in 0..table.rows() {
+            let region = AddressRegion {
+                number: number[row],
+                tgid: tgid[row],
+                start: start[row],
+                len: len[row],
+                kind: RegionKind::from_value(kind[row]),
+                created_ns: created_ns[row],
+                prot: prot[row],
+                flags: flags[row],
+                fd: fd[row],
+            };
+            let number = region.number;
+            let fits = number != 0 && !regions.by_number.contains_key(&number);
+            if sieve.drops(row) || (!fits && leniency == Leniency::Lenient) {
+                repairs.add(Repair::RegionDropped, 1);
+            } else if !fits || regions.add(region).is_none() {
+                return Err(table.error(Some(row), Problem::RegionNumber { number }));
+            }
+        }
+        Ok(regions)
+    }
+
+    fn add(&mut self, region: AddressRegion) -> Option<RegionId> {
+        let id = RegionId::from_index(self.list.len())?;
+        self.by_number.insert(region.number, id);
+        self.list.push(region);
+        Some(id)
+    }
+
+    /// Finds the region of a fault; 0 stands for none.
+    fn of_fault(&mut self, number: u64) -> Result<Option<RegionId>, Problem> {
+        match self.by_number.get(&number) {
+            Some(id) => Ok(Some(*id)),
+            None if number == 0 => Ok(None),
+            None if self.described => Err(Problem::UnknownRegion { number }),
+            None => Ok(self.add(AddressRegion::unknown(number))),
+        }
+    }
+}
+
+/// Reads the faults beside a trace, if there are any.
+///
+/// `rows` gives for each row of the trace's file the position of its event, or [`DROPPED`].
+pub(crate) fn read_faults(
+    trace: &Path,
+    events: &[Event],
+    rows: &[u32],
+    regions: &mut Regions,
+    leniency: Leniency,
+    repairs: &mut Repairs,
+) -> Result<Vec<Fault>, TraceError> {
+    let path = beside(trace, "faults");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let table = Table::open(&path, &NEEDED_OF_FAULTS)?;
+    let mut sieve = Sieve::new(leniency);
+    let row = table.column::<u64>("row", 0, &mut sieve)?;
+    let vpn = table.column::<u64>("vpn", 0, &mut sieve)?;
+    let vma = table.column::<u64>("vma", 0, &mut sieve)?;
+    let sequence = table.column::<u32>("fault", 0, &mut sieve)?;
+    sieve.report(repairs);
+
+    let mut faults = Vec::with_capacity(table.rows());
+    let mut taken = vec![false; events.len()];
+    for index in (0..table.rows()).filter(|index| !sieve.drops(*index)) {
+        let event = match find_allocation(row[index], events, rows, &mut taken) {
+            Ok(Some(event)) => event,
+            Ok(None) => continue,
+            Err(_) if leniency == Leniency::Lenient => {
+                repairs.add(Repair::FaultDropped, 1);
+                continue;
+            }
+            Err(problem) => return Err(table.error(Some(index), problem)),
+        };
+        let region = match regions.of_fault(vma[index]) {
+            Ok(region) => region,
+            Err(_) if leniency == Leniency::Lenient => {
+                repairs.add(Repair::UnknownRegion, 1);
+                None
+            }
+            Err(problem) => return Err(table.error(Some(index), problem)),
+        };
+        faults.push(Fault {
+            row: event,
+            vpn: vpn[index],
+            region,
+            sequence: sequence[index],
+        });
+    }
+    faults.sort_by_key(|fault| fault.row);
+    Ok(faults)
+}
+
+/// Finds the allocation of a fault; `None` when its row was dropped, and the fault with it.
+fn find_allocation(
+    row: u64,
+    events: &[Event],
+    rows: &[u32],
+    taken: &mut [bool],
+) -> Result<Option<u32>, Problem> {
+    let place = usize::try_from(row)
+        .ok()
+        .and_then(|row| rows.get(row))
+        .copied();
+    let Some(place) = place else {
+        return Err(Problem::FaultBeyondEnd {
+            row,
+            events: rows.len() as u64,
+        });
+    };
+    if place == DROPPED {
+        return Ok(None);
+    }
+    if events[place as usize].op == Op::Free {
+        return Err(Problem::FaultOfFree { row });
+    }
+    if std::mem::replace(&mut taken[place as usize], true) {
+        return Err(Problem::FaultTwice { row });
+    }
+    Ok(Some(place))
+}

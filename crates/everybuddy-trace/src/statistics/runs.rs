@@ -1,0 +1,75 @@
+//! Runs: how long a task goes on in the same way.
+//!
+//! Exists because buffers that predict, and batches, live on runs. A run is a sequence of calls of
+//! one task in one direction, and where asked for one address region; calls of other tasks in
+//! between do not end it, since they are no doing of the task.
+//!
+//! Invariant: every call that is counted belongs to exactly one run.
+
+use std::collections::HashMap;
+
+use super::{Quantiles, share};
+use crate::resolve::Step;
+
+/// How long runs of successive calls are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunLengths {
+    /// Lengths in calls, one value for each run.
+    pub length: Quantiles,
+    /// Share of the calls that lie in runs of [`RunLengths::LONG`] calls and more.
+    pub share_in_long: f64,
+}
+
+impl RunLengths {
+    /// Length from which a run counts as long.
+    pub const LONG: u64 = 64;
+
+    fn of(mut lengths: Vec<u64>) -> RunLengths {
+        let long: u64 = lengths
+            .iter()
+            .filter(|length| **length >= RunLengths::LONG)
+            .sum();
+        let calls = lengths.iter().sum();
+        RunLengths {
+            length: Quantiles::of(&mut lengths),
+            share_in_long: share(long, calls),
+        }
+    }
+}
+
+/// Runs of both directions.
+pub(super) struct RunCounter {
+    pub(super) allocations: RunLengths,
+    pub(super) frees: RunLengths,
+}
+
+impl RunCounter {
+    /// Counts runs of steps of the same task, direction and `key`.
+    pub(super) fn count<'a>(
+        steps: impl Iterator<Item = &'a Step>,
+        key: impl Fn(&Step) -> u32,
+    ) -> RunCounter {
+        let mut open: HashMap<u32, (u32, bool, u64)> = HashMap::new();
+        let (mut allocations, mut frees) = (Vec::new(), Vec::new());
+        let mut close = |(_, allocates, length): (u32, bool, u64)| {
+            if allocates {
+                allocations.push(length)
+            } else {
+                frees.push(length)
+            }
+        };
+        for step in steps {
+            let (key, allocates) = (key(step), step.kind.is_allocation());
+            let run = open.entry(step.task).or_insert((key, allocates, 0));
+            if (run.0, run.1) != (key, allocates) {
+                close(std::mem::replace(run, (key, allocates, 0)));
+            }
+            run.2 += 1;
+        }
+        open.into_values().for_each(&mut close);
+        RunCounter {
+            allocations: RunLengths::of(allocations),
+            frees: RunLengths::of(frees),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the tests share: scratch folders, small traces, files as other programs write them.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use everybuddy_trace::{Event, Op, Trace};
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+/// A folder that disappears with its owner.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("everybuddy-trace-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Scratch(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The folder of the traces that come with the project.
+pub(crate) fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../traces")
+        .join(name)
+}
+
+pub(crate) fn allocate(time_ns: u64, pfn: u64, order: u8) -> Event {
+    Event::new(time_ns, 0, 1, Op::Allocate, pfn, order)
+}
+
+pub(crate) fn free(time_ns: u64, pfn: u64, order: u8) -> Event {
+    Event::new(time_ns, 0, 1, Op::Free, pfn, order)
+}
+
+pub(crate) fn trace(events: &[Event]) -> Trace {
+    Trace {
+        name: "made".to_string(),
+        events: events.to_vec(),
+        ..Trace::default()
+    }
+}
+
+/// A column of a file that another program wrote.
+pub(crate) enum Column {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    /// A nullable column.
+    Gaps(Vec<Option<i64>>),
+    Double(Vec<f64>),
+    Text(Vec<&'static str>),
+}
+
+/// Writes a file with any columns at all.
+pub(crate) fn foreign(path: &Path, schema: &str, compression: Compression, columns: Vec<Column>) {
+    let schema = Arc::new(parse_message_type(&format!("message m {{ {schema} }}")).unwrap());
+    let properties = Arc::new(
+        WriterProperties::builder()
+            .set_compression(compression)
+            .build(),
+    );
+    let mut writer =
+        SerializedFileWriter::new(File::create(path).unwrap(), schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for values in columns {
+        let mut column = group.next_column().unwrap().unwrap();
+        match values {
+            Column::Int32(values) => column
+                .typed::<Int32Type>()
+                .write_batch(&values, None, None)
+                .unwrap(),
+            Column::Int64(values) => column
+                .typed::<Int64Type>()
+                .write_batch(&values, None, None)
+                .unwrap(),
+            Column::Gaps(values) => {
+                let levels: Vec<i16> = values.iter().map(|value| value.is_some() as i16).collect();
+                let values: Vec<i64> = values.into_iter().flatten().collect();
+                column
+                    .typed::<Int64Type>()
+                    .write_batch(&values, Some(&levels), None)
+                    .unwrap()
+            }
+            Column::Double(values) => column
+                .typed::<DoubleType>()
+                .write_batch(&values, None, None)
+                .unwrap(),
+            Column::Text(values) => {
+                let values: Vec<ByteArray> = values.into_iter().map(ByteArray::from).collect();
+                column
+                    .typed::<ByteArrayType>()
+                    .write_batch(&values, None, None)
+                    .unwrap()
+            }
+        };
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}

@@ -1,0 +1,309 @@
+//! What a hit of a per-CPU list costs: through the platform seam, and written by hand.
+//!
+//! `cargo run --release -p everybuddy --example hit_cost` times pairs of one allocation and one release of a
+//! single frame, interleaved in one run, and prints medians and ratios.
+//!
+//! `hit_cost count WHO PAIRS` runs just that many pairs of one of them: two such runs under callgrind differ
+//! by the instructions of the pairs (`ci/seam.sh`). The machine code to compare is that of the functions
+//! `seam_allocate` and `hand_allocate`, `seam_free` and `hand_free`.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::time::Instant;
+
+use everybuddy::prelude::*;
+
+const PAIRS: u32 = 1_000_000;
+const ROUNDS: usize = 41;
+
+type Cpu = <Native as Platform>::Cpu;
+
+/// One allocation through the seam.
+#[inline(never)]
+fn seam_allocate<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> Option<Pfn> {
+    system.allocate(cpu, Request::FRAME).ok()
+}
+
+/// One release through the seam.
+#[inline(never)]
+fn seam_free<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu, frame: Pfn) -> bool {
+    system.free(cpu, Release::frame(frame)).is_ok()
+}
+
+fn seam_pair<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> bool {
+    seam_allocate(system, cpu).is_some_and(|frame| seam_free(system, cpu, frame))
+}
+
+/// The same list written by hand: plain fields, no platform, no layers; the same checks.
+mod by_hand {
+    pub(super) const ALLOCATED: u32 = 0xff20_0000;
+    pub(super) const BUFFERED: u32 = 0xff40_0000;
+
+    #[repr(C, align(64))]
+    pub(super) struct List {
+        pub(super) top: u32,
+        pub(super) bottom: u32,
+        pub(super) marks: u64,
+        pub(super) entries: Vec<u32>,
+    }
+
+    pub(super) struct Allocator {
+        pub(super) lists: Vec<List>,
+        pub(super) records: Vec<[u32; 2]>,
+    }
+
+    impl Allocator {
+        #[inline]
+        pub(super) fn allocate(&mut self, cpu: usize) -> Option<u32> {
+            let list = self.lists.get_mut(cpu)?;
+            let top = list.top;
+            if top <= list.marks as u32 {
+                return None;
+            }
+            let at = (top - 1) as usize & list.entries.len().wrapping_sub(1);
+            let frame = *list.entries.get(at)?;
+            let record = self.records.get_mut(frame as usize)?;
+            if record[0] != BUFFERED | cpu as u32 {
+                return None;
+            }
+            record[0] = ALLOCATED;
+            list.top = top - 1;
+            Some(frame)
+        }
+
+        #[inline]
+        pub(super) fn free(&mut self, cpu: usize, frame: u32) -> bool {
+            let Some(record) = self.records.get_mut(frame as usize) else {
+                return false;
+            };
+            let Some(list) = self.lists.get_mut(cpu) else {
+                return false;
+            };
+            let top = list.top;
+            if top >= (list.marks >> 32) as u32 || record[0] != ALLOCATED {
+                return false;
+            }
+            let at = top as usize & list.entries.len().wrapping_sub(1);
+            let Some(entry) = list.entries.get_mut(at) else {
+                return false;
+            };
+            record[0] = BUFFERED | cpu as u32;
+            *entry = frame;
+            list.top = top + 1;
+            true
+        }
+    }
+}
+
+/// What stands for the miss: never taken here, but it must be possible.
+#[cold]
+#[inline(never)]
+fn miss(system: &mut by_hand::Allocator, cpu: usize) -> Option<u32> {
+    let list = system.lists.get_mut(cpu)?;
+    list.bottom = list.top;
+    None
+}
+
+/// One allocation by hand.
+#[inline(never)]
+fn hand_allocate(system: &mut by_hand::Allocator, cpu: &mut u16) -> Option<u32> {
+    let cpu = usize::from(*cpu);
+    match system.allocate(cpu) {
+        None => miss(system, cpu),
+        hit => hit,
+    }
+}
+
+/// One release by hand.
+#[inline(never)]
+fn hand_free(system: &mut by_hand::Allocator, cpu: &mut u16, frame: u32) -> bool {
+    let cpu = usize::from(*cpu);
+    system.free(cpu, frame) || miss(system, cpu).is_some()
+}
+
+fn hand_pair(system: &mut by_hand::Allocator, cpu: &mut u16) -> bool {
+    hand_allocate(system, cpu).is_some_and(|frame| hand_free(system, cpu, frame))
+}
+
+/// A private array of frame numbers: what no allocator can beat.
+#[inline(never)]
+fn floor_allocate(list: &mut Vec<u32>) -> Option<u32> {
+    list.pop()
+}
+
+#[inline(never)]
+fn floor_free(list: &mut Vec<u32>, frame: u32) -> bool {
+    list.push(black_box(frame));
+    true
+}
+
+fn floor_pair(list: &mut Vec<u32>) -> bool {
+    floor_allocate(list).is_some_and(|frame| floor_free(list, frame))
+}
+
+/// Runs `then` on a system, inside the visitor: the next system is built within, so that all live at once
+/// and can be timed in turn.
+struct Timed<'t>(&'t mut dyn FnMut() -> f64);
+
+fn time(mut pair: impl FnMut() -> bool) -> f64 {
+    let start = Instant::now();
+    for _ in 0..PAIRS {
+        assert!(pair());
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(PAIRS)
+}
+
+/// Builds the named systems one inside the other, then runs `measure` with a timer for each.
+struct Nest<'n, 'm> {
+    names: &'n [&'static str],
+    memories: &'m mut [Vec<MaybeUninit<u8>>],
+    timers: Vec<Timed<'n>>,
+    measure: &'n mut dyn FnMut(&mut [Timed<'_>]),
+}
+
+impl WithSystem<Native> for Nest<'_, '_> {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
+        let cpus = NativeCpus::new(1);
+        let Some(mut cpu) = cpus.claim(CpuId(0)) else {
+            return;
+        };
+        let mut timer = || time(|| seam_pair(system, &mut cpu));
+        timer();
+        let Nest {
+            names,
+            memories,
+            timers,
+            measure,
+        } = self;
+        let mut timers: Vec<Timed<'_>> = timers.into_iter().map(|t| Timed(t.0)).collect();
+        timers.push(Timed(&mut timer));
+        match (names.split_first(), memories.split_first_mut()) {
+            (Some((name, names)), Some((memory, memories))) => {
+                build(
+                    name,
+                    memory,
+                    Nest {
+                        names,
+                        memories,
+                        timers,
+                        measure,
+                    },
+                );
+            }
+            _ => measure(&mut timers),
+        }
+    }
+}
+
+const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 18)];
+
+fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, visitor: V) {
+    let setup = Setup::new(RANGES, 1);
+    let Ok(spec) = name.parse::<SystemSpec>() else {
+        return eprintln!("{name}: no such system");
+    };
+    let Ok(layout) = metadata_layout::<Native>(&spec, &setup) else {
+        return;
+    };
+    memory.resize(layout.size() + layout.align(), MaybeUninit::uninit());
+    if let Err(error) = with_system(&spec, &setup, memory, visitor) {
+        eprintln!("{name}: {error}");
+    }
+}
+
+fn list_by_hand() -> by_hand::Allocator {
+    by_hand::Allocator {
+        lists: vec![by_hand::List {
+            top: 31,
+            bottom: 0,
+            marks: 185 << 32,
+            entries: (0..256).collect(),
+        }],
+        records: vec![[by_hand::BUFFERED, 0]; 1 << 18],
+    }
+}
+
+/// Runs a number of pairs on a system.
+struct Pairs(u32);
+
+impl WithSystem<Native> for Pairs {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
+        let cpus = NativeCpus::new(1);
+        if let Some(mut cpu) = cpus.claim(CpuId(0)) {
+            (0..self.0).for_each(|_| assert!(seam_pair(system, &mut cpu)));
+        }
+    }
+}
+
+/// Runs a number of pairs, for an instruction counter.
+fn count(who: &str, pairs: u32) {
+    if who == "hand" {
+        let (mut hand, mut cpu) = (list_by_hand(), black_box(0));
+        (0..pairs).for_each(|_| assert!(hand_pair(&mut hand, &mut cpu)));
+    } else {
+        build(who, &mut Vec::new(), Pairs(pairs));
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, verb, who, pairs] = &arguments[..]
+        && verb == "count"
+        && let Ok(pairs) = pairs.parse()
+    {
+        return count(who, pairs);
+    }
+    let names = [
+        "lbs-31",
+        "lbs-31+check=off",
+        "lbs-31+percpu=locked",
+        "linux-6",
+        "bs",
+    ];
+    let mut memories: Vec<_> = names.iter().map(|_| Vec::new()).collect();
+    let (first, rest) = memories.split_at_mut(1);
+    let mut measure = |systems: &mut [Timed<'_>]| {
+        let mut hand = list_by_hand();
+        let mut floor: Vec<u32> = (0..256).collect();
+        let mut cpu: u16 = black_box(0);
+        let mut times = vec![Vec::new(); names.len() + 2];
+        for round in 0..ROUNDS {
+            for turn in 0..times.len() {
+                let who = (turn + round) % times.len();
+                let ns = match who {
+                    0 => time(|| floor_pair(&mut floor)),
+                    1 => time(|| hand_pair(&mut hand, &mut cpu)),
+                    system => (systems[system - 2].0)(),
+                };
+                times[who].push(ns);
+            }
+        }
+        let median = |times: &[f64]| {
+            let mut times = times.to_vec();
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        println!("pair of one allocation and one release, order 0, always a hit (but bs)");
+        println!("{:<24} {:>9} {:>9}", "", "ns", "x by hand");
+        let labels = ["floor: private array", "by hand"].into_iter().chain(names);
+        for (label, own) in labels.zip(&times) {
+            let ratios: Vec<f64> = own
+                .iter()
+                .zip(&times[1])
+                .map(|(own, hand)| own / hand)
+                .collect();
+            println!("{label:<24} {:>9.2} {:>9.2}", median(own), median(&ratios));
+        }
+    };
+    let nest = Nest {
+        names: &names[1..],
+        memories: rest,
+        timers: Vec::new(),
+        measure: &mut measure,
+    };
+    build(names[0], &mut first[0], nest);
+}

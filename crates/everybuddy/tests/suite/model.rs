@@ -1,0 +1,62 @@
+//! A plain model: the set of free frames, and the definition of a buddy.
+//!
+//! It says which requests *can* be served: one of order j exactly when some aligned run of 2^j frames is
+//! wholly free. A system that coalesces at once, and looks into all lists before it fails, serves exactly
+//! these.
+
+use everybuddy::{FrameRange, Order, Pfn, Span};
+
+pub struct Model {
+    free: Vec<bool>,
+}
+
+impl Model {
+    pub fn new(span: Span, ranges: &[FrameRange]) -> Self {
+        let mut free = vec![false; span.frames() as usize];
+        for range in ranges {
+            let (start, frames) = span.relative(*range).unwrap();
+            free[start.index()..][..frames as usize].fill(true);
+        }
+        Self { free }
+    }
+
+    pub fn can_serve(&self, order: Order) -> bool {
+        self.free
+            .chunks_exact(order.frames() as usize)
+            .any(|block| block.iter().all(|free| *free))
+    }
+
+    pub fn take(&mut self, start: Pfn, frames: u32) {
+        for free in &mut self.free[start.index()..][..frames as usize] {
+            assert!(
+                std::mem::replace(free, false),
+                "a frame was given that is not free"
+            );
+        }
+    }
+
+    pub fn give(&mut self, start: Pfn, frames: u32) {
+        for free in &mut self.free[start.index()..][..frames as usize] {
+            assert!(!std::mem::replace(free, true), "a free frame was freed");
+        }
+    }
+
+    pub fn free_frames(&self) -> u64 {
+        self.free.iter().filter(|free| **free).count() as u64
+    }
+
+    /// The blocks of a standard buddy in which these frames are free, by order.
+    pub fn coalesced(&self, max_order: Order) -> Vec<u32> {
+        let mut left = self.free.clone();
+        let mut blocks = vec![0; max_order.index() + 1];
+        for order in Order::up_to(max_order).rev() {
+            for block in left.chunks_exact_mut(order.frames() as usize) {
+                if block.iter().all(|free| *free) {
+                    block.fill(false);
+                    blocks[order.index()] += 1;
+                }
+            }
+        }
+        blocks
+    }
+}

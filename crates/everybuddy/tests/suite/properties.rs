@@ -1,0 +1,501 @@
+//! The properties. Each builds its own memory and runs on any host.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use everybuddy::{
+    AllocateError, CpuToken, Flags, FrameAllocator, FrameRange, FrameState, FreeError, Order, Pfn,
+    Platform, RegionError, Release, Request, Setup, SystemSpec, WithSystem,
+};
+
+use super::model::Model;
+use super::{Host, MEMORIES, Random, Shadow, build, frames_of, order};
+use crate::visit;
+
+/// Checks that everything is free, coalesced and in place, as when the system was built.
+fn is_as_new<P: Platform, A: FrameAllocator<P>>(
+    system: &A,
+    cpu: &mut P::Cpu,
+    ranges: &[FrameRange],
+) {
+    system.quiesce(cpu).unwrap();
+    let census = system.check(cpu).unwrap();
+    assert_eq!(
+        (census.free, census.allocated, census.buffered),
+        (frames_of(ranges), 0, 0)
+    );
+    let snapshot = system.snapshot(cpu);
+    assert_eq!(snapshot.buffered_frames, 0);
+    let model = Model::new(system.span(), ranges);
+    assert_eq!(
+        snapshot.free_blocks[..=system.max_order().index()],
+        model.coalesced(system.max_order())[..]
+    );
+}
+
+pub fn all_memory_can_be_had_and_comes_back<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    for ranges in MEMORIES {
+        let ranges: &'static [FrameRange] = ranges;
+        visit!(host, spec, &Setup::new(ranges, 2), [ranges: &'static [FrameRange]], |system| {
+            host.run(1, |cpu| {
+                let shadow = Shadow::new(system.span().frames());
+                let mut held = Vec::new();
+                loop {
+                    match system.allocate(cpu, Request::FRAME) {
+                        Ok(frame) => {
+                            shadow.take(frame, 1, 0);
+                            held.push(frame);
+                        }
+                        Err(error) => {
+                            assert_eq!(error, AllocateError::Exhausted);
+                            break;
+                        }
+                    }
+                }
+                assert_eq!(held.len() as u64, frames_of(ranges), "every frame was given");
+                let mut random = Random(7);
+                while !held.is_empty() {
+                    let frame = held.swap_remove(random.below(held.len() as u64) as usize);
+                    shadow.give(frame, 1, 0);
+                    system.free(cpu, Release::frame(frame)).unwrap();
+                }
+                is_as_new(system, cpu, ranges);
+            });
+        });
+    }
+}
+
+pub fn blocks_are_aligned_and_disjoint<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(5, 5000)];
+    visit!(host, spec, &Setup::new(RANGES, 1), [], |system| {
+        host.run(1, |cpu| {
+            for size in Order::up_to(system.max_order()) {
+                let shadow = Shadow::new(system.span().frames());
+                let mut held = Vec::new();
+                while let Ok(start) = system.allocate(cpu, Request::order(size)) {
+                    assert!(start.is_aligned(size));
+                    shadow.take(start, size.frames(), 0);
+                    held.push(start);
+                }
+                let model = Model::new(system.span(), RANGES);
+                let usable: u64 = Order::up_to(system.max_order())
+                    .zip(model.coalesced(system.max_order()))
+                    .filter(|(o, _)| *o >= size)
+                    .map(|(o, blocks)| u64::from(blocks) << (o.get() - size.get()))
+                    .sum();
+                assert_eq!(held.len() as u64, usable, "all blocks of order {size}");
+                for start in held {
+                    let block = everybuddy::Block::new(start, size);
+                    system.free(cpu, Release::block(block)).unwrap();
+                }
+                is_as_new(system, cpu, RANGES);
+            }
+            let too_large = Order::new(system.max_order().get() + 1).unwrap();
+            let largest = system.max_order();
+            let expected = Err(AllocateError::TooLarge { largest });
+            assert_eq!(system.allocate(cpu, Request::order(too_large)), expected);
+            let frames = largest.frames() + 1;
+            assert_eq!(system.allocate(cpu, Request::frames(frames)), expected);
+            let zero = system.allocate(cpu, Request::frames(0));
+            assert_eq!(zero, Err(AllocateError::ZeroFrames));
+        });
+    });
+}
+
+/// Random requests of all kinds, by one CPU, held against the model after every step.
+pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    for (seed, ranges) in MEMORIES.iter().enumerate() {
+        let ranges: &'static [FrameRange] = ranges;
+        visit!(host, spec, &Setup::new(ranges, 1), [ranges: &'static [FrameRange], seed: usize], |system| {
+            host.run(1, |cpu| {
+                let mut random = Random(seed as u64);
+                let mut model = Model::new(system.span(), ranges);
+                // Runs that are held: start and frames; some whole by order, some to be freed in parts.
+                let mut held: Vec<(Pfn, u32)> = Vec::new();
+                for step in 0..1500 {
+                    let fill = if step % 300 < 150 { 70 } else { 30 };
+                    if random.chance(fill) || held.is_empty() {
+                        let most = u64::from(system.max_order().get().min(5));
+                        let exact = random.chance(30);
+                        let frames = if exact {
+                            1 + random.below(u64::from(system.max_order().frames().min(60))) as u32
+                        } else {
+                            order(random.below(most + 1) as u8).frames()
+                        };
+                        let covering = Order::covering(frames).unwrap();
+                        let request =
+                            if exact { Request::frames(frames) } else { Request::order(covering) };
+                        match system.allocate(cpu, request) {
+                            Ok(start) => {
+                                assert!(start.is_aligned(covering));
+                                model.take(start, frames);
+                                held.push((start, frames));
+                            }
+                            Err(error) => {
+                                assert_eq!(error, AllocateError::Exhausted);
+                                assert!(!model.can_serve(covering), "{covering:?} could be served");
+                            }
+                        }
+                    } else {
+                        let index = random.below(held.len() as u64) as usize;
+                        let (start, frames) = held.swap_remove(index);
+                        let block = Order::covering(frames).filter(|o| o.frames() == frames);
+                        match block {
+                            Some(size) if start.is_aligned(size) && random.chance(50) => {
+                                let block = everybuddy::Block::new(start, size);
+                                // A part of an allocation that looks like a block is not one.
+                                match system.free(cpu, Release::block(block)) {
+                                    Ok(()) => {}
+                                    Err(FreeError::InsideBlock { .. } | FreeError::WrongOrder { .. }) => {
+                                        system.free(cpu, Release::frames(start, frames)).unwrap();
+                                    }
+                                    Err(error) => panic!("{error}"),
+                                }
+                                model.give(start, frames);
+                            }
+                            _ => {
+                                // A random part in the middle; what remains is held on.
+                                let from = random.below(u64::from(frames)) as u32;
+                                let length = 1 + random.below(u64::from(frames - from)) as u32;
+                                let part = Pfn(start.0 + from);
+                                system.free(cpu, Release::frames(part, length)).unwrap();
+                                model.give(part, length);
+                                if from > 0 {
+                                    held.push((start, from));
+                                }
+                                let rest = frames - from - length;
+                                if rest > 0 {
+                                    held.push((Pfn(part.0 + length), rest));
+                                }
+                            }
+                        }
+                    }
+                    if random.chance(3) {
+                        system.drain(cpu);
+                    }
+                    if step % 16 == 0 {
+                        let census = system.check(cpu).unwrap();
+                        assert!(census.free <= model.free_frames());
+                    }
+                }
+                for (start, frames) in held {
+                    system.free(cpu, Release::frames(start, frames)).unwrap();
+                }
+                is_as_new(system, cpu, ranges);
+            });
+        });
+    }
+}
+
+/// Frames that lie in other CPUs' lists, parked or not, are found before a request fails.
+pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
+    const CPUS: u16 = 4;
+    visit!(host, spec, &Setup::new(RANGES, CPUS), [], |system| {
+        // Each CPU leaves some frames in its list, and parks. Then one takes everything.
+        host.run(CPUS, |cpu| {
+            let held: Vec<_> = (0..20)
+                .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
+                .collect();
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            system.park(cpu);
+        });
+        host.run(1, |cpu| {
+            let mut held = Vec::new();
+            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                held.push(frame);
+            }
+            assert_eq!(held.len(), 256);
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            system.park(cpu);
+        });
+        // The same with the others running: they go on with requests until the one is done.
+        let done = AtomicUsize::new(0);
+        host.run(CPUS, |cpu| {
+            if cpu.id().0 == 0 {
+                let size = order(system.max_order().get().min(3));
+                let mut held = Vec::new();
+                // The others hold at most one frame each, so at least this many blocks exist.
+                let sure = 256 / size.frames() as usize - 2 * usize::from(CPUS);
+                while held.len() < sure {
+                    match system.allocate(cpu, Request::order(size)) {
+                        Ok(start) => held.push(start),
+                        // Not so many blocks at a moment at which others hold frames of two each.
+                        Err(error) => assert_eq!(error, AllocateError::Exhausted),
+                    }
+                }
+                for start in held {
+                    let block = everybuddy::Block::new(start, size);
+                    system.free(cpu, Release::block(block)).unwrap();
+                }
+                done.store(1, Ordering::Relaxed);
+            } else {
+                while done.load(Ordering::Relaxed) == 0 {
+                    if let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                        system.free(cpu, Release::frame(frame)).unwrap();
+                    }
+                }
+            }
+            system.park(cpu);
+        });
+        host.run(1, |cpu| is_as_new(system, cpu, RANGES));
+    });
+}
+
+/// Random requests by several CPUs; a frame freed by another than its taker; nothing given twice.
+pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(2, 600), FrameRange::new(700, 500)];
+    for cpus in [2u16, 5] {
+        visit!(host, spec, &Setup::new(RANGES, cpus), [cpus: u16], |system| {
+            let shadow = Shadow::new(system.span().frames());
+            // Frames handed from one CPU to another: taken by whoever comes first.
+            let handed = Mutex::new(Vec::new());
+            host.run(cpus, |cpu| {
+                let me = u32::from(cpu.id().0);
+                let mut random = Random(u64::from(me) + 1);
+                let mut held: Vec<(Pfn, u32)> = Vec::new();
+                for _ in 0..600 {
+                    if random.chance(55) {
+                        let frames = match random.below(10) {
+                            0 => order(random.below(u64::from(system.max_order().get().min(4)) + 1) as u8)
+                                .frames(),
+                            1 => 1 + random.below(u64::from(system.max_order().frames().min(12))) as u32,
+                            _ => 1,
+                        };
+                        let hint = everybuddy::Hint { task: me, region: 1, left: 5 };
+                        match system.allocate(cpu, Request::frames(frames).with_hint(hint)) {
+                            Ok(start) => {
+                                shadow.take(start, frames, 0);
+                                held.push((start, frames));
+                            }
+                            Err(AllocateError::Exhausted | AllocateError::Busy) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    } else if let Some((start, frames)) = held.pop() {
+                        if random.chance(20) {
+                            handed.lock().unwrap().push((start, frames));
+                        } else {
+                            shadow.give(start, frames, 0);
+                            system.free(cpu, Release::frames(start, frames)).unwrap();
+                        }
+                    }
+                    if random.chance(10) {
+                        let other = handed.lock().unwrap().pop();
+                        if let Some((start, frames)) = other {
+                            shadow.give(start, frames, 0);
+                            system.free(cpu, Release::frames(start, frames)).unwrap();
+                        }
+                    }
+                    if random.chance(2) {
+                        system.park(cpu);
+                    }
+                }
+                for (start, frames) in held {
+                    shadow.give(start, frames, 0);
+                    system.free(cpu, Release::frames(start, frames)).unwrap();
+                }
+                system.park(cpu);
+            });
+            host.run(1, |cpu| {
+                for (start, frames) in handed.lock().unwrap().drain(..) {
+                    shadow.give(start, frames, 0);
+                    system.free(cpu, Release::frames(start, frames)).unwrap();
+                }
+                assert_eq!(shadow.taken(), 0);
+                is_as_new(system, cpu, RANGES);
+            });
+        });
+    }
+}
+
+pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
+    host: &H,
+    spec: &SystemSpec,
+) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
+    let unchecked = spec.options().check == Some(false);
+    visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
+        host.run(1, |cpu| {
+            let single = system.allocate(cpu, Request::FRAME).unwrap();
+            let freed = system.allocate(cpu, Request::FRAME).unwrap();
+            let block = system.allocate(cpu, Request::order(order(2))).unwrap();
+            let run = system.allocate(cpu, Request::frames(7)).unwrap();
+            system.reserve(cpu, FrameRange::new(system.span().base() + 47, 1)).unwrap_or_else(|_| {
+                panic!("frame 47 is free")
+            });
+            system.free(cpu, Release::frame(freed)).unwrap();
+            system.free(cpu, Release::frames(Pfn(run.0 + 2), 1)).unwrap();
+            let before = (system.check(cpu).unwrap(), system.snapshot(cpu));
+            let by_order = |start: u32, size| {
+                Release::block(everybuddy::Block::new(Pfn(start), order(size)))
+            };
+            let end = system.span().frames();
+            let allocated = order(2);
+            let mut cases = vec![
+                ("foreign", by_order(end, 0), FreeError::Foreign),
+                ("far away", by_order(u32::MAX, 0), FreeError::Foreign),
+                ("a tag's number", by_order(0xff00_0000, 0), FreeError::Foreign),
+                ("reaching out", Release::frames(Pfn(end - 1), 2), FreeError::Foreign),
+                ("overflowing", Release::frames(Pfn(u32::MAX), u32::MAX), FreeError::Foreign),
+                ("a hole", by_order(20, 0), FreeError::Hole),
+                ("a run in a hole", Release::frames(Pfn(20), 3), FreeError::Hole),
+                ("reserved", by_order(47, 0), FreeError::Reserved),
+                ("nothing", Release::frames(single, 0), FreeError::ZeroFrames),
+                ("too small", by_order(block.0, 0), FreeError::WrongOrder { allocated }),
+                ("too large", by_order(block.0, 3), FreeError::WrongOrder { allocated }),
+                (
+                    "inside a block",
+                    by_order(block.0 + 1, 0),
+                    FreeError::InsideBlock { order: allocated },
+                ),
+                ("a part twice", Release::frames(Pfn(run.0 + 2), 1), FreeError::NotAllocated),
+                ("over a freed part", Release::frames(run, 7), FreeError::NotAllocated),
+            ];
+            // Checked hits notice a block in a list; unchecked ones take any block by order.
+            cases.push(("twice", by_order(freed.0, 0), FreeError::NotAllocated));
+            cases.push(("a run twice", Release::frames(freed, 1), FreeError::NotAllocated));
+            if unchecked {
+                cases.retain(|(what, release, error)| {
+                    let by_order = matches!(release.size, everybuddy::Size::Order(_));
+                    *error == FreeError::Foreign || !by_order && *what != "a run twice"
+                });
+            }
+            for (what, release, error) in cases {
+                assert_eq!(system.free(cpu, release), Err(error), "{what}");
+                if error != FreeError::Foreign && error != FreeError::ZeroFrames {
+                    let nested = system.free_nested(cpu.id(), release);
+                    assert_eq!(nested, Err(error), "{what}, nested");
+                }
+                let after = (system.check(cpu).unwrap(), system.snapshot(cpu));
+                assert_eq!(before.0, after.0, "{what}");
+                assert_eq!(before.1.free_frames(), after.1.free_frames(), "{what}");
+            }
+            assert_eq!(system.frame_state(Pfn(end)), None);
+            assert_eq!(system.frame_state(Pfn(20)), Some(FrameState::Hole));
+            let inside = FrameState::Allocated { head: block, order: allocated };
+            assert_eq!(system.frame_state(Pfn(block.0 + 3)), Some(inside));
+            system.free(cpu, Release::frame(single)).unwrap();
+            system.free(cpu, by_order(block.0, 2)).unwrap();
+            system.free(cpu, Release::frames(run, 2)).unwrap();
+            system.free(cpu, Release::frames(Pfn(run.0 + 3), 4)).unwrap();
+            system.unreserve(cpu, FrameRange::new(system.span().base() + 47, 1)).unwrap();
+            is_as_new(system, cpu, RANGES);
+        });
+    });
+}
+
+pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(4096, 100)];
+    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(4096, 1000));
+    visit!(host, spec, &setup, [], |system| {
+        host.run(1, |cpu| {
+            let range = FrameRange::new;
+            assert_eq!(system.add(cpu, range(4096, 0)), Err(RegionError::Empty));
+            assert_eq!(
+                system.add(cpu, range(5000, 200)),
+                Err(RegionError::OutsideSpan)
+            );
+            assert_eq!(
+                system.add(cpu, range(4000, 10)),
+                Err(RegionError::OutsideSpan)
+            );
+            let managed = system.span().pfn(4195).unwrap();
+            assert_eq!(
+                system.add(cpu, range(4195, 10)),
+                Err(RegionError::AlreadyManaged(managed))
+            );
+            // Added memory joins what is there.
+            system.add(cpu, range(4196, 412)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 512)]);
+            // Removing needs free frames.
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
+            let physical = system.span().physical(frame);
+            assert_eq!(
+                system.remove(cpu, range(physical, 1)),
+                Err(RegionError::NotFree(frame))
+            );
+            assert!(system.remove(cpu, range(4096, 512)).is_err());
+            system.free(cpu, Release::frame(frame)).unwrap();
+            system.remove(cpu, range(4099, 200)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 3), range(4299, 309)]);
+            assert!(
+                system.remove(cpu, range(4096, 4)).is_err(),
+                "a hole is not free"
+            );
+            // Reserving keeps frames from everybody.
+            system.reserve(cpu, range(4300, 308)).unwrap();
+            let mut held = Vec::new();
+            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                held.push(frame);
+            }
+            assert_eq!(held.len(), 4);
+            assert_eq!(
+                system.unreserve(cpu, range(4299, 2)),
+                Err(RegionError::NotReserved(system.span().pfn(4299).unwrap()))
+            );
+            system.unreserve(cpu, range(4300, 308)).unwrap();
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            system.add(cpu, range(4099, 200)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 512)]);
+        });
+    });
+}
+
+pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    visit!(host, spec, &Setup::new(RANGES, 2), [], |system| {
+        host.run(1, |cpu| {
+            let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();
+            let run = system
+                .allocate_nested(cpu.id(), Request::frames(5))
+                .unwrap();
+            assert_ne!(nested, run);
+            system
+                .free_nested(cpu.id(), Release::frames(run, 5))
+                .unwrap();
+            system
+                .free_nested(cpu.id(), Release::frame(nested))
+                .unwrap();
+            let zero = system.allocate_nested(cpu.id(), Request::frames(0));
+            assert_eq!(zero, Err(AllocateError::ZeroFrames));
+
+            let shadow = Shadow::new(512);
+            let mut out = [Pfn(0); 600];
+            let given = system.allocate_bulk(cpu, Request::FRAME, &mut out).unwrap();
+            assert_eq!(given, 512, "bulk gives all there is");
+            out[..given]
+                .iter()
+                .for_each(|frame| shadow.take(*frame, 1, 0));
+            let none = system.allocate_bulk(cpu, Request::FRAME, &mut out[512..]);
+            assert_eq!(none, Err(AllocateError::Exhausted));
+            let flags = Flags::NO_WAIT;
+            let none = system.allocate(cpu, Request::FRAME.with_flags(flags));
+            assert_eq!(none, Err(AllocateError::Exhausted));
+            let releases: Vec<_> = out[..given]
+                .iter()
+                .map(|frame| Release::frame(*frame))
+                .collect();
+            system.free_bulk(cpu, &releases).unwrap();
+            assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut []), Ok(0));
+
+            let given = system
+                .allocate_bulk(cpu, Request::frames(3), &mut out)
+                .unwrap();
+            assert_eq!(given, 128, "runs of three lie in blocks of four");
+            let mut releases: Vec<_> = out[..given]
+                .iter()
+                .map(|start| Release::frames(*start, 3))
+                .collect();
+            releases.push(releases[0]);
+            let error = system.free_bulk(cpu, &releases).unwrap_err();
+            assert_eq!((error.index, error.error), (128, FreeError::NotAllocated));
+            is_as_new(system, cpu, RANGES);
+        });
+    });
+}
