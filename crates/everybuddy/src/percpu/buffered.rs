@@ -290,16 +290,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         zone: &Z,
     ) -> bool {
         loop {
-            // Acquire: pairs with the exchange that begins an epoch; see below.
+            // Acquire: pairs with the exchanges that count askers.
             let open = self.askers.count.load(Ordering::Acquire) == 0;
-            if A::LOCKS {
-                if open {
-                    slot.list.open();
-                } else {
-                    slot.list.close();
-                }
-                return open;
-            }
             // An asker begins its epoch before it closes this list. If its close came before this opening,
             // the exchange in `open` saw it, and so the load of the epoch below does; if it comes after, it
             // stays, and the next operation ends here again.
@@ -308,6 +300,10 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             } else {
                 slot.list.close();
             }
+            if A::LOCKS {
+                return open;
+            }
+            // Acquire: pairs with the exchange that begins an epoch.
             let epoch = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
             // Relaxed: while it runs, only its owner writes a presence.
             if Presence(slot.remote.presence.load(Ordering::Relaxed)).epoch() == epoch {
@@ -381,6 +377,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 _ => {
                     // This CPU's list is empty and closed: it can answer others who ask.
                     if let Some(own) = own {
+                        // Acquire: pairs with the exchange that begins an epoch.
                         let newest = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
                         let answered = Presence(own.remote.presence.load(Ordering::Relaxed));
                         if answered.epoch() != newest {

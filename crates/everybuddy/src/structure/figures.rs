@@ -1,4 +1,5 @@
 //! The standard buddy's side of iBuddy's (000) figures 5 to 7, bit for bit and list for list.
+#![cfg(test)]
 
 use std::mem::MaybeUninit;
 use std::vec;

@@ -10,7 +10,6 @@
 //! |---|---|---|
 //! | bitmap and doubly linked lists by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
 
-#[cfg(test)]
 mod figures;
 pub mod free_list;
 

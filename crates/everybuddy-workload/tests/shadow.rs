@@ -1,0 +1,170 @@
+//! Two threads, very many operations, a shadow bitmap: nothing is lost, nothing is given twice.
+//!
+//! `EVERYBUDDY_OPERATIONS` sets the operations of each system (default 1,000,000); `ci/stress.sh` runs 10^8.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everybuddy::platform::{Hosted, NativeCpus, Spin, Waiting};
+use everybuddy::systems::ROWS;
+use everybuddy::{
+    AllocateError, CpuId, FrameAllocator, FrameRange, Frames, NoProbe, Order, Pfn, Release,
+    Request, Setup, Size, SystemSpec, WithSystem, metadata_layout, with_system,
+};
+use everybuddy_workload::{Churn, Mix, Step, Workload};
+
+/// Spins a little, then lets others run.
+struct Yield;
+
+impl Waiting for Yield {
+    fn pause(attempt: u32) {
+        if attempt < 16 {
+            Spin::pause(attempt)
+        } else {
+            std::thread::yield_now()
+        }
+    }
+}
+
+type Machine = Hosted<Yield>;
+
+const FRAMES: u32 = 1 << 15;
+const THREADS: u16 = 2;
+
+/// One bit a frame: set while somebody has it.
+struct Shadow(Vec<AtomicU64>);
+
+impl Shadow {
+    fn flip(&self, start: Pfn, frames: u32, set: bool) {
+        let mut at = start.0;
+        while at < start.0 + frames {
+            let end = (start.0 + frames).min((at | 63) + 1);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let word = &self.0[at as usize / 64];
+            if set {
+                let before = word.fetch_or(mask, Ordering::Relaxed);
+                assert_eq!(before & mask, 0, "a frame from {at:#x} on was given twice");
+            } else {
+                let before = word.fetch_and(!mask, Ordering::Relaxed);
+                assert_eq!(before & mask, mask, "a frame from {at:#x} on was lost");
+            }
+            at = end;
+        }
+    }
+}
+
+struct Stress {
+    operations: u64,
+}
+
+fn frames_of(size: Size) -> u32 {
+    match size {
+        Size::Order(order) => order.frames(),
+        Size::Frames(Frames(frames)) => frames,
+    }
+}
+
+impl WithSystem<Machine> for Stress {
+    type Output = u64;
+
+    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) -> u64 {
+        let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
+        let cpus = NativeCpus::new(THREADS);
+        let refused = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for id in 0..THREADS {
+                let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
+                scope.spawn(move || {
+                    let mut cpu = cpus.claim::<NoProbe>(CpuId(id)).unwrap();
+                    // Slots for about twice the memory: requests are refused now and then.
+                    let mix = Mix::Even(Order::new(4).unwrap());
+                    let workload = Churn::new(5000, mix, u64::from(id));
+                    let mut held = vec![None; workload.slots() as usize];
+                    let operations = self.operations / u64::from(THREADS);
+                    for step in workload.take(operations as usize) {
+                        match step {
+                            Step::Allocate { slot, size } => {
+                                let request = Request {
+                                    size,
+                                    ..Request::FRAME
+                                };
+                                match system.allocate(&mut cpu, request) {
+                                    Ok(start) => {
+                                        shadow.flip(start, frames_of(size), true);
+                                        held[slot as usize] = Some((start, size));
+                                    }
+                                    Err(AllocateError::Exhausted | AllocateError::Busy) => {
+                                        refused.fetch_add(1, Ordering::Relaxed);
+                                    }
+                                    Err(error) => panic!("{name}: {error}"),
+                                }
+                            }
+                            Step::Free { slot } => {
+                                if let Some((start, size)) = held[slot as usize].take() {
+                                    shadow.flip(start, frames_of(size), false);
+                                    let release = Release {
+                                        size,
+                                        ..Release::frame(start)
+                                    };
+                                    system.free(&mut cpu, release).unwrap();
+                                }
+                            }
+                        }
+                    }
+                    for (start, size) in held.into_iter().flatten() {
+                        shadow.flip(start, frames_of(size), false);
+                        system
+                            .free(
+                                &mut cpu,
+                                Release {
+                                    size,
+                                    ..Release::frame(start)
+                                },
+                            )
+                            .unwrap();
+                    }
+                    system.park(&mut cpu);
+                    cpus.surrender(cpu);
+                });
+            }
+        });
+        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        system.quiesce(&mut cpu).unwrap();
+        let census = system.check(&mut cpu).unwrap();
+        assert_eq!(
+            census.free,
+            u64::from(FRAMES),
+            "{name}: all frames came back"
+        );
+        let blocks = system.snapshot(&mut cpu).available_blocks(Order::TEN);
+        assert_eq!(blocks, u64::from(FRAMES / 1024), "{name}: all is coalesced");
+        refused.into_inner()
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_is_given_twice() {
+    let operations = std::env::var("EVERYBUDDY_OPERATIONS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1_000_000);
+    let ranges = [FrameRange::new(0, u64::from(FRAMES))];
+    let setup = Setup::new(&ranges, THREADS);
+    let locked = ["lbs-31+percpu=locked", "linux-6+percpu=locked"];
+    let rows = ROWS
+        .iter()
+        .filter(|row| row.alias_of.is_none())
+        .map(|row| row.name);
+    for text in rows.chain(locked) {
+        let spec: SystemSpec = text.parse().unwrap();
+        let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let start = std::time::Instant::now();
+        let refused =
+            with_system::<Machine, _>(&spec, &setup, &mut memory, Stress { operations }).unwrap();
+        println!(
+            "{text}: {operations} operations, {refused} refused, {:.1?}",
+            start.elapsed()
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! What rustfmt, clippy and the compiler don't check.
+//!
+//! Each rule has a short name, by which a fault is reported and found in the list of rules in
+//! CONTRIBUTING.md.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Files that may hold `unsafe`.
+const UNSAFE_FILES: &[&str] = &[
+    "crates/everybuddy/src/arena.rs",
+    "crates/everybuddy/src/frame_table.rs",
+    "crates/everybuddy-sim/src/engine",
+    "crates/everybuddy-model/src",
+];
+
+/// Rooms whose shared memory must go through the platform.
+const SEAM_ROOMS: &[&str] = &["structure", "coalesce", "zone", "percpu"];
+
+/// Words of a plain memory, which neither a simulator nor a model checker would see.
+const SEAM_LEAKS: &[&str] = &[
+    "UnsafeCell",
+    "core::sync::atomic",
+    "std::sync",
+    "thread_local",
+    "core::cell",
+    "std::cell",
+];
+
+/// Leftovers.
+const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
+
+const LONGEST_FILE: usize = 650;
+const LONGEST_LINE: usize = 120;
+
+/// Returns all faults, sorted by file.
+pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let listed = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["ls-files", "-co", "--exclude-standard"])
+        .output()?;
+    if !listed.status.success() {
+        return Err("`git ls-files` failed: tidy checks the files that git knows".into());
+    }
+    let files: Vec<PathBuf> = String::from_utf8(listed.stdout)?
+        .lines()
+        .map(PathBuf::from)
+        .collect();
+    let mut faults = Vec::new();
+    for file in &files {
+        let name = file.to_string_lossy().into_owned();
+        let Ok(text) = fs::read_to_string(root.join(file)) else {
+            continue;
+        };
+        if name.ends_with(".rs") && !name.starts_with("xtask/src/tidy.rs") {
+            source(&name, &text, &mut faults);
+        }
+        if name.ends_with(".md") {
+            links(root, file, &text, &mut faults);
+        }
+    }
+    dependencies(root, &mut faults)?;
+    generated(root, &mut faults);
+    readme(root, &mut faults);
+    faults.sort();
+    Ok(faults)
+}
+
+fn source(name: &str, text: &str, faults: &mut Vec<String>) {
+    let mut fault = |line: usize, rule: &str, what: &str| {
+        faults.push(format!("{name}:{line}: {rule}: {what}"));
+    };
+    if !text.starts_with("//!") {
+        fault(
+            1,
+            "module-docs",
+            "the file does not open with what it is and why it exists",
+        );
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() > LONGEST_FILE {
+        fault(
+            lines.len(),
+            "small-rooms",
+            "the file is too long: is it two?",
+        );
+    }
+    let tests = lines
+        .iter()
+        .position(|line| line.contains("#[cfg(test)]"))
+        .unwrap_or(lines.len());
+    let is_test = name.contains("/tests/") || name.contains("/examples/");
+    let room = name
+        .strip_prefix("crates/everybuddy/src/")
+        .and_then(|path| path.split('/').next())
+        .unwrap_or_default();
+    for (index, line) in lines.iter().enumerate() {
+        let at = index + 1;
+        let code = line.split("//").next().unwrap_or_default();
+        if line.chars().count() > LONGEST_LINE {
+            fault(at, "line-length", "longer than 120 characters");
+        }
+        if let Some(word) = LEFTOVERS.iter().find(|word| line.contains(**word)) {
+            fault(at, "leftover", word);
+        }
+        if line.contains("allow(unsafe_code)") && !UNSAFE_FILES.iter().any(|f| name.starts_with(f))
+        {
+            fault(at, "unsafe-rooms", "`unsafe` is not for this file");
+        }
+        if index >= tests || is_test {
+            continue;
+        }
+        if code.contains(".unwrap()") {
+            fault(at, "no-unwrap", "say what went wrong instead");
+        }
+        if SEAM_ROOMS.contains(&room) {
+            if let Some(word) = SEAM_LEAKS.iter().find(|word| code.contains(**word)) {
+                fault(
+                    at,
+                    "seam",
+                    &format!("`{word}` hides memory from the platform"),
+                );
+            }
+            if code.trim_start().starts_with("static ") {
+                fault(at, "seam", "a static hides memory from the platform");
+            }
+        }
+        let orders = ["Ordering::Acquire", "Ordering::Release", "Ordering::AcqRel"];
+        let layers = SEAM_ROOMS.contains(&room) || room == "lock";
+        if layers && orders.iter().any(|order| code.contains(order)) {
+            let above = lines[index.saturating_sub(14)..index]
+                .join(" ")
+                .to_lowercase();
+            if !above.contains("pairs with") {
+                fault(
+                    at,
+                    "careful-atomics",
+                    "no comment says what this ordering pairs with",
+                );
+            }
+        }
+    }
+}
+
+/// Every relative link of a document leads somewhere.
+fn links(root: &Path, file: &Path, text: &str, faults: &mut Vec<String>) {
+    let folder = root
+        .join(file)
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default();
+    for (index, line) in text.lines().enumerate() {
+        for part in line.split("](").skip(1) {
+            let Some(target) = part.split(')').next() else {
+                continue;
+            };
+            let target = target.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            if !folder.join(target).exists() {
+                faults.push(format!(
+                    "{}:{}: dead-link: {target}",
+                    file.display(),
+                    index + 1
+                ));
+            }
+        }
+    }
+}
+
+/// The allocators depend on nothing; nobody depends on the models or the program.
+fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(root.join("crates"))? {
+        let manifest = entry?.path().join("Cargo.toml");
+        let name = manifest.display().to_string();
+        let text = fs::read_to_string(&manifest)?;
+        let section = text.split("[dependencies]").nth(1).unwrap_or_default();
+        let section = section.split("\n[").next().unwrap_or_default();
+        let used: Vec<&str> = section
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#') && line.contains('='))
+            .collect();
+        if name.ends_with("crates/everybuddy/Cargo.toml") && !used.is_empty() {
+            faults.push(format!(
+                "{name}:1: direction: the allocators have no dependencies"
+            ));
+        }
+        for line in used {
+            if line.starts_with("everybuddy-model") || line.starts_with("everybuddy-lab") {
+                faults.push(format!("{name}:1: direction: nothing depends on `{line}`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn generated(root: &Path, faults: &mut Vec<String>) {
+    if fs::read_to_string(root.join("SYSTEMS.md")).unwrap_or_default() != crate::docs::systems() {
+        let what = "out of date: cargo run -p xtask -- docs";
+        faults.push(format!("SYSTEMS.md:1: generated: {what}"));
+    }
+}
+
+fn readme(root: &Path, faults: &mut Vec<String>) {
+    let lines = fs::read_to_string(root.join("README.md"))
+        .unwrap_or_default()
+        .lines()
+        .count();
+    if !(10..=120).contains(&lines) {
+        faults.push(format!(
+            "README.md:{lines}: readme: 10 to 120 lines, not {lines}"
+        ));
+    }
+}
