@@ -50,7 +50,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
     }
 
-    /// Serves what is no hit.
+    /// Serves a run that is no block.
     #[cold]
     #[inline(never)]
     fn allocate_run(
@@ -76,7 +76,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
     }
 
-    #[inline]
+    /// Serves a block that is no hit. Out of line, so that a hit saves no registers.
+    #[inline(never)]
     fn allocate_block(
         &self,
         cpu: &mut P::Cpu,

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# What the platform seam costs natively: instructions of a pair of hits, through the seam and by hand.
+#
+# Counts repeat, so they are gated: the seam may cost at most a tenth more than hand-written code (the code of
+# the miss beside it costs some registers). Times don't repeat and are only printed: run the example itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v valgrind >/dev/null; then
+    echo "seam: no valgrind (ci/install.sh installs it): skipped"
+    exit 0
+fi
+cargo build --quiet --release --locked -p everybuddy --example hit_cost
+program=${CARGO_TARGET_DIR:-target}/release/examples/hit_cost
+
+instructions() { # WHO: instructions of a pair, from the difference of two runs
+    local few many
+    few=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" count "$1" 10000 2>&1 |
+        sed -n 's/.*Collected : //p')
+    many=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" count "$1" 20000 2>&1 |
+        sed -n 's/.*Collected : //p')
+    echo $(((many - few) / 10000))
+}
+
+hand=$(instructions hand)
+echo "pair of allocation and release, order 0, a hit: instructions"
+printf '  %-24s %5d\n' "by hand" "$hand"
+for system in lbs-31 lbs-31+check=off lbs-31+percpu=locked linux-6; do
+    count=$(instructions "$system")
+    printf '  %-24s %5d\n' "$system" "$count"
+    if [ "$system" = lbs-31 ] && [ $((count * 10)) -gt $((hand * 11)) ]; then
+        echo "seam: lbs-31 takes $count instructions a pair, hand-written code $hand" >&2
+        exit 1
+    fi
+done

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# All tests: the test command of the README.
+#
+# Release for what explores many states or replays traces, with debug assertions for what guards invariants.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The allocators with debug assertions: the structures' own tests of what they are told.
+cargo test --locked -p everybuddy -p everybuddy-workload -p everybuddy-sim -p everybuddy-trace
+# Models, replays and the program as users run it.
+cargo test --locked --release -p everybuddy-model -p everybuddy-lab -p everybuddy-workload
