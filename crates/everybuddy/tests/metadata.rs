@@ -1,0 +1,99 @@
+//! Sizes that are promises: metadata a frame, results in a register, and building from any memory.
+
+use std::mem::MaybeUninit;
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::prelude::*;
+use everybuddy::systems::ROWS;
+use everybuddy::{BuildError, NoProbe};
+
+fn bytes_per_frame(name: &str, frames: u64, cpus: u16) -> f64 {
+    let ranges = [FrameRange::new(0, frames)];
+    let setup = Setup::new(&ranges, cpus);
+    let layout = metadata_layout::<Native>(&name.parse().unwrap(), &setup).unwrap();
+    layout.size() as f64 / frames as f64
+}
+
+#[test]
+fn the_standard_buddy_needs_at_most_eight_and_a_half_bytes_a_frame() {
+    for shift in 12..28 {
+        let bytes = bytes_per_frame("bs", 1 << shift, 64);
+        assert!(bytes <= 8.5, "{bytes} at 2^{shift} frames");
+    }
+    assert!(bytes_per_frame("bs+order=18", 1 << 20, 1) <= 8.5);
+    assert!(bytes_per_frame("bs", (1 << 20) + 12_345, 1) <= 8.5);
+    // A list for each of 64 CPUs adds little to a machine of their size.
+    assert!(bytes_per_frame("lbs-31", 1 << 24, 64) <= 8.5);
+}
+
+#[test]
+fn results_fit_a_register() {
+    assert_eq!(size_of::<Result<Pfn, AllocateError>>(), 8);
+    assert!(size_of::<Result<(), FreeError>>() <= 4);
+    assert!(size_of::<Request>() <= 24 && size_of::<Release>() <= 24);
+}
+
+struct FirstFrame;
+
+impl WithSystem<Native> for FirstFrame {
+    type Output = usize;
+
+    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) -> usize {
+        let cpus = NativeCpus::new(1);
+        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        system.allocate(&mut cpu, Request::FRAME).unwrap();
+        system.metadata_bytes()
+    }
+}
+
+#[test]
+fn the_layout_is_exactly_what_is_used() {
+    let ranges = [FrameRange::new(1, 3000)];
+    let setup = Setup::new(&ranges, 3);
+    for row in ROWS {
+        let spec = SystemSpec::of(row);
+        let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let start = memory.as_ptr().align_offset(layout.align());
+        let exact = &mut memory[start..][..layout.size()];
+        let used = with_system::<Native, _>(&spec, &setup, exact, FirstFrame).unwrap();
+        assert_eq!(used, layout.size(), "{spec}");
+        let less = &mut memory[start..][..layout.size() - 2 * layout.align()];
+        let error = with_system::<Native, _>(&spec, &setup, less, FirstFrame).unwrap_err();
+        assert!(
+            matches!(error, BuildError::MetadataTooSmall { .. }),
+            "{spec}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_can_not_be_built_is_an_error() {
+    let build = |ranges: &[FrameRange], cpus| {
+        metadata_layout::<Native>(&"lbs-31".parse().unwrap(), &Setup::new(ranges, cpus))
+    };
+    assert_eq!(build(&[], 1), Err(BuildError::NoMemory));
+    assert_eq!(
+        build(&[FrameRange::new(0, 1 << 40)], 1),
+        Err(BuildError::SpanTooLarge)
+    );
+    assert_eq!(
+        build(&[FrameRange::new(0, 10)], 0),
+        Err(BuildError::BadCpuCount)
+    );
+    let overlap = [FrameRange::new(0, 10), FrameRange::new(9, 3)];
+    assert_eq!(
+        build(&overlap, 1),
+        Err(BuildError::UnorderedRanges { index: 1 })
+    );
+    let one = [FrameRange::new(0, 10)];
+    let outside = Setup::new(&one, 1).with_reach(FrameRange::new(5, 10));
+    let spec = "bs".parse().unwrap();
+    assert!(metadata_layout::<Native>(&spec, &outside).is_err());
+    let spec = "lbs-31+batch=9+high=3".parse().unwrap();
+    let setup = Setup::new(&one, 1);
+    assert_eq!(
+        metadata_layout::<Native>(&spec, &setup),
+        Err(BuildError::BadOption("high"))
+    );
+}
