@@ -162,6 +162,11 @@ pub enum BuildError {
         /// The position of the second of the two.
         index: usize,
     },
+    /// A range lies outside what the system shall reach.
+    OutsideReach {
+        /// The position of the range.
+        index: usize,
+    },
     /// A range ends beyond the largest frame number, or the whole spans more than
     /// [`Span::LARGEST`](crate::region::Span::LARGEST) frames.
     SpanTooLarge,
@@ -187,6 +192,9 @@ impl fmt::Display for BuildError {
                     f,
                     "range {index} of the memory map overlaps or precedes the one before it"
                 )
+            }
+            Self::OutsideReach { index } => {
+                write!(f, "range {index} of the memory map lies outside the reach")
             }
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
             Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),

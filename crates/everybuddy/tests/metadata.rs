@@ -89,7 +89,8 @@ fn what_can_not_be_built_is_an_error() {
     let one = [FrameRange::new(0, 10)];
     let outside = Setup::new(&one, 1).with_reach(FrameRange::new(5, 10));
     let spec = "bs".parse().unwrap();
-    assert!(metadata_layout::<Native>(&spec, &outside).is_err());
+    let outside = metadata_layout::<Native>(&spec, &outside);
+    assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
     let setup = Setup::new(&one, 1);
     assert_eq!(

@@ -77,11 +77,11 @@ impl<'r> Setup<'r> {
             return Ok(memory);
         };
         let span = Span::covering(&[reach], max_order)?;
-        let outside = self.ranges.iter().filter(|range| range.frames > 0);
-        for (index, range) in outside.enumerate() {
-            if span.relative(*range).is_err() {
-                return Err(BuildError::UnorderedRanges { index });
-            }
+        let inside = |range: &FrameRange| {
+            range.frames == 0 || range.start >= reach.start && range.end() <= reach.end()
+        };
+        if let Some(index) = self.ranges.iter().position(|range| !inside(range)) {
+            return Err(BuildError::OutsideReach { index });
         }
         Ok(span)
     }
