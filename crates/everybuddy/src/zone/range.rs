@@ -153,8 +153,8 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>>(
         let Some((head, order)) = holder(at) else {
             break;
         };
+        // The head's record is rewritten below: by the piece that is kept, or by the tag.
         structure.remove(head, order);
-        table.set_tag(head, Tag::INTERIOR);
         let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
         let upto = after.min(end);
         for (kept, order) in pieces(head, at.pfn().0 - from, structure.max_order()) {

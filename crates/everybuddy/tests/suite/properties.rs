@@ -213,24 +213,28 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
             }
             system.park(cpu);
         });
-        // The same with the others running: they go on with requests until the one is done.
+        // The same with the others running: each goes on taking a frame and giving it back. A request fails
+        // only when every frame is held, so at that moment the one has all but what the others hold.
         let done = AtomicUsize::new(0);
         host.run(CPUS, |cpu| {
             if cpu.id().0 == 0 {
-                let size = order(system.max_order().get().min(3));
-                let mut held = Vec::new();
-                // The others hold at most one frame each, so at least this many blocks exist.
-                let sure = 256 / size.frames() as usize - 2 * usize::from(CPUS);
-                while held.len() < sure {
-                    match system.allocate(cpu, Request::order(size)) {
-                        Ok(start) => held.push(start),
-                        // Not so many blocks at a moment at which others hold frames of two each.
-                        Err(error) => assert_eq!(error, AllocateError::Exhausted),
+                for _ in 0..20 {
+                    let mut held = Vec::new();
+                    let error = loop {
+                        match system.allocate(cpu, Request::FRAME) {
+                            Ok(frame) => held.push(frame),
+                            Err(error) => break error,
+                        }
+                    };
+                    assert_eq!(error, AllocateError::Exhausted);
+                    assert!(
+                        held.len() > 256 - usize::from(CPUS),
+                        "{} of 256",
+                        held.len()
+                    );
+                    for frame in held {
+                        system.free(cpu, Release::frame(frame)).unwrap();
                     }
-                }
-                for start in held {
-                    let block = everybuddy::Block::new(start, size);
-                    system.free(cpu, Release::block(block)).unwrap();
                 }
                 done.store(1, Ordering::Relaxed);
             } else {
@@ -242,6 +246,64 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
             }
             system.park(cpu);
         });
+        host.run(1, |cpu| is_as_new(system, cpu, RANGES));
+    });
+}
+
+/// While others give back what they hold, one takes all: when it is refused, all frames are held, whatever
+/// lists they went through.
+pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
+    const CPUS: u16 = 3;
+    visit!(host, spec, &Setup::new(RANGES, CPUS), [], |system| {
+        for round in 0..60 {
+            // The others hold 100 frames each, and begin with empty lists.
+            let held: Vec<Mutex<Vec<Pfn>>> = (0..CPUS).map(|_| Mutex::default()).collect();
+            host.run(CPUS, |cpu| {
+                if cpu.id().0 > 0 {
+                    let mut held = held[cpu.id().index()].lock().unwrap();
+                    held.extend((0..100).map(|_| system.allocate(cpu, Request::FRAME).unwrap()));
+                }
+                system.park(cpu);
+            });
+            let in_hand = AtomicUsize::new(100 * usize::from(CPUS - 1));
+            host.run(CPUS, |cpu| {
+                let mut own = held[cpu.id().index()].lock().unwrap();
+                if cpu.id().0 > 0 {
+                    let mut random = Random(round + u64::from(cpu.id().0));
+                    for frame in own.drain(..) {
+                        // Counted as given back before it is: the one may be short of one frame for each.
+                        in_hand.fetch_sub(1, Ordering::Relaxed);
+                        system.free(cpu, Release::frame(frame)).unwrap();
+                        for _ in 0..random.below(600) {
+                            std::hint::spin_loop();
+                        }
+                    }
+                } else {
+                    for _ in 0..20 {
+                        let error = loop {
+                            let before = in_hand.load(Ordering::Relaxed);
+                            match system.allocate(cpu, Request::FRAME) {
+                                Ok(frame) => own.push(frame),
+                                Err(error) => break (error, before),
+                            }
+                        };
+                        assert_eq!(error.0, AllocateError::Exhausted);
+                        let known = own.len() + error.1 + usize::from(CPUS - 1);
+                        assert!(
+                            known >= 256,
+                            "{} taken, {} held by others",
+                            own.len(),
+                            error.1
+                        );
+                    }
+                    for frame in own.drain(..) {
+                        system.free(cpu, Release::frame(frame)).unwrap();
+                    }
+                }
+                system.park(cpu);
+            });
+        }
         host.run(1, |cpu| is_as_new(system, cpu, RANGES));
     });
 }

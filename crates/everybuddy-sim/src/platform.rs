@@ -1,0 +1,239 @@
+//! The platform `Sim`.
+//!
+//! Why it exists: it is the allocators' whole view of the simulated machine. Every access through it first
+//! takes effect, as natively, and is then charged to the virtual CPU that made it.
+//!
+//! Invariants: cells and words have the size and alignment of native ones, so that metadata has the same
+//! layout and the same false sharing; a [`SimCpu`] of a number exists once in a run, and only while its
+//! closure runs.
+//!
+//! Outside a run (set-up, inspection, on other threads) nothing is charged, and `Sim` behaves as the native
+//! platform with spinning waiters.
+//!
+//! Not modelled: orderings. They are passed on to the host, which matters only if other host threads look.
+
+use core::hint::spin_loop;
+use core::marker::PhantomData;
+use core::ptr;
+
+use everybuddy::platform::{
+    AtomicWord, CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, Ordering, SharedCell,
+};
+use everybuddy::{CpuId, CpuToken, NoProbe, Platform, Probe};
+
+use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
+use crate::engine;
+
+/// Returns what names a word among those that live at the same time.
+#[inline(always)]
+fn address<T>(word: &T) -> usize {
+    ptr::from_ref(word).addr()
+}
+
+/// Plain shared memory, simulated. Each access is one load or one store.
+#[repr(transparent)]
+pub struct SimCell<T: CellValue>(NativeCell<T>);
+
+impl<T: CellValue> SharedCell<T> for SimCell<T> {
+    #[inline]
+    fn new(value: T) -> Self {
+        Self(NativeCell::new(value))
+    }
+    #[inline]
+    fn get(&self) -> T {
+        let value = self.0.get();
+        engine::accessed(Load, address(self));
+        value
+    }
+    #[inline]
+    fn set(&self, value: T) {
+        self.0.set(value);
+        engine::accessed(Store, address(self));
+    }
+}
+
+macro_rules! atomic_word {
+    ($(#[$doc:meta])* $name:ident, $value:ty, $native:ty) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        pub struct $name($native);
+
+        impl AtomicWord<$value> for $name {
+            #[inline]
+            fn new(value: $value) -> Self {
+                Self(<$native>::new(value))
+            }
+            #[inline]
+            fn load(&self, ordering: Ordering) -> $value {
+                let value = self.0.load(ordering);
+                engine::accessed(Load, address(self));
+                value
+            }
+            #[inline]
+            fn store(&self, value: $value, ordering: Ordering) {
+                self.0.store(value, ordering);
+                engine::accessed(Store, address(self));
+            }
+            #[inline]
+            fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                let old = self.0.swap(value, ordering);
+                engine::accessed(ReadModifyWrite, address(self));
+                old
+            }
+            #[inline]
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let result = self.0.compare_exchange(current, new, success, failure);
+                engine::accessed(ReadModifyWrite, address(self));
+                result
+            }
+            #[inline]
+            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
+                let old = self.0.fetch_add(value, ordering);
+                engine::accessed(ReadModifyWrite, address(self));
+                old
+            }
+            #[inline]
+            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
+                let old = self.0.fetch_sub(value, ordering);
+                engine::accessed(ReadModifyWrite, address(self));
+                old
+            }
+        }
+    };
+}
+atomic_word!(
+    /// A 32-bit atomic word, simulated. Each operation is one access.
+    SimAtomicU32,
+    u32,
+    NativeAtomicU32
+);
+atomic_word!(
+    /// A 64-bit atomic word, simulated. Each operation is one access.
+    SimAtomicU64,
+    u64,
+    NativeAtomicU64
+);
+
+/// The simulated machine, with the probe `B` on each CPU.
+///
+/// - [`wait`](Platform::wait) looks at the word once, which is charged as a load. If it still is as seen,
+///   the CPU is parked until somebody wakes those who wait for this very word; a parked CPU costs the host
+///   nothing. Outside a run it pauses, as natively.
+/// - [`wake`](Platform::wake) makes all who wait for the word run again, at the later of their clock and the
+///   waker's plus [`CostModel::wake`](crate::CostModel::wake). The waker pays nothing.
+/// - [`work`](Platform::work) adds [`CostModel::work`](crate::CostModel::work) cycles.
+/// - [`poke`](Platform::poke) raises a flag that the CPU's closure can ask for with
+///   [`SimCpu::take_poke`]; it interrupts and wakes nobody, and costs nothing.
+///
+/// # Panics
+/// A wait panics in a destructor that runs because its CPU unwinds from a panic or the run was given up:
+/// nobody else can run then. (The process aborts, as for any panic in such a destructor.)
+pub struct Sim<B: Probe = NoProbe>(PhantomData<fn() -> B>);
+
+impl<B: Probe> Platform for Sim<B> {
+    type AtomicU32 = SimAtomicU32;
+    type AtomicU64 = SimAtomicU64;
+    type Cell<T: CellValue> = SimCell<T>;
+    type Cpu = SimCpu<B>;
+    type Probe = B;
+
+    fn wait(word: &SimAtomicU32, seen: u32, _: u32) {
+        let changed = word.0.load(Ordering::Relaxed) != seen;
+        if !engine::wait(address(word), changed) {
+            spin_loop();
+        }
+    }
+
+    #[inline]
+    fn wake(word: &SimAtomicU32) {
+        engine::wake(address(word));
+    }
+
+    #[inline]
+    fn work(instructions: u32) {
+        engine::work(instructions);
+    }
+
+    fn poke(cpu: CpuId) {
+        engine::poke(cpu);
+    }
+}
+
+/// The token of a virtual CPU.
+///
+/// It can't leave its closure:
+///
+/// ```compile_fail
+/// use everybuddy_sim::{Machine, Region, SimCpu};
+/// let mut machine = Machine::new(1);
+/// machine.run(Region::NONE, |cpu: &mut SimCpu| std::thread::scope(|scope| {
+///     scope.spawn(|| cpu.now());
+/// }));
+/// ```
+pub struct SimCpu<B: Probe = NoProbe> {
+    id: CpuId,
+    probe: B,
+    // A raw pointer is neither Send nor Sync.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl<B: Probe> SimCpu<B> {
+    pub(crate) fn new(id: CpuId) -> Self {
+        Self {
+            id,
+            probe: B::default(),
+            not_send: PhantomData,
+        }
+    }
+
+    /// Returns this CPU's clock, in cycles from the start of the run; zero outside a run. O(1), free of
+    /// charge.
+    pub fn now(&self) -> u64 {
+        engine::clock().unwrap_or(0)
+    }
+
+    /// Lets so many instructions without shared memory pass: what a workload does between requests. O(1).
+    pub fn work(&mut self, instructions: u32) {
+        engine::work(instructions);
+    }
+
+    /// Tells whether somebody asked this CPU to call into the allocator since the last time; never outside
+    /// a run. A closure that is long without a request looks here, and calls
+    /// [`drain`](everybuddy::FrameAllocator::drain). O(1), free of charge.
+    pub fn take_poke(&mut self) -> bool {
+        engine::take_poke(self.id)
+    }
+}
+
+impl<B: Probe> CpuToken for SimCpu<B> {
+    type Probe = B;
+    #[inline]
+    fn id(&self) -> CpuId {
+        self.id
+    }
+    #[inline]
+    fn probe(&mut self) -> &mut B {
+        &mut self.probe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_native() {
+        assert_eq!(size_of::<SimCell<u8>>(), size_of::<NativeCell<u8>>());
+        assert_eq!(size_of::<SimCell<u64>>(), size_of::<NativeCell<u64>>());
+        assert_eq!(align_of::<SimCell<u64>>(), align_of::<NativeCell<u64>>());
+        assert_eq!(size_of::<SimAtomicU32>(), size_of::<NativeAtomicU32>());
+        assert_eq!(size_of::<SimAtomicU64>(), size_of::<NativeAtomicU64>());
+        assert_eq!(align_of::<SimAtomicU64>(), align_of::<NativeAtomicU64>());
+    }
+}

@@ -1,0 +1,353 @@
+//! Clocks: who runs next, who waits for what, and what it all counted.
+//!
+//! Why it exists: everything that decides the order of events stands here, without coroutines and without
+//! unsafe code, so that it can be read and tested alone.
+//!
+//! Invariants:
+//! 1. A CPU is exactly one of running, ready, parked, ended.
+//! 2. [`horizon`](Schedule) is the smallest key of a ready CPU, or the limit's if that is smaller. While the
+//!    running CPU's key is not above it, nobody else has to run.
+//! 3. Addresses are compared for equality only; hash and order use line numbers.
+//!
+//! A *key* is a clock and a CPU number in one word, the clock above: comparing keys compares clocks, and
+//! numbers where clocks are equal.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use everybuddy::CpuId;
+
+use crate::cost::{Access, AccessKind, CostModel};
+use crate::region::{Line, Region};
+use crate::report::{CpuReport, Waiting};
+
+const CPU_BITS: u32 = u16::BITS;
+
+/// The largest limit of virtual time, in cycles: sums of two clocks still fit a key.
+pub(crate) const LONGEST: u64 = 1 << 46;
+
+/// Makes the key of a CPU at a time.
+const fn key(clock: u64, cpu: u16) -> u64 {
+    clock << CPU_BITS | cpu as u64
+}
+
+const fn clock_of(key: u64) -> u64 {
+    key >> CPU_BITS
+}
+
+const fn cpu_of(key: u64) -> CpuId {
+    CpuId(key as u16)
+}
+
+/// Numbers that look random and depend on a seed alone.
+///
+/// SplitMix64: a counter with an odd step, and a mixing function (Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct SplitMix64(u64);
+
+impl SplitMix64 {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number of 0 to `most`, each about as likely.
+    fn up_to(&mut self, most: u64) -> u64 {
+        // The high half of the product: unbiased enough, and no division.
+        ((u128::from(self.next()) * (u128::from(most) + 1)) >> 64) as u64
+    }
+}
+
+/// What is hashed beside accesses.
+const PARK: u64 = 3;
+const WAKE: u64 = 4;
+
+/// A CPU that waits.
+struct Parked {
+    address: usize,
+    line: Line,
+    key: u64,
+}
+
+/// What the running CPU does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This CPU runs.
+    Run(CpuId),
+    /// Nobody can run.
+    Nobody,
+    /// This CPU passed the limit of virtual time, which is given.
+    Limit(CpuId, u64),
+}
+
+/// The state of a run.
+pub(crate) struct Schedule<'m> {
+    cost: &'m mut dyn CostModel,
+    region: Region,
+    /// The key of the running CPU.
+    now: u64,
+    horizon: u64,
+    /// The largest key within the limit.
+    last: u64,
+    ready: BinaryHeap<Reverse<u64>>,
+    parked: Vec<Parked>,
+    cpus: Vec<CpuReport>,
+    poked: Vec<bool>,
+    /// When each CPU's last access took effect.
+    effects: Vec<u64>,
+    jitter: u64,
+    random: SplitMix64,
+    switches: u64,
+    hash: u64,
+}
+
+impl<'m> Schedule<'m> {
+    /// Makes the state at time zero: all CPUs are ready.
+    pub(crate) fn new(
+        cpus: u16,
+        region: Region,
+        cost: &'m mut dyn CostModel,
+        limit: u64,
+        jitter: u64,
+        random: SplitMix64,
+    ) -> Self {
+        cost.reset(cpus);
+        Self {
+            cost,
+            region,
+            now: 0,
+            horizon: 0,
+            last: key(limit.min(LONGEST), u16::MAX),
+            ready: (0..cpus).map(|cpu| Reverse(key(0, cpu))).collect(),
+            parked: Vec::new(),
+            cpus: vec![CpuReport::default(); usize::from(cpus)],
+            poked: vec![false; usize::from(cpus)],
+            effects: vec![0; usize::from(cpus)],
+            jitter: jitter.min(LONGEST),
+            random,
+            switches: 0,
+            hash: 0,
+        }
+    }
+
+    /// Returns the running CPU.
+    pub(crate) fn cpu(&self) -> CpuId {
+        cpu_of(self.now)
+    }
+
+    /// Returns the running CPU's clock.
+    pub(crate) fn clock(&self) -> u64 {
+        clock_of(self.now)
+    }
+
+    /// Notices an access of the running CPU, which has taken effect. Returns whether to
+    /// [`switch`](Self::switch).
+    #[inline]
+    pub(crate) fn access(&mut self, kind: AccessKind, address: usize) -> bool {
+        let cpu = self.cpu();
+        let line = self.region.line(address);
+        self.cpus[cpu.index()].count(kind);
+        self.note(kind as u64, cpu, line);
+        self.effects[cpu.index()] = self.clock();
+        let mut cycles = self
+            .cost
+            .access(Access {
+                kind,
+                line,
+                cpu,
+                now: self.clock(),
+            })
+            .max(1);
+        if self.jitter > 0 {
+            cycles = cycles.saturating_add(self.random.up_to(self.jitter));
+        }
+        self.advance(cycles)
+    }
+
+    /// Charges the running CPU for instructions. Returns whether to switch.
+    #[inline]
+    pub(crate) fn work(&mut self, instructions: u32) -> bool {
+        let cycles = self.cost.work(self.cpu(), instructions);
+        self.advance(cycles)
+    }
+
+    #[inline]
+    fn advance(&mut self, cycles: u64) -> bool {
+        // Saturates only while destructors run after the limit was passed.
+        self.now = self.now.saturating_add(cycles.min(LONGEST) << CPU_BITS);
+        self.must_switch()
+    }
+
+    /// Tells whether another CPU is earlier than the running one, or the limit was passed.
+    #[inline]
+    pub(crate) fn must_switch(&self) -> bool {
+        self.now > self.horizon
+    }
+
+    #[inline]
+    fn note(&mut self, event: u64, cpu: CpuId, line: Line) {
+        let word = line.0 << 19 | u64::from(cpu.0) << 3 | event;
+        // The order counts: each step mixes what came before.
+        let mixed = (self.hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.hash = mixed ^ (mixed >> 32);
+    }
+
+    /// Lets the earliest ready CPU run, and makes the running one ready.
+    pub(crate) fn switch(&mut self) -> Next {
+        let from = self.now;
+        if from > self.last {
+            return Next::Limit(self.cpu(), clock_of(self.last));
+        }
+        self.leave();
+        if let Some(mut first) = self.ready.peek_mut()
+            && first.0 < from
+        {
+            // Replaced in place: half the work of a push and a pop.
+            self.now = core::mem::replace(&mut first.0, from);
+        }
+        self.arrive(from)
+    }
+
+    /// Parks the running CPU on a word, and lets the earliest ready CPU run.
+    pub(crate) fn park(&mut self, address: usize) -> Next {
+        if self.now > self.last {
+            return Next::Limit(self.cpu(), clock_of(self.last));
+        }
+        let line = self.region.line(address);
+        self.note(PARK, self.cpu(), line);
+        self.parked.push(Parked {
+            address,
+            line,
+            key: self.now,
+        });
+        self.take_next()
+    }
+
+    /// Ends the running CPU, and lets the earliest ready CPU run.
+    pub(crate) fn end(&mut self) -> Next {
+        self.take_next()
+    }
+
+    /// Lets the first CPU run.
+    pub(crate) fn begin(&mut self) -> Next {
+        match self.ready.pop() {
+            Some(Reverse(first)) => {
+                self.now = first;
+                self.arrive(first)
+            }
+            None => Next::Nobody,
+        }
+    }
+
+    fn take_next(&mut self) -> Next {
+        self.leave();
+        let from = self.now;
+        match self.ready.pop() {
+            Some(Reverse(next)) => {
+                self.now = next;
+                self.arrive(from)
+            }
+            None => Next::Nobody,
+        }
+    }
+
+    fn leave(&mut self) {
+        let cpu = self.cpu();
+        self.cpus[cpu.index()].cycles = self.clock();
+    }
+
+    fn arrive(&mut self, from: u64) -> Next {
+        self.switches += u64::from(cpu_of(from) != self.cpu());
+        self.horizon = match self.ready.peek() {
+            Some(Reverse(first)) => self.last.min(*first),
+            None => self.last,
+        };
+        Next::Run(self.cpu())
+    }
+
+    /// Makes all who wait for a word ready. Returns whether to switch.
+    #[inline]
+    pub(crate) fn wake(&mut self, address: usize) -> bool {
+        if !self.parked.is_empty() {
+            self.wake_waiters(address);
+        }
+        self.must_switch()
+    }
+
+    fn wake_waiters(&mut self, address: usize) {
+        // The waker's last access is the change that the waiters wait for. They see it from the moment when it
+        // took effect, not from when the waker went on: else a waker that takes a lock again at once would
+        // always be the first.
+        let waking = self.effects[self.cpu().index()];
+        // Taken out first, because the loop needs the rest of `self`. The order of those that stay is kept:
+        // it depends on the events alone.
+        let woken = self
+            .parked
+            .extract_if(.., |parked| parked.address == address);
+        let woken: Vec<Parked> = woken.collect();
+        for Parked {
+            line, key: since, ..
+        } in woken
+        {
+            let cpu = cpu_of(since);
+            self.note(WAKE, cpu, line);
+            let delay = self.cost.wake(cpu, line).min(LONGEST);
+            let clock = clock_of(since)
+                .max(waking)
+                .saturating_add(delay)
+                .min(2 * LONGEST);
+            let report = &mut self.cpus[cpu.index()];
+            report.parks += 1;
+            report.parked_cycles += clock - clock_of(since);
+            let ready = key(clock, cpu.0);
+            self.ready.push(Reverse(ready));
+            self.horizon = self.horizon.min(ready);
+        }
+    }
+
+    /// Notes that a CPU was asked to call; a number that is no CPU's is ignored.
+    pub(crate) fn poke(&mut self, cpu: CpuId) {
+        if let Some(poked) = self.poked.get_mut(cpu.index()) {
+            *poked = true;
+            self.cpus[cpu.index()].pokes += 1;
+        }
+    }
+
+    /// Tells whether a CPU was asked to call since the last time.
+    pub(crate) fn take_poke(&mut self, cpu: CpuId) -> bool {
+        self.poked.get_mut(cpu.index()).is_some_and(core::mem::take)
+    }
+
+    /// Makes every access ask to switch from now on.
+    pub(crate) fn close(&mut self) {
+        self.last = 0;
+        self.horizon = 0;
+        // The key of CPU 0 at time zero is not above the horizon.
+        self.now = self.now.max(key(1, 0));
+    }
+
+    /// Returns who waits for what, by CPU number.
+    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let entry = |parked: &Parked| Waiting {
+            cpu: cpu_of(parked.key),
+            line: parked.line,
+            since: clock_of(parked.key),
+        };
+        let mut waiting: Vec<Waiting> = self.parked.iter().map(entry).collect();
+        waiting.sort_by_key(|waiting| waiting.cpu);
+        waiting
+    }
+
+    /// Returns the counts: of each CPU, of switches, and the hash.
+    pub(crate) fn into_counts(self) -> (Vec<CpuReport>, u64, u64) {
+        (self.cpus, self.switches, self.hash)
+    }
+}

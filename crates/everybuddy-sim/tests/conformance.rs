@@ -1,0 +1,45 @@
+//! The conformance suite on the virtual machine: the same properties over the same systems as natively, in
+//! interleavings that repeat.
+
+#[path = "../../everybuddy/tests/suite/mod.rs"]
+mod suite;
+
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
+use suite::Host;
+
+/// CPUs are virtual; each seed is an interleaving, the same every time.
+///
+/// Always with jitter: in lockstep a test-and-set lock can pass between two CPUs for ever while a third, which
+/// looks at it a cycle too late every time, starves.
+struct Virtual {
+    seed: u64,
+}
+
+impl Host<Sim> for Virtual {
+    fn run<F: Fn(&mut SimCpu) + Sync>(&self, cpus: u16, body: F) {
+        let mut machine = Machine::new(cpus)
+            .cost(Flat::new(10))
+            .jitter(150)
+            .seed(self.seed);
+        machine
+            .run(Region::NONE, |cpu: &mut SimCpu| body(cpu))
+            .unwrap();
+    }
+}
+
+conformance!(Sim, Virtual { seed: 1 });
+
+/// Other interleavings of what several CPUs do.
+mod another_seed {
+    use super::*;
+
+    conformance!(
+        Sim,
+        Virtual { seed: 2 },
+        [
+            frames_in_other_lists_are_found,
+            a_request_fails_only_when_all_is_held,
+            many_cpus_never_share_a_frame,
+        ]
+    );
+}

@@ -1,0 +1,367 @@
+//! The machine itself: order, waiting, errors, panics.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use everybuddy::platform::{AtomicWord, Ordering::Relaxed, SharedCell};
+use everybuddy::{CpuId, CpuToken, Platform, RawLock, SpinLock};
+use everybuddy_sim::{
+    Flat, Line, Machine, Region, Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, SimError,
+    Waiting,
+};
+
+type Here = Sim;
+
+#[test]
+fn accesses_are_counted_and_charged() {
+    let (cell, word) = (SimCell::<u16>::new(1), SimAtomicU64::new(1));
+    let report = Machine::new(1)
+        .cost(Flat::new(7))
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            cell.set(cell.get() + 1);
+            word.store(word.load(Relaxed) + 1, Relaxed);
+            assert_eq!(word.swap(5, Relaxed), 2);
+            assert_eq!(word.compare_exchange(4, 6, Relaxed, Relaxed), Err(5));
+            assert_eq!(word.fetch_add(2, Relaxed), 5);
+            assert_eq!(word.fetch_sub(1, Relaxed), 7);
+            assert_eq!(cpu.now(), 8 * 7);
+            cpu.work(44);
+            cpu.now()
+        })
+        .unwrap();
+    assert_eq!(report.results, [100]);
+    let cpu = report.cpus[0];
+    assert_eq!(
+        (cpu.loads, cpu.stores, cpu.read_modify_writes, cpu.cycles),
+        (2, 2, 4, 100)
+    );
+    assert_eq!(
+        (report.accesses(), report.switches, report.cycles()),
+        (8, 0, 100)
+    );
+    assert_eq!(
+        (cell.get(), word.load(Relaxed)),
+        (2, 6),
+        "outside: not charged, and there"
+    );
+}
+
+#[test]
+fn the_smallest_clock_runs_next() {
+    let order = RefCell::new(Vec::new());
+    let word = SimAtomicU32::new(0);
+    Machine::new(3)
+        .cost(Flat::new(10))
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            let id = cpu.id().0;
+            cpu.work(100 - 30 * u32::from(id)); // CPUs start at 100, 70, 40.
+            for _ in 0..4 {
+                order.borrow_mut().push((cpu.now(), id));
+                word.fetch_add(1, Relaxed);
+            }
+        })
+        .unwrap();
+    let order = order.into_inner();
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(order.len(), 12);
+    assert_eq!(order[0], (40, 2));
+}
+
+#[test]
+fn a_lock_excludes_others_on_every_schedule() {
+    for cpus in [4, 8] {
+        for jitter in [0, 1, 50] {
+            for seed in 0..20 {
+                let lock = SpinLock::<Here>::new();
+                let (a, b) = (SimCell::<u64>::new(0), SimCell::<u64>::new(0));
+                let mut machine = Machine::new(cpus).jitter(jitter).seed(seed);
+                let report = machine
+                    .run(Region::NONE, |_: &mut SimCpu| {
+                        for _ in 0..50 {
+                            let ((), _) = lock.lock();
+                            let value = a.get();
+                            assert_eq!(value, b.get());
+                            a.set(value + 1);
+                            b.set(value + 1);
+                            lock.unlock(&());
+                        }
+                    })
+                    .unwrap();
+                assert_eq!(a.get(), 50 * u64::from(cpus));
+                assert!(
+                    report.cpus.iter().any(|cpu| cpu.parks > 0),
+                    "nobody ever waited"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_lock_updates_get_lost() {
+    let cell = SimCell::<u64>::new(0);
+    let body = |_: &mut SimCpu| (0..50).for_each(|_| cell.set(cell.get() + 1));
+    Machine::new(4).run(Region::NONE, body).unwrap();
+    assert!(cell.get() < 200, "accesses don't interleave");
+}
+
+#[test]
+fn seeds_give_schedules() {
+    let run = |seed| {
+        let word = SimAtomicU32::new(0);
+        let mut machine = Machine::new(4).jitter(20).seed(seed);
+        let body = |_: &mut SimCpu| {
+            (0..50).for_each(|_| {
+                word.fetch_add(1, Relaxed);
+            })
+        };
+        machine.run(Region::NONE, body).unwrap()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).hash, run(2).hash);
+}
+
+#[test]
+fn a_waiter_sleeps_until_it_is_woken() {
+    let (word, cell) = (SimAtomicU32::new(0), SimCell::<u32>::new(0));
+    let report = Machine::new(3)
+        .cost(Flat::new(10).with_wake(100))
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            if cpu.id() == CpuId(0) {
+                cpu.work(100_000);
+                cell.set(7);
+                word.store(1, Relaxed);
+                Here::wake(&word);
+                return 0;
+            }
+            // Not in a loop: nobody returns early here.
+            Here::wait(&word, 0, 0);
+            assert_eq!(word.load(Relaxed), 1);
+            let now = cpu.now();
+            Here::wait(&word, 0, 1);
+            assert_eq!(cpu.now(), now + 10, "the word differs already: only a look");
+            cell.get()
+        })
+        .unwrap();
+    assert_eq!(report.results, [0, 7, 7]);
+    // Work, two stores, the wake-up, then a load, a look and a load.
+    assert_eq!(report.cpus[1].cycles, 100_000 + 20 + 100 + 30);
+    assert_eq!(
+        (report.cpus[1].parks, report.cpus[1].parked_cycles),
+        (1, 100_020 + 100 - 10)
+    );
+    assert_eq!(report.accesses(), 2 + 2 * 4, "who is parked does nothing");
+}
+
+#[test]
+fn a_wake_up_is_for_one_word() {
+    let words = [SimAtomicU32::new(0), SimAtomicU32::new(0)];
+    let error = Machine::new(3)
+        .run(Region::NONE, |cpu: &mut SimCpu| match cpu.id().0 {
+            0 => {
+                cpu.work(1000);
+                words[1].store(1, Relaxed);
+                Here::wake(&words[1]);
+            }
+            n => Here::wait(&words[usize::from(n) - 1], 0, 0),
+        })
+        .unwrap_err();
+    let waiting = vec![Waiting {
+        cpu: CpuId(1),
+        line: Line::OUTSIDE,
+        since: 10,
+    }];
+    assert_eq!(error, SimError::Deadlock { waiting });
+}
+
+/// A word on a line of its own.
+#[repr(align(64))]
+struct Apart(SimAtomicU32);
+
+#[test]
+fn deadlocks_are_named() {
+    let words = [(); 3].map(|()| Apart(SimAtomicU32::new(0)));
+    let region = Region::around(&words);
+    let error = Machine::new(2)
+        .cost(Flat::new(5))
+        .run(region, |cpu: &mut SimCpu| {
+            Here::wait(&words[2 * cpu.id().index()].0, 0, 0)
+        })
+        .unwrap_err();
+    let waiting = vec![
+        Waiting {
+            cpu: CpuId(0),
+            line: Line(0),
+            since: 5,
+        },
+        Waiting {
+            cpu: CpuId(1),
+            line: Line(2),
+            since: 5,
+        },
+    ];
+    assert_eq!(error, SimError::Deadlock { waiting });
+    let text = error.to_string();
+    assert!(
+        text.contains("CPU 1 waits for line 2 since cycle 5"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_hung_run_is_given_up() {
+    let word = SimAtomicU32::new(0);
+    let mut machine = Machine::new(2).limit(100_000);
+    let error = machine
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            while cpu.id().0 == 1 && word.load(Relaxed) == 0 {}
+        })
+        .unwrap_err();
+    assert_eq!(
+        error,
+        SimError::TimeLimit {
+            cpu: CpuId(1),
+            limit: 100_000
+        }
+    );
+    // Also with free accesses, and with work alone.
+    let body = |_: &mut SimCpu| while word.load(Relaxed) == 0 {};
+    let error = Machine::new(1)
+        .cost(Flat::new(0))
+        .limit(1000)
+        .run(Region::NONE, body);
+    assert!(matches!(error, Err(SimError::TimeLimit { .. })));
+    let error = Machine::new(1).run(Region::NONE, |cpu: &mut SimCpu| {
+        loop {
+            cpu.work(u32::MAX);
+        }
+    });
+    let error: Result<everybuddy_sim::Report, _> = error;
+    assert!(matches!(error, Err(SimError::TimeLimit { .. })));
+}
+
+/// Touches simulated memory when it is dropped, as a guard does.
+struct Noisy<'a>(&'a SimAtomicU32, Rc<Cell<u32>>);
+
+impl Drop for Noisy<'_> {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            self.0.fetch_add(1, Relaxed);
+            Here::wake(self.0);
+        }
+        self.1.set(self.1.get() + 1);
+    }
+}
+
+#[test]
+fn a_panic_leaves_with_all_stacks_unwound() {
+    for panicking in 0..5 {
+        let dropped = Rc::new(Cell::new(0));
+        let (word, never) = (SimAtomicU32::new(0), SimAtomicU32::new(0));
+        let mut machine = Machine::new(5).cost(Flat::new(3));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            machine.run(Region::NONE, |cpu: &mut SimCpu| {
+                let _noisy = Noisy(&word, Rc::clone(&dropped));
+                for _ in 0..10 {
+                    word.fetch_add(1, Relaxed);
+                }
+                if cpu.id().0 == panicking {
+                    std::panic::resume_unwind(Box::new("CPU failed"));
+                }
+                if cpu.id().0 == 4 {
+                    // Catches its unwinding, and tries to go on.
+                    for _ in 0..3 {
+                        let touch = || loop {
+                            word.fetch_add(1, Relaxed);
+                        };
+                        let _ = catch_unwind(AssertUnwindSafe(touch));
+                    }
+                }
+                Here::wait(&never, 0, 0);
+            })
+        }));
+        assert_eq!(result.unwrap_err().downcast_ref(), Some(&"CPU failed"));
+        assert_eq!(dropped.get(), 5, "every closure's values are dropped");
+        let report = machine
+            .run(Region::NONE, |cpu: &mut SimCpu| cpu.id().0)
+            .unwrap();
+        assert_eq!(report.results, [0, 1, 2, 3, 4], "the machine is as new");
+    }
+}
+
+#[test]
+fn errors_drop_what_closures_hold() {
+    let dropped = Rc::new(Cell::new(0));
+    let word = SimAtomicU32::new(0);
+    let error = Machine::new(3).run(Region::NONE, |_: &mut SimCpu| {
+        let _noisy = Noisy(&word, Rc::clone(&dropped));
+        Here::wait(&word, 0, 0);
+    });
+    assert!(matches!(error, Err(SimError::Deadlock { .. })));
+    assert_eq!(dropped.get(), 3);
+}
+
+#[test]
+fn results_that_touch_memory_are_dropped_outside() {
+    let word = SimAtomicU32::new(0);
+    let dropped = Rc::new(Cell::new(0));
+    let run = Machine::new(2).run(Region::NONE, |cpu: &mut SimCpu| {
+        let noisy = Noisy(&word, Rc::clone(&dropped));
+        if cpu.id().0 == 1 {
+            cpu.work(10_000);
+            Here::wait(&word, 0, 0);
+        }
+        noisy
+    });
+    assert!(matches!(run, Err(SimError::Deadlock { .. })));
+    assert_eq!(dropped.get(), 2);
+}
+
+#[test]
+fn tokens_outside_a_run() {
+    let word = SimAtomicU32::new(0);
+    let mut machine = Machine::new(3);
+    let ids = machine.outside(|cpus: &mut [SimCpu]| {
+        word.fetch_add(1, Relaxed);
+        Here::wait(&word, 1, 0); // Returns: outside, waiting is spinning.
+        assert_eq!(cpus[1].now(), 0);
+        assert!(!cpus[1].take_poke());
+        cpus.iter().map(|cpu| cpu.id().0).collect::<Vec<_>>()
+    });
+    assert_eq!(ids, [0, 1, 2]);
+    let nested = machine
+        .run(Region::NONE, |_: &mut SimCpu| {
+            Machine::new(1)
+                .run(Region::NONE, |_: &mut SimCpu| ())
+                .unwrap_err()
+        })
+        .unwrap();
+    assert_eq!(
+        nested.results,
+        [SimError::Nested, SimError::Nested, SimError::Nested]
+    );
+}
+
+#[test]
+fn no_cpu_and_pokes() {
+    let report = Machine::new(0)
+        .run(Region::NONE, |_: &mut SimCpu| ())
+        .unwrap();
+    assert_eq!((report.cycles(), report.cpus.len()), (0, 0));
+    let report = Machine::new(2)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            if cpu.id().0 == 0 {
+                Here::poke(CpuId(1));
+                Here::poke(CpuId(9));
+                return true;
+            }
+            cpu.work(10);
+            cpu.take_poke() && !cpu.take_poke()
+        })
+        .unwrap();
+    assert_eq!(
+        (report.results, report.cpus[1].pokes),
+        (vec![true, true], 1)
+    );
+}

@@ -1,0 +1,318 @@
+//! Every system on the simulated machine: nothing is given twice, nothing is lost, and runs repeat.
+
+mod common;
+
+use std::cell::RefCell;
+
+use common::{Random, with_memory};
+use everybuddy::platform::CpuToken;
+use everybuddy::systems::ROWS;
+use everybuddy::{
+    AllocateError, Block, Counts, FrameAllocator, Order, Pfn, Release, Request, WithSystem,
+};
+use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu};
+
+/// All systems, with and without locks at their lists.
+fn systems() -> impl Iterator<Item = String> {
+    ROWS.iter().flat_map(|row| {
+        let locked = row.options.contains(&"percpu");
+        let variant = locked.then(|| format!("{}+percpu=locked", row.name));
+        [Some(row.name.to_string()), variant].into_iter().flatten()
+    })
+}
+
+/// Who has which frame.
+struct Owners(RefCell<Vec<Option<u16>>>);
+
+impl Owners {
+    fn new(frames: u64) -> Self {
+        Self(RefCell::new(vec![None; frames as usize]))
+    }
+
+    fn give(&self, start: Pfn, frames: u32, cpu: u16) {
+        for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
+            assert_eq!(
+                frame.replace(cpu),
+                None,
+                "a frame of {start} was given twice"
+            );
+        }
+    }
+
+    fn take(&self, start: Pfn, frames: u32) {
+        for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
+            assert!(frame.take().is_some());
+        }
+    }
+}
+
+/// Allocates and frees at random; frees what others allocated too. Then checks that all is home.
+struct Churn {
+    region: Region,
+    cpus: u16,
+    frames: u64,
+    operations: u32,
+    jitter: u64,
+    seed: u64,
+}
+
+impl WithSystem<Sim> for Churn {
+    type Output = Report;
+
+    fn call<A: FrameAllocator<Sim>>(self, name: &'static str, system: &A) -> Report {
+        let owners = Owners::new(self.frames);
+        let shared: RefCell<Vec<Block>> = RefCell::new(Vec::new());
+        let mut machine = Machine::new(self.cpus)
+            .cost(Flat::new(4).with_wake(50))
+            .jitter(self.jitter)
+            .seed(self.seed);
+        let report = machine.run(self.region, |cpu: &mut SimCpu| {
+            let id = cpu.id().0;
+            let mut random = Random::new(self.seed << 16 | u64::from(id));
+            let mut mine: Vec<Block> = Vec::new();
+            for _ in 0..self.operations {
+                let order = match random.below(8) {
+                    0..=4 => Order::ZERO,
+                    n => Order::new(n as u8 - 4).unwrap(),
+                };
+                match random.below(9) {
+                    0..=3 => match system.allocate(cpu, Request::order(order)) {
+                        Ok(start) => {
+                            owners.give(start, order.frames(), id);
+                            mine.push(Block { start, order });
+                        }
+                        Err(error) => assert_eq!(error, AllocateError::Exhausted),
+                    },
+                    4..=6 if !mine.is_empty() => {
+                        let block = mine.swap_remove(random.below(mine.len() as u64) as usize);
+                        owners.take(block.start, block.order.frames());
+                        system.free(cpu, Release::block(block)).unwrap();
+                    }
+                    7 => shared.borrow_mut().extend(mine.pop()),
+                    _ => {
+                        let block = shared.borrow_mut().pop();
+                        if let Some(block) = block {
+                            owners.take(block.start, block.order.frames());
+                            system.free(cpu, Release::block(block)).unwrap();
+                        }
+                    }
+                }
+                cpu.work(random.below(30) as u32);
+            }
+            for block in mine {
+                owners.take(block.start, block.order.frames());
+                system.free(cpu, Release::block(block)).unwrap();
+            }
+            system.park(cpu);
+        });
+        let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
+        machine.outside(|cpus: &mut [SimCpu]| {
+            let cpu = &mut cpus[0];
+            for block in shared.take() {
+                owners.take(block.start, block.order.frames());
+                system.free(cpu, Release::block(block)).unwrap();
+            }
+            assert!(owners.0.borrow().iter().all(Option::is_none));
+            system.quiesce(cpu).unwrap();
+            let census = system
+                .check(cpu)
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(census.free, self.frames, "{name}: frames are lost");
+            assert_eq!(system.snapshot(cpu).free_frames(), self.frames);
+        });
+        report
+    }
+}
+
+fn churn(system: &str, cpus: u16, frames: u64, operations: u32, seed: u64, shift: usize) -> Report {
+    let jitter = seed % 3 * 8;
+    with_memory(system, cpus, frames, shift, |region| Churn {
+        region,
+        cpus,
+        frames,
+        operations,
+        jitter,
+        seed,
+    })
+}
+
+#[test]
+fn nothing_is_given_twice_or_lost() {
+    for system in systems() {
+        for cpus in 1..=8 {
+            for seed in 0..3 {
+                churn(&system, cpus, 2048, 300, seed, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_given_twice_or_lost_when_memory_is_short() {
+    for system in systems() {
+        for cpus in [2, 3, 5, 8] {
+            for seed in 0..6 {
+                churn(&system, cpus, 256, 400, seed, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_repeat_wherever_memory_lies() {
+    for system in systems() {
+        let first = churn(&system, 4, 1024, 200, 1, 0);
+        assert_eq!(first, churn(&system, 4, 1024, 200, 1, 0), "{system}");
+        for shift in [8, 24, 64, 4096 + 40] {
+            assert_eq!(
+                first,
+                churn(&system, 4, 1024, 200, 1, shift),
+                "{system}, shift {shift}"
+            );
+        }
+        assert_ne!(
+            first.hash,
+            churn(&system, 4, 1024, 200, 2, 0).hash,
+            "{system}"
+        );
+    }
+}
+
+/// All CPUs fill their lists; three park, or idle and answer; then the first takes every frame. Returns
+/// whether some lay in lists.
+struct TakeAll {
+    region: Region,
+    parked: bool,
+    seed: u64,
+}
+
+impl WithSystem<Sim> for TakeAll {
+    type Output = bool;
+
+    fn call<A: FrameAllocator<Sim>>(self, name: &'static str, system: &A) -> bool {
+        const FRAMES: u64 = 256;
+        let owners = Owners::new(FRAMES);
+        let filled = RefCell::new(0);
+        let done = RefCell::new(false);
+        let mut machine = Machine::new(4).jitter(16).seed(self.seed);
+        // A running CPU answers those who ask for what it keeps.
+        let idle = |cpu: &mut SimCpu, instructions| {
+            cpu.work(instructions);
+            if cpu.take_poke() {
+                system.drain(cpu);
+            }
+        };
+        let report = machine.run(self.region, |cpu: &mut SimCpu| {
+            let id = cpu.id().0;
+            let frames: Vec<Pfn> = (0..40)
+                .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
+                .collect();
+            for frame in frames {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            *filled.borrow_mut() += 1;
+            if id > 0 {
+                if self.parked {
+                    system.park(cpu);
+                    return false;
+                }
+                while !*done.borrow() {
+                    idle(cpu, 500);
+                }
+                system.park(cpu);
+                return false;
+            }
+            while *filled.borrow() < 4 {
+                idle(cpu, 100);
+            }
+            let buffered = system.snapshot(cpu).buffered_frames;
+            for _ in 0..FRAMES {
+                let frame = system.allocate(cpu, Request::FRAME);
+                owners.give(
+                    frame.unwrap_or_else(|error| panic!("{name}: {error}")),
+                    1,
+                    0,
+                );
+            }
+            assert_eq!(
+                system.allocate(cpu, Request::FRAME),
+                Err(AllocateError::Exhausted)
+            );
+            *done.borrow_mut() = true;
+            system.park(cpu);
+            buffered > 0
+        });
+        let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
+        machine.outside(|cpus: &mut [SimCpu]| {
+            for frame in 0..FRAMES as u32 {
+                system
+                    .free(&mut cpus[0], Release::frame(Pfn(frame)))
+                    .unwrap();
+            }
+            system.quiesce(&mut cpus[0]).unwrap();
+            assert_eq!(system.check(&mut cpus[0]).unwrap().free, FRAMES);
+        });
+        report.results[0]
+    }
+}
+
+#[test]
+fn a_request_finds_what_other_cpus_keep() {
+    for system in systems() {
+        for parked in [true, false] {
+            let mut buffered = 0;
+            for seed in 0..5 {
+                let make = |region| TakeAll {
+                    region,
+                    parked,
+                    seed,
+                };
+                buffered += u32::from(with_memory(&system, 4, 256, 0, make));
+            }
+            // (A CPU that was asked before drains its list when it idles.)
+            assert!(
+                system == "bs" || buffered > 0,
+                "{system}: nothing ever lay in lists"
+            );
+        }
+    }
+}
+
+#[test]
+fn many_cpus() {
+    let report = churn("lbs-31", 128, 65_536, 100, 3, 0);
+    assert_eq!(report.cpus.len(), 128);
+    assert!(
+        report.cpus.iter().any(|cpu| cpu.parks > 0),
+        "the zone's lock was never contended"
+    );
+}
+
+/// Probes are counted by CPU, and come back as results.
+struct Counted(Region);
+
+impl WithSystem<Sim<Counts>> for Counted {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Sim<Counts>>>(self, _: &'static str, system: &A) {
+        let body = |cpu: &mut SimCpu<Counts>| {
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
+            system.free(cpu, Release::frame(frame)).unwrap();
+            *cpu.probe()
+        };
+        let report = Machine::new(2).run(self.0, body).unwrap();
+        for counts in report.results {
+            assert_eq!(counts.locks, 2);
+        }
+    }
+}
+
+#[test]
+fn probes_count() {
+    let ranges = [everybuddy::FrameRange::new(0, 1024)];
+    let setup = everybuddy::Setup::new(&ranges, 2);
+    let spec = "bs".parse().unwrap();
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 20];
+    let region = Region::of(&memory);
+    everybuddy::with_system(&spec, &setup, &mut memory, Counted(region)).unwrap();
+}
