@@ -23,8 +23,8 @@ use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
 
-/// The levels of a structure: orders 0 to the limit.
-const LEVELS: usize = Order::LIMIT.index() + 1;
+/// Room for orders 0 to the limit, rounded up to a power of two: an order masked so needs no bounds check.
+const LEVELS: usize = (Order::LIMIT.index() + 1).next_power_of_two();
 
 /// The lists' heads and lengths, side by side: a request that takes from a level touches both.
 #[repr(C)]
@@ -39,7 +39,7 @@ const EMPTY: u32 = u32::MAX;
 /// Bitmap and free lists of one zone.
 pub(crate) struct FreeLists<'a, P: Platform> {
     table: FrameTable<'a, P>,
-    levels: &'a [Level<P>],
+    levels: &'a [Level<P>; LEVELS],
     bits: &'a [P::Cell<u64>],
     /// Where each level's words begin in `bits`.
     level_words: [u32; LEVELS],
@@ -63,8 +63,7 @@ impl<'a, P: Platform> FreeLists<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, frames: u32, max_order: Order) -> ArenaPlan {
         let (_, words) = Self::geometry(frames, max_order);
-        plan.slice::<Level<P>>(max_order.index() + 1)
-            .slice::<P::Cell<u64>>(words)
+        plan.slice::<Level<P>>(LEVELS).slice::<P::Cell<u64>>(words)
     }
 
     /// Makes an empty structure. O(frames / 32).
@@ -74,12 +73,16 @@ impl<'a, P: Platform> FreeLists<'a, P> {
         max_order: Order,
     ) -> Result<Self, BuildError> {
         let (level_words, words) = Self::geometry(table.frames(), max_order);
+        let levels = arena.slice(LEVELS, |_| Level {
+            head: P::Cell::new(EMPTY),
+            blocks: P::Cell::new(0),
+        })?;
+        let Ok(levels) = levels.try_into() else {
+            unreachable!("a slice is as long as was asked")
+        };
         Ok(Self {
             table,
-            levels: arena.slice(max_order.index() + 1, |_| Level {
-                head: P::Cell::new(EMPTY),
-                blocks: P::Cell::new(0),
-            })?,
+            levels,
             bits: arena.slice(words, |_| P::Cell::new(0))?,
             level_words,
             max_order,
@@ -88,13 +91,13 @@ impl<'a, P: Platform> FreeLists<'a, P> {
 
     #[inline(always)]
     fn level(&self, order: Order) -> &'a Level<P> {
-        &self.levels[order.index()]
+        &self.levels[order.index() & (LEVELS - 1)]
     }
 
     #[inline(always)]
     fn bit(&self, head: Frame, order: Order) -> (&'a P::Cell<u64>, u64) {
         let group = head.pfn().0 >> order.get();
-        let word = self.level_words[order.index()] + group / 64;
+        let word = self.level_words[order.index() & (LEVELS - 1)] + group / 64;
         (&self.bits[word as usize], 1 << (group % 64))
     }
 
