@@ -1,0 +1,83 @@
+//! The command line: one file a subcommand.
+//!
+//! Exists so that a subcommand is its arguments, its help and its work side by side. To add one:
+//! one file, one line in `Command`, one line in `Cli::run`.
+//!
+//! Invariant: results go to standard output, everything else to standard error; the exit code is
+//! 0 when the command is done, 1 when a comparison failed, 2 for usage, input and files.
+
+mod compare;
+mod systems;
+mod trace;
+mod trace_check;
+mod trace_info;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::Error;
+use crate::show::output;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "everybuddy",
+    version,
+    about = "Buddy allocators for page frames, side by side on real traces",
+    after_help = "\
+Examples:
+  everybuddy compare                            all systems on the bundled traces
+  everybuddy compare gcc_build --systems bs,linux-6
+  everybuddy trace info dbench_tar              what a trace is like
+  everybuddy systems                            what there is to compare
+
+`everybuddy COMMAND --help` teaches each command by example.
+Exit codes: 0 done; 1 a comparison failed; 2 usage, input or file."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::Arguments),
+    #[command(subcommand)]
+    Trace(trace::Command),
+    Systems(systems::Arguments),
+}
+
+impl Cli {
+    fn run(self) -> Result<(), Error> {
+        match self.command {
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Trace(command) => trace::run(command),
+            Command::Systems(arguments) => systems::run(arguments),
+        }
+    }
+}
+
+/// Runs the program and returns its exit code.
+pub fn main() -> ExitCode {
+    let result = Cli::parse().run();
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    if !matches!(error, Error::ReaderGone) {
+        output::error(&error.to_string());
+    }
+    ExitCode::from(error.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

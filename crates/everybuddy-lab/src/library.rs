@@ -1,0 +1,96 @@
+//! Where traces are found.
+//!
+//! Exists so that a trace can be named by its file or, when it comes with the project, by its bare
+//! name, from whatever folder the program runs in.
+//!
+//! Invariant: the same name means the same file for every subcommand.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use everybuddy_trace::{Leniency, Repairs, Trace};
+
+use crate::Error;
+use crate::choice::nearest;
+
+/// The traces that come with the project, in the order in which they run.
+pub const BUNDLED: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
+
+/// Environment variable that names a folder of traces; it replaces the other places.
+pub const FOLDER_VARIABLE: &str = "EVERYBUDDY_TRACES";
+
+/// The folders that bare names are looked up in.
+fn folders() -> Vec<PathBuf> {
+    match env::var_os(FOLDER_VARIABLE) {
+        Some(folder) if !folder.is_empty() => vec![PathBuf::from(folder)],
+        _ => vec![
+            PathBuf::from("traces"),
+            // The project's own folder, where the program was built: `cargo run` from anywhere.
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .ancestors()
+                .nth(2)
+                .map_or_else(PathBuf::new, |project| project.join("traces")),
+        ],
+    }
+}
+
+/// Returns the file of a trace that is given by path or by bare name.
+///
+/// A name that can't be found is returned as a path, so that reading says what is wrong with it,
+/// unless it looks like a name: then the error lists the names that there are.
+///
+/// # Errors
+/// A usage error for an unknown bare name.
+pub fn locate(name: &str) -> Result<PathBuf, Error> {
+    let path = Path::new(name);
+    let is_bare = path.components().count() == 1 && path.extension().is_none();
+    if path.is_file() || !is_bare {
+        return Ok(path.to_path_buf());
+    }
+    let file = format!("{name}.parquet");
+    let folders = folders();
+    if let Some(found) = folders
+        .iter()
+        .map(|folder| folder.join(&file))
+        .find(|p| p.is_file())
+    {
+        return Ok(found);
+    }
+    let places: Vec<String> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    let hint = match nearest(name, &BUNDLED) {
+        Some(near) => format!("did you mean `{near}`? "),
+        None => String::new(),
+    };
+    Err(Error::usage(format!(
+        "trace `{name}`: no such file, and no {file} in {}: {hint}name a .parquet file, or one of {}",
+        places.join(" or "),
+        BUNDLED.join(", "),
+    )))
+}
+
+/// Reads a trace that is given by path or by bare name.
+///
+/// # Errors
+/// As [`locate`], and the trace's own errors.
+pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
+    Ok(everybuddy_trace::read(&locate(name)?, leniency)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_and_names_are_explained() {
+        assert_eq!(
+            locate("no/such.parquet").unwrap(),
+            Path::new("no/such.parquet")
+        );
+        assert_eq!(locate("such.parquet").unwrap(), Path::new("such.parquet"));
+        let message = locate("gcc_biuld").unwrap_err().to_string();
+        assert!(message.contains("did you mean `gcc_build`?"), "{message}");
+    }
+}

@@ -1,0 +1,321 @@
+//! All passes of all systems on a trace.
+//!
+//! Exists so that systems are compared within one run: each timed pass of each system comes once a
+//! round, and systems take turns, so that a machine that gets slower or busier hits all alike.
+//!
+//! Invariant: every pass begins with a freshly built system on the same memory.
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::{Counts, CpuId, FrameAllocator, NoProbe, Setup, Snapshot, SystemSpec, WithSystem};
+
+use crate::Error;
+use crate::run::clock::Timer;
+use crate::run::host::{Arena, Machine, Reading, SystemPort};
+use crate::run::memory::{Memory, Random};
+use crate::run::observe::{Counting, Observer, Sample, Segments, Singles, Tally, Whole};
+use crate::run::outcome::{Comparison, Outcome};
+use crate::run::pace::{Pace, Round};
+use crate::run::play::{Played, play};
+use crate::run::port::Floor;
+use crate::run::script::{Lane, Script};
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The systems.
+    pub systems: Vec<SystemSpec>,
+    /// Frames to manage; 1.25 times the trace's peak when not given.
+    pub memory: Option<u64>,
+    /// The seed by which memory ages; fresh memory when not given.
+    pub aged: Option<u64>,
+    /// The seed of the order in which systems take turns.
+    pub seed: u64,
+    /// How often each timed pass is repeated.
+    pub rounds: u32,
+}
+
+impl Plan {
+    /// How often timed passes are repeated when nothing else is asked for.
+    pub const ROUNDS: u32 = 5;
+    /// Timed passes of a round.
+    const TIMED: u64 = 3;
+
+    /// Returns how many passes a comparison on one trace takes.
+    pub fn passes(&self) -> u64 {
+        let systems = self.systems.len() as u64;
+        systems + u64::from(self.rounds) * (systems + 1) * Self::TIMED
+    }
+}
+
+/// Compares all systems of a plan on a trace. `passed` is called after each pass.
+///
+/// # Errors
+/// A usage error when a system or the memory can't be set up so; [`Error::Broken`] when an
+/// allocator broke its contract.
+pub fn compare(
+    script: &Script,
+    plan: &Plan,
+    timer: &Timer,
+    arena: &mut Arena,
+    mut passed: impl FnMut(),
+) -> Result<Comparison, Error> {
+    let memory = Memory::new(script, plan.memory, plan.aged)?;
+    let mut stage = Stage {
+        script,
+        memory,
+        timer,
+        arena,
+        switches: 0,
+    };
+    let mut systems = Vec::with_capacity(plan.systems.len());
+    for spec in &plan.systems {
+        systems.push(stage.count(spec)?);
+        passed();
+    }
+    let mut order: Vec<usize> = (0..plan.systems.len()).collect();
+    let mut random = Random::new(plan.seed);
+    let mut rounds: Vec<Vec<Round>> = plan.systems.iter().map(|_| Vec::new()).collect();
+    let mut floor = Vec::new();
+    for _ in 0..plan.rounds {
+        floor.push(stage.time_floor(&mut passed)?);
+        random.shuffle(&mut order);
+        for &system in &order {
+            rounds[system].push(stage.time(&plan.systems[system], &mut passed)?);
+        }
+    }
+    for (outcome, rounds) in systems.iter_mut().zip(&rounds) {
+        outcome.pace = Pace::over(rounds, script, timer);
+    }
+    Ok(Comparison {
+        trace: script.name.clone(),
+        events: script.events,
+        peak_frames: script.peak_frames,
+        cpus: script.cpus,
+        threads: script.lanes.len(),
+        assignment: script.assignment,
+        memory,
+        rounds: plan.rounds,
+        switches: stage.switches,
+        systems,
+        floor: Pace::over(&floor, script, timer),
+    })
+}
+
+/// What all passes on a trace share.
+struct Stage<'s> {
+    script: &'s Script,
+    memory: Memory,
+    timer: &'s Timer,
+    arena: &'s mut Arena,
+    switches: u64,
+}
+
+impl Stage<'_> {
+    /// How far threads may run ahead of each other: half of the spare memory, within reason.
+    fn window(&self) -> u32 {
+        let spare =
+            (self.memory.frames - self.memory.taken).saturating_sub(self.script.peak_frames);
+        (spare / 2).clamp(512, 4096) as u32
+    }
+
+    /// Performs one pass on a fresh system.
+    fn perform<B: Reading, O: Observer>(
+        &mut self,
+        spec: &SystemSpec,
+        audit: bool,
+        observer: impl Fn(&Lane) -> O + Sync,
+    ) -> Result<Done<O>, Error> {
+        let pass = Pass {
+            script: self.script,
+            memory: self.memory,
+            window: self.window(),
+            audit,
+            observer,
+        };
+        let explain = |error| match error {
+            Error::Broken(what) => Error::Broken(format!(
+                "system {spec} on trace {}: {what}",
+                self.script.name
+            )),
+            other => other,
+        };
+        let built = self
+            .arena
+            .build::<B, _>(spec, &self.memory, self.script.cpus, pass);
+        built.and_then(|done| done).map_err(explain)
+    }
+
+    /// Counts what happens inside, and audits the end.
+    fn count(&mut self, spec: &SystemSpec) -> Result<Outcome, Error> {
+        let events = self.script.events;
+        let done = self.perform::<Counts, _>(spec, true, Counting::new)?;
+        let mut tallies = [Tally::default(); 2];
+        let mut samples = Vec::new();
+        for observer in done.played.observers {
+            for (sum, tally) in tallies.iter_mut().zip(&observer.tallies) {
+                sum.add(tally);
+            }
+            samples.extend(observer.samples);
+        }
+        samples.sort_by_key(|sample: &Sample| sample.position);
+        samples.extend(done.end.map(|snapshot| Sample {
+            position: events,
+            snapshot,
+        }));
+        let ranges = [self.memory.range()];
+        let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
+        Ok(Outcome {
+            spec: *spec,
+            parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
+            max_order: done.max_order,
+            metadata_bytes: done.metadata_bytes,
+            pace: Pace::default(),
+            tallies,
+            refused: done.played.trouble.refused,
+            samples,
+        })
+    }
+
+    /// Performs the timed passes of one round.
+    fn time(&mut self, spec: &SystemSpec, passed: &mut impl FnMut()) -> Result<Round, Error> {
+        let timer = self.timer;
+        let whole = self.perform::<NoProbe, _>(spec, false, |lane| Whole::new(timer, lane))?;
+        passed();
+        let segments =
+            self.perform::<NoProbe, _>(spec, false, |lane| Segments::new(timer, lane))?;
+        passed();
+        let singles = self.perform::<NoProbe, _>(spec, false, |lane| Singles::new(timer, lane))?;
+        passed();
+        Ok(self.round(whole.played, segments.played, singles.played))
+    }
+
+    /// Performs the same passes with nothing behind the port.
+    fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
+        let (script, timer, window) = (self.script, self.timer, self.window());
+        let open = |_: &Lane| Some(Floor::default());
+        let whole = play(script, window, open, drop::<Floor>, |lane| {
+            Whole::new(timer, lane)
+        })?;
+        passed();
+        let segments = play(script, window, open, drop::<Floor>, |l| {
+            Segments::new(timer, l)
+        })?;
+        passed();
+        let singles = play(script, window, open, drop::<Floor>, |l| {
+            Singles::new(timer, l)
+        })?;
+        passed();
+        Ok(self.round(whole, segments, singles))
+    }
+
+    fn round(
+        &mut self,
+        whole: Played<Whole<'_>>,
+        segments: Played<Segments<'_>>,
+        singles: Played<Singles<'_>>,
+    ) -> Round {
+        self.switches += whole.switches + segments.switches + singles.switches;
+        let mut operations = [0, 0];
+        for observer in &segments.observers {
+            for (sum, own) in operations.iter_mut().zip(observer.operations) {
+                *sum += own;
+            }
+        }
+        Round {
+            elapsed: whole.elapsed.as_secs_f64(),
+            stretches: whole
+                .observers
+                .into_iter()
+                .map(|o| o.ticks)
+                .collect::<Vec<_>>()
+                .concat(),
+            operations,
+            segments: by_direction(segments.observers.into_iter().map(|o| o.ticks)),
+            singles: by_direction(singles.observers.into_iter().map(|o| o.ticks)),
+        }
+    }
+}
+
+/// Joins the times of all threads.
+fn by_direction(threads: impl Iterator<Item = [Vec<u32>; 2]>) -> [Vec<u32>; 2] {
+    let mut joined = [Vec::new(), Vec::new()];
+    for thread in threads {
+        for (all, own) in joined.iter_mut().zip(thread) {
+            match all.is_empty() {
+                true => *all = own,
+                false => all.extend(own),
+            }
+        }
+    }
+    joined
+}
+
+/// One pass, as what runs on a system of any composition.
+struct Pass<'s, F> {
+    script: &'s Script,
+    memory: Memory,
+    window: u32,
+    audit: bool,
+    observer: F,
+}
+
+/// What a pass gives.
+struct Done<O> {
+    played: Played<O>,
+    end: Option<Snapshot>,
+    max_order: everybuddy::Order,
+    metadata_bytes: usize,
+}
+
+impl<B: Reading, O: Observer, F: Fn(&Lane) -> O + Sync> WithSystem<Machine<B>> for Pass<'_, F> {
+    type Output = Result<Done<O>, Error>;
+
+    fn call<A: FrameAllocator<Machine<B>>>(self, _: &'static str, system: &A) -> Self::Output {
+        let cpus = NativeCpus::new(self.script.cpus);
+        let broken = |what: String| Error::Broken(what);
+        let busy = || broken("the first CPU's token is taken".to_string());
+        let mut first = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+        self.memory.age(system, &mut first)?;
+        system.park(&mut first);
+        cpus.surrender(first);
+
+        let open = |lane: &Lane| SystemPort::<A, B>::claim(system, &cpus, lane);
+        let played = play(
+            self.script,
+            self.window,
+            open,
+            SystemPort::surrender,
+            self.observer,
+        )?;
+        if played.trouble.failed > 0 {
+            let failed = played.trouble.failed;
+            return Err(broken(format!(
+                "{failed} frees of allocated blocks were refused"
+            )));
+        }
+        let mut end = None;
+        if self.audit {
+            let mut first = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+            end = Some(system.snapshot(&mut first));
+            system
+                .quiesce(&mut first)
+                .map_err(|error| broken(error.to_string()))?;
+            let census = system
+                .check(&mut first)
+                .map_err(|error| broken(error.to_string()))?;
+            let live = self.script.final_frames + self.memory.taken;
+            if played.trouble.refused == 0 && census.allocated != live {
+                let counted = census.allocated;
+                return Err(broken(format!(
+                    "{counted} frames are allocated at the end, not {live}"
+                )));
+            }
+        }
+        Ok(Done {
+            played,
+            end,
+            max_order: system.max_order(),
+            metadata_bytes: system.metadata_bytes(),
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! The machine that the systems run on here: threads of this process.
+//!
+//! Exists because `everybuddy` needs no operating system, and so leaves three things to its host:
+//! how to wait, who holds which CPU's token, and where the metadata lies.
+//!
+//! Invariant: a thread that waits for another, or ends, has parked its CPUs first: whoever runs
+//! out of frames can then fetch what their lists hold.
+
+use std::mem::MaybeUninit;
+use std::thread;
+
+use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
+use everybuddy::{
+    AllocateError, Block, Counts, CpuId, Flags, FrameAllocator, Native, NoProbe, Pfn, Probe,
+    Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem, metadata_layout, with_system,
+};
+
+use crate::Error;
+use crate::run::memory::Memory;
+use crate::run::port::{Port, REFUSED, Trouble};
+use crate::run::script::{Kind, Lane, Move};
+
+/// Waits by spinning for a moment, then by giving the processor away: a thread that holds a lock
+/// may have been switched out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Yielding;
+
+impl Waiting for Yielding {
+    #[inline]
+    fn pause(attempt: u32) {
+        if attempt < 32 {
+            Spin::pause(attempt)
+        } else {
+            thread::yield_now()
+        }
+    }
+}
+
+/// The platform of every replay.
+pub type Machine<B> = Native<Yielding, B>;
+
+/// A probe that can be read, also when it counts nothing.
+pub trait Reading: Probe {
+    /// Returns what was counted.
+    fn read(&self) -> Counts;
+}
+
+impl Reading for NoProbe {
+    #[inline(always)]
+    fn read(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+impl Reading for Counts {
+    #[inline]
+    fn read(&self) -> Counts {
+        *self
+    }
+}
+
+/// Memory for metadata, used again for each system.
+#[derive(Default)]
+pub struct Arena {
+    bytes: Vec<MaybeUninit<u8>>,
+}
+
+impl Arena {
+    /// Builds a system on `memory` and runs `visitor` on it.
+    ///
+    /// # Errors
+    /// A usage error when the system can't be built so.
+    pub fn build<B: Reading, V: WithSystem<Machine<B>>>(
+        &mut self,
+        spec: &SystemSpec,
+        memory: &Memory,
+        cpus: u16,
+        visitor: V,
+    ) -> Result<V::Output, Error> {
+        let ranges = [memory.range()];
+        let setup = Setup::new(&ranges, cpus);
+        let refuse = |error| Error::usage(format!("system {spec}: {error}"));
+        let layout = metadata_layout::<Machine<B>>(spec, &setup).map_err(refuse)?;
+        let needed = layout.size() + layout.align();
+        if self.bytes.len() < needed {
+            let missing = needed - self.bytes.len();
+            self.bytes.try_reserve_exact(missing).map_err(|_| {
+                let amount = crate::size::bytes(needed as f64);
+                Error::usage(format!(
+                    "system {spec}: this machine has no {amount} for metadata; lower --memory"
+                ))
+            })?;
+            self.bytes.resize(needed, MaybeUninit::uninit());
+        }
+        with_system(spec, &setup, &mut self.bytes, visitor).map_err(refuse)
+    }
+}
+
+/// A thread's access to a system.
+pub struct SystemPort<'s, A, B: Probe> {
+    system: &'s A,
+    cpus: &'s NativeCpus,
+    tokens: Vec<NativeCpu<B>>,
+    flags: Flags,
+    trouble: Trouble,
+}
+
+impl<'s, A: FrameAllocator<Machine<B>>, B: Reading> SystemPort<'s, A, B> {
+    /// Claims the tokens of a lane's CPUs; nothing when somebody else holds one.
+    pub fn claim(system: &'s A, cpus: &'s NativeCpus, lane: &Lane) -> Option<Self> {
+        let tokens: Option<Vec<_>> = lane
+            .cpus
+            .iter()
+            .map(|cpu| cpus.claim(CpuId(*cpu)))
+            .collect();
+        let tokens = tokens?;
+        // One thread that acts as several CPUs would wait for itself: it must not ask the CPUs
+        // that it could answer for, but park them.
+        let flags = if tokens.len() > 1 {
+            Flags::NO_WAIT
+        } else {
+            Flags::NONE
+        };
+        Some(Self {
+            system,
+            cpus,
+            tokens,
+            flags,
+            trouble: Trouble::default(),
+        })
+    }
+
+    /// Gives the tokens back. Every CPU must be parked.
+    pub fn surrender(self) {
+        for token in self.tokens {
+            self.cpus.surrender(token);
+        }
+    }
+
+    /// Tries again what found no frame at once.
+    #[cold]
+    #[inline(never)]
+    fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
+        /// How often a request is repeated that another CPU kept busy.
+        const PATIENCE: u32 = 64;
+        let request = request(wanted, Flags::NONE);
+        let mut error = error;
+        for attempt in 0..PATIENCE {
+            if error != AllocateError::Busy {
+                break;
+            }
+            let own = usize::from(wanted.token);
+            for (_, other) in self
+                .tokens
+                .iter_mut()
+                .enumerate()
+                .filter(|(at, _)| *at != own)
+            {
+                self.system.park(other);
+            }
+            Yielding::pause(attempt);
+            match self.system.allocate(&mut self.tokens[own], request) {
+                Ok(pfn) => return pfn.0,
+                Err(again) => error = again,
+            }
+        }
+        self.trouble.refused += 1;
+        REFUSED
+    }
+}
+
+#[inline(always)]
+fn request(wanted: &Move, flags: Flags) -> Request {
+    Request {
+        size: Size::Order(wanted.order),
+        hint: wanted.hint,
+        flags,
+    }
+}
+
+impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
+    #[inline(always)]
+    fn allocate(&mut self, wanted: &Move) -> u32 {
+        let cpu = &mut self.tokens[usize::from(wanted.token)];
+        match self.system.allocate(cpu, request(wanted, self.flags)) {
+            Ok(pfn) => pfn.0,
+            Err(error) => self.insist(wanted, error),
+        }
+    }
+
+    #[inline(always)]
+    fn free(&mut self, release: &Move, place: u32) {
+        let cpu = &mut self.tokens[usize::from(release.token)];
+        let start = Pfn(place);
+        let whole = Release::block(Block {
+            start,
+            order: release.order,
+        });
+        let release = match release.kind {
+            Kind::FreePart => {
+                Release::frames(start, release.order.frames()).with_hint(release.hint)
+            }
+            _ => whole.with_hint(release.hint),
+        };
+        if self.system.free(cpu, release).is_err() {
+            self.trouble.failed += 1;
+        }
+    }
+
+    fn park(&mut self) {
+        for token in &mut self.tokens {
+            self.system.park(token);
+        }
+    }
+
+    #[inline]
+    fn counts(&mut self, token: u16) -> Counts {
+        use everybuddy::CpuToken;
+        self.tokens[usize::from(token)].probe().read()
+    }
+
+    fn snapshot(&mut self) -> Option<Snapshot> {
+        let cpu = self.tokens.first_mut()?;
+        Some(self.system.snapshot(cpu))
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.trouble
+    }
+}

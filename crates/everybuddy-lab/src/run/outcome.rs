@@ -1,0 +1,171 @@
+//! What came out of a comparison, in numbers.
+//!
+//! Exists as the one place that tables and exports read from. Each number is defined in
+//! `docs/metrics.md`.
+//!
+//! Invariant: times are nanoseconds without the timer's cost; shares are fractions from 0 to 1.
+
+use everybuddy::{Order, SystemSpec};
+
+use crate::run::memory::Memory;
+use crate::run::observe::{Sample, Tally};
+use crate::run::pace::Pace;
+use crate::run::script::Assignment;
+
+/// All systems on one trace.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The name of the trace.
+    pub trace: String,
+    /// Its calls.
+    pub events: u32,
+    /// Most frames live at once.
+    pub peak_frames: u64,
+    /// CPUs of the replay.
+    pub cpus: u16,
+    /// Threads of the replay.
+    pub threads: usize,
+    /// How calls came to CPUs.
+    pub assignment: Assignment,
+    /// The memory managed.
+    pub memory: Memory,
+    /// How often each timed pass was repeated.
+    pub rounds: u32,
+    /// How often a thread was switched out during timed passes.
+    pub switches: u64,
+    /// The systems, in the order asked for.
+    pub systems: Vec<Outcome>,
+    /// What the replay itself costs, with nothing behind it.
+    pub floor: Pace,
+}
+
+/// One system on one trace.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The system.
+    pub spec: SystemSpec,
+    /// What its options and the memory made of it, in words.
+    pub parameters: String,
+    /// The largest order that it gives.
+    pub max_order: Order,
+    /// Bytes of metadata.
+    pub metadata_bytes: usize,
+    /// How fast it served.
+    pub pace: Pace,
+    /// What allocations and frees did inside.
+    pub tallies: [Tally; 2],
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Free memory over time; the last sample is from the end.
+    pub samples: Vec<Sample>,
+}
+
+impl Outcome {
+    /// The tallies of both directions together.
+    pub fn all(&self) -> Tally {
+        let [mut all, frees] = self.tallies;
+        all.add(&frees);
+        all
+    }
+
+    /// How many blocks of `order` could be given, at each sample.
+    pub fn available(&self, order: Order) -> impl Iterator<Item = f64> + '_ {
+        self.samples
+            .iter()
+            .map(move |sample| sample.snapshot.available_blocks(order) as f64)
+    }
+
+    /// The unusable free space index for `order`, at each sample.
+    pub fn unusable(&self, order: Order) -> impl Iterator<Item = f64> + '_ {
+        self.samples
+            .iter()
+            .map(move |sample| sample.snapshot.unusable_index(order))
+    }
+
+    /// Frames that per-CPU lists keep, at each sample.
+    pub fn buffered(&self) -> impl Iterator<Item = f64> + '_ {
+        self.samples
+            .iter()
+            .map(|sample| sample.snapshot.buffered_frames as f64)
+    }
+}
+
+impl Tally {
+    /// The share of order-0 operations that the per-CPU layer served, by frames that crossed its
+    /// border: 1 - crossed / operations. Negative when more frames move than are asked for.
+    pub fn service_ratio(&self) -> Option<f64> {
+        share(self.crossed, self.single_frames).map(|crossed| 1.0 - crossed)
+    }
+
+    /// The share of order-0 operations that entered the core layer.
+    pub fn miss_rate(&self) -> Option<f64> {
+        share(self.entered, self.single_frames)
+    }
+
+    /// The share of operations during which a lock was not had at once.
+    pub fn contention_rate(&self) -> Option<f64> {
+        share(self.contended, self.operations)
+    }
+
+    /// Lock acquisitions for each operation.
+    pub fn locks(&self) -> Option<f64> {
+        share(self.counts.locks, self.operations)
+    }
+}
+
+/// A part of a whole, or nothing when there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The mean, or nothing of nothing.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The least, or nothing of nothing.
+pub(crate) fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.min_by(f64::total_cmp)
+}
+
+/// The median: the mean of the two middle values when there is no middle one; 0 of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        length if length % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_means() {
+        assert_eq!(median(vec![]), 0.0);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(mean([1.0, 2.0].into_iter()), Some(1.5));
+        assert_eq!(mean([].into_iter()), None);
+        assert_eq!(least([2.0, 1.0].into_iter()), Some(1.0));
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_papers() {
+        // 62 requests of a burst on a list of batch 31: two refills, so 62 frames cross, two miss.
+        let tally = Tally {
+            single_frames: 62,
+            operations: 62,
+            entered: 2,
+            crossed: 62,
+            ..Tally::default()
+        };
+        assert_eq!(tally.service_ratio(), Some(0.0));
+        assert_eq!(tally.miss_rate(), Some(2.0 / 62.0));
+        assert_eq!(Tally::default().service_ratio(), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! A trace made ready for replay.
+//!
+//! Exists so that the timed loop reads one small array from front to back: blocks, hints, CPUs and
+//! orders are looked up here, once.
+//!
+//! A **lane** is what one thread performs: its moves, in the trace's order. A **segment** is a run
+//! of successive moves of a lane in one direction; it is short enough to be timed as a whole, and
+//! everything that is not the allocator's work (waiting for others, looking up frames) is done
+//! between segments.
+//!
+//! Invariants:
+//! 1. Segments cover the moves of their lane, in order, without gaps.
+//! 2. A segment has at most [`Segment::LONGEST`] moves, and its moves lie less than
+//!    [`Segment::WIDEST`] events apart in the trace: the gate's window must be wider than that.
+
+use std::collections::BTreeSet;
+
+use everybuddy::{Hint, Order};
+use everybuddy_trace::{Resolved, Step, StepKind};
+
+use crate::Error;
+
+/// A trace ready for replay on a number of threads.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The name of the trace.
+    pub name: String,
+    /// What each thread performs.
+    pub lanes: Vec<Lane>,
+    /// How moves came to CPUs.
+    pub assignment: Assignment,
+    /// CPUs that the replay has.
+    pub cpus: u16,
+    /// Moves of all lanes.
+    pub events: u32,
+    /// Blocks that are allocated.
+    pub blocks: u32,
+    /// Most frames live at once, in the order of the trace.
+    pub peak_frames: u64,
+    /// Frames live after the last move.
+    pub final_frames: u64,
+    /// The largest order that is allocated.
+    pub largest_order: Order,
+}
+
+/// How the CPU of a move was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// One thread performs everything in the trace's order, on the trace's CPUs.
+    InOrder,
+    /// Each CPU of the trace is a thread.
+    TraceCpus,
+    /// The CPU is the thread id of the trace modulo the number of CPUs: another number than the
+    /// trace has was asked for.
+    TaskModulo,
+}
+
+/// What one thread performs.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// The CPUs that the thread acts as; a move names one by its position here.
+    pub cpus: Vec<u16>,
+    /// The moves, in order.
+    pub moves: Vec<Move>,
+    /// The moves, cut into runs of one direction.
+    pub segments: Vec<Segment>,
+}
+
+/// One request or release: 24 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// The number of the block.
+    pub block: u32,
+    /// The first frame that is freed, relative to the block.
+    pub offset: u32,
+    /// What a kernel would know.
+    pub hint: Hint,
+    /// The CPU, as a position in [`Lane::cpus`].
+    pub token: u16,
+    /// The order that is allocated or freed.
+    pub order: Order,
+    /// What is done.
+    pub kind: Kind,
+}
+
+/// What a move does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Allocates a block.
+    Allocate,
+    /// Frees a whole block.
+    Free,
+    /// Frees a part of a block.
+    FreePart,
+}
+
+/// A run of moves of one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// The first move, as a position in [`Lane::moves`].
+    pub first: u32,
+    /// The number of moves.
+    pub moves: u32,
+    /// The position of the first move in the trace.
+    pub position: u32,
+    /// Whether the moves allocate.
+    pub allocates: bool,
+    /// Whether free memory is to be sampled here.
+    pub sampled: bool,
+}
+
+impl Segment {
+    /// The most moves of a segment: enough to make a timestamp cheap, few enough to stay close to
+    /// the trace's order.
+    pub const LONGEST: usize = 64;
+    /// The most events of the trace that a segment may reach over.
+    pub const WIDEST: u32 = 256;
+}
+
+impl Script {
+    /// How often free memory is sampled in a replay, about: at equal distances in the trace, by
+    /// whichever thread comes there.
+    pub const SAMPLES: u32 = 200;
+    /// The most threads that a replay may have.
+    pub const MOST_THREADS: u16 = 256;
+
+    /// Prepares a trace: on one thread in order, or on so many threads.
+    ///
+    /// # Errors
+    /// A usage error for a number of threads or of the trace's CPUs that can't be replayed.
+    pub fn new(name: &str, resolved: &Resolved, threads: Option<u16>) -> Result<Script, Error> {
+        let present: BTreeSet<u16> = resolved.steps.iter().map(|step| step.cpu).collect();
+        let present: Vec<u16> = present.into_iter().collect();
+        let dense = |step: &Step| present.binary_search(&step.cpu).unwrap_or(0);
+        let most = usize::from(Self::MOST_THREADS);
+        let (lanes, assignment) = match threads {
+            None if present.len() > everybuddy::platform::NativeCpus::MAX => {
+                let most = everybuddy::platform::NativeCpus::MAX;
+                return Err(Error::usage(format!(
+                    "trace {name} uses {} CPUs, more than {most}; replay it with --cpus N",
+                    present.len()
+                )));
+            }
+            None => {
+                let cpus = (0..present.len() as u16).collect();
+                (
+                    vec![Lane {
+                        cpus,
+                        ..Lane::default()
+                    }],
+                    Assignment::InOrder,
+                )
+            }
+            Some(threads) if threads == 0 || usize::from(threads) > most => {
+                return Err(Error::usage(format!(
+                    "--cpus {threads}: choose 1 to {most}"
+                )));
+            }
+            Some(threads) => {
+                let lane = |cpu| Lane {
+                    cpus: vec![cpu],
+                    ..Lane::default()
+                };
+                let same = usize::from(threads) == present.len();
+                let assignment = if same {
+                    Assignment::TraceCpus
+                } else {
+                    Assignment::TaskModulo
+                };
+                ((0..threads).map(lane).collect(), assignment)
+            }
+        };
+        let mut script = Script {
+            name: name.to_string(),
+            cpus: lanes.iter().map(|lane| lane.cpus.len() as u16).sum(),
+            lanes,
+            assignment,
+            events: resolved.steps.len() as u32,
+            blocks: resolved.blocks,
+            peak_frames: resolved.peak_frames,
+            final_frames: resolved.final_frames,
+            // A trace holds no larger order.
+            largest_order: Order::new(resolved.largest_order).unwrap_or(Order::LIMIT),
+        };
+        let interval = (script.events / Self::SAMPLES).max(1);
+        for (position, step) in resolved.steps.iter().enumerate() {
+            let (lane, token) = match assignment {
+                Assignment::InOrder => (0, dense(step)),
+                Assignment::TraceCpus => (dense(step), 0),
+                Assignment::TaskModulo => (step.task as usize % script.lanes.len(), 0),
+            };
+            let sampled = (position as u32).is_multiple_of(interval);
+            script.lanes[lane].push(position as u32, sampled, Move::new(step, token as u16));
+        }
+        Ok(script)
+    }
+}
+
+impl Lane {
+    /// Adds a move, to the last segment where it fits.
+    fn push(&mut self, position: u32, sampled: bool, next: Move) {
+        let allocates = next.kind == Kind::Allocate;
+        match self.segments.last_mut() {
+            Some(last)
+                if last.allocates == allocates
+                    && (last.moves as usize) < Segment::LONGEST
+                    && position - last.position < Segment::WIDEST =>
+            {
+                last.moves += 1;
+                last.sampled |= sampled;
+            }
+            _ => {
+                let first = self.moves.len() as u32;
+                self.segments.push(Segment {
+                    first,
+                    moves: 1,
+                    position,
+                    allocates,
+                    sampled,
+                });
+            }
+        }
+        self.moves.push(next);
+    }
+
+    /// Returns how many moves allocate, and how many free.
+    pub fn directions(&self) -> [usize; 2] {
+        let allocate = self
+            .moves
+            .iter()
+            .filter(|m| m.kind == Kind::Allocate)
+            .count();
+        [allocate, self.moves.len() - allocate]
+    }
+}
+
+impl Move {
+    /// Translates a step of a trace: the only place where the trace's types are known.
+    fn new(step: &Step, token: u16) -> Move {
+        let known = |value: u32| if value == 0 { Hint::UNKNOWN } else { value };
+        Move {
+            block: step.block,
+            offset: step.offset,
+            hint: Hint {
+                task: step.task,
+                region: known(step.region),
+                left: known(step.left),
+            },
+            token,
+            order: Order::new(step.order).unwrap_or(Order::LIMIT),
+            kind: match step.kind {
+                StepKind::Allocate => Kind::Allocate,
+                StepKind::Free => Kind::Free,
+                StepKind::FreePart | StepKind::FreeLastPart => Kind::FreePart,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    fn trace() -> Resolved {
+        let mut events = Vec::new();
+        for i in 0..1000u64 {
+            let cpu = if i % 3 == 0 { 7 } else { 2 };
+            events.push(Event::new(i, cpu, i as u32 % 5, Op::Allocate, i, 0));
+        }
+        for i in 0..999u64 {
+            events.push(Event::new(1000 + i, 2, i as u32 % 5, Op::Free, i, 0));
+        }
+        resolve(&Trace {
+            name: "t".into(),
+            events,
+            ..Trace::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn segments_cover_the_lanes() {
+        let resolved = trace();
+        assert_eq!(size_of::<Move>(), 24);
+        for threads in [None, Some(1), Some(2), Some(3)] {
+            let script = Script::new("t", &resolved, threads).unwrap();
+            assert_eq!(script.lanes.len(), threads.map_or(1, usize::from));
+            let mut moves = 0;
+            for lane in &script.lanes {
+                let mut next = 0;
+                for segment in &lane.segments {
+                    assert_eq!(segment.first, next);
+                    assert!((1..=Segment::LONGEST as u32).contains(&segment.moves));
+                    next += segment.moves;
+                    let of = &lane.moves[segment.first as usize..next as usize];
+                    assert!(
+                        of.iter()
+                            .all(|m| (m.kind == Kind::Allocate) == segment.allocates)
+                    );
+                }
+                assert_eq!(next as usize, lane.moves.len());
+                assert_eq!(lane.directions().iter().sum::<usize>(), lane.moves.len());
+                moves += next;
+            }
+            assert_eq!(moves, script.events);
+        }
+        let script = Script::new("t", &resolved, Some(2)).unwrap();
+        assert_eq!((script.assignment, script.cpus), (Assignment::TraceCpus, 2));
+        assert!(Script::new("t", &resolved, Some(0)).is_err());
+        assert!(Script::new("t", &resolved, Some(257)).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! Results for people: text for a terminal.
+//!
+//! Exists to keep words and layout out of the commands and the replay.
+//!
+//! | file | what it makes |
+//! |------|---------------|
+//! | [`comparison`] | the table of systems on a trace, its legend, how it was measured |
+//! | [`trace`] | what a trace is like |
+//! | [`systems`] | the list of systems |
+//! | [`table`] | aligned columns, the best value marked |
+//! | [`sparkline`] | a series in one line |
+//! | [`progress`] | how long it will still take |
+//! | [`output`] | the streams, and whether they take colour |
+//!
+//! Invariant: colour and progress appear on a terminal only, and never when `NO_COLOR` is set.
+
+pub mod comparison;
+pub mod output;
+pub mod progress;
+pub mod sparkline;
+pub mod systems;
+pub mod table;
+pub mod trace;

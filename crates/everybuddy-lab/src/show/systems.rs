@@ -1,0 +1,57 @@
+//! The list of systems.
+//!
+//! Exists so that what [`everybuddy::systems::ROWS`] says can be read in a terminal.
+//!
+//! Invariant: says nothing that the rows don't say.
+
+use everybuddy::systems::{ROWS, Row};
+
+use super::output::Style;
+
+/// Makes the list: two lines a system.
+pub fn list() -> String {
+    let style = Style::of_output(false);
+    let mut out = String::new();
+    for row in ROWS {
+        let name = style.bold(&format!("{:<12}", row.name));
+        // A summary that names the other system needs no further word.
+        let alias = match row.alias_of {
+            Some(of) if !row.summary.contains(of) => format!(" Another name for {of}."),
+            _ => String::new(),
+        };
+        let text = style.wrapped("", 13, &format!("{}{alias}", row.summary));
+        out += &format!("{name} {}", &text[13..]);
+        out += &style.wrapped("", 13, &format!("{} · {}", row.composition, row.source));
+        if !row.options.is_empty() {
+            out += &style.wrapped("", 13, &format!("options: {}", row.options.join(", ")));
+        }
+        out.push('\n');
+    }
+    out += "`everybuddy systems NAME` says what is faithful to the source and what deviates.\n";
+    out
+}
+
+/// Describes one system in full.
+pub fn full(row: &Row) -> String {
+    let style = Style::of_output(false);
+    let mut out = style.bold(row.name) + "\n";
+    let options = match row.options {
+        [] => "none".to_string(),
+        options => options.join(", "),
+    };
+    let parts = [
+        ("summary", row.summary),
+        ("layers", row.composition),
+        ("source", row.source),
+        ("faithful", row.faithful),
+        ("deviates", row.deviates),
+        ("options", &options),
+    ];
+    for (head, text) in parts {
+        out += &style.wrapped(&format!("  {head}"), 13, text);
+    }
+    if let Some(of) = row.alias_of {
+        out += &style.wrapped("  alias", 13, &format!("another name for {of}"));
+    }
+    out
+}

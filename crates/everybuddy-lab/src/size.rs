@@ -1,0 +1,124 @@
+//! Amounts of memory as people write and read them.
+//!
+//! Exists so that `--memory 512MiB` means the same everywhere, and is refused with an example
+//! when it is written otherwise.
+//!
+//! Invariant: frames are 4 KiB; units are powers of 1024 whether or not the `i` is written.
+
+use std::str::FromStr;
+
+use everybuddy_trace::PAGE_SHIFT;
+
+/// An amount of memory in whole frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Frames of 4 KiB.
+    pub frames: u64,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let refuse = |why: &str| format!("`{text}` {why}; write a size like 512MiB, 2GiB or 64M");
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let number: u64 = number
+            .parse()
+            .map_err(|_| refuse("is not a number with a unit"))?;
+        let shift = match unit.trim().to_ascii_lowercase().as_str() {
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            "" => return Err(refuse("lacks a unit")),
+            _ => return Err(refuse("has an unknown unit")),
+        };
+        let bytes = number
+            .checked_mul(1 << shift)
+            .ok_or_else(|| refuse("is too large"))?;
+        match bytes >> PAGE_SHIFT {
+            0 => Err(refuse("holds no frame of 4 KiB")),
+            frames => Ok(Size { frames }),
+        }
+    }
+}
+
+/// Writes an amount of frames with the unit that keeps three digits: `76 MiB`, `1.2 GiB`.
+pub fn frames(frames: u64) -> String {
+    bytes((frames as f64) * f64::from(1u32 << PAGE_SHIFT))
+}
+
+/// Writes an amount of bytes with the unit that keeps three digits.
+pub fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match value {
+        v if v >= 9.95 || v.fract() == 0.0 => format!("{v:.0} {}", UNITS[unit]),
+        v => format!("{v:.1} {}", UNITS[unit]),
+    }
+}
+
+/// Writes a count with a comma between groups of three digits: `431,168`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, frames) in [
+            ("4KiB", 1),
+            ("512MiB", 131_072),
+            ("2g", 524_288),
+            ("64 M", 16_384),
+            ("9k", 2),
+        ] {
+            assert_eq!(text.parse(), Ok(Size { frames }), "{text}");
+        }
+        for text in [
+            "",
+            "12",
+            "MiB",
+            "3KB ish",
+            "-1MiB",
+            "1KiB",
+            "99999999999999T",
+            "1.5GiB",
+        ] {
+            let error = text.parse::<Size>().unwrap_err();
+            assert!(error.contains("512MiB"), "{error}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_written() {
+        assert_eq!(frames(19_456), "76 MiB");
+        assert_eq!(frames(262_144 + 52_429), "1.2 GiB");
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,567"],
+            [0, 999, 1000, 1_234_567]
+                .map(count)
+                .each_ref()
+                .map(String::as_str)
+        );
+    }
+}

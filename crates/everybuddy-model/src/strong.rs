@@ -1,0 +1,179 @@
+//! Shuttle: random schedules of larger programs.
+//!
+//! Why it exists: what goes wrong only with three CPUs and a hundred operations is out of loom's reach.
+//! Shuttle picks schedules at random, or with few preemptions at random places (PCT), and a failing one
+//! can be replayed.
+//!
+//! Invariant: a schedule decides everything: the programs draw their choices from shuttle's generator.
+//!
+//! Not modelled: weak memory. Every atomic operation is sequentially consistent here, whatever it says,
+//! so a missing acquire or release is not noticed; that is [`weak`](crate::weak)'s part. Nothing is
+//! exhaustive.
+
+use core::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use everybuddy::platform::{AtomicWord, CellValue, NativeCell, Ordering, SharedCell};
+use everybuddy::{Counts, Platform};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
+
+use crate::machine::Thread;
+use crate::words::{from_word, to_word};
+use crate::{Checker, Memory, ModelCpu, Plain};
+
+/// Shuttle as a platform.
+#[derive(Debug)]
+pub struct Shuttle<M: Memory = Plain>(PhantomData<fn() -> M>);
+
+macro_rules! shuttle_word {
+    ($(#[$doc:meta])* $name:ident, $value:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name(shuttle::sync::atomic::$name);
+
+        impl AtomicWord<$value> for $name {
+            fn new(value: $value) -> Self {
+                Self(shuttle::sync::atomic::$name::new(value))
+            }
+            fn load(&self, ordering: Ordering) -> $value {
+                self.0.load(ordering)
+            }
+            fn store(&self, value: $value, ordering: Ordering) {
+                self.0.store(value, ordering);
+            }
+            fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.swap(value, ordering)
+            }
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.fetch_add(value, ordering)
+            }
+            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
+                self.0.fetch_sub(value, ordering)
+            }
+        }
+    };
+}
+shuttle_word!(
+    /// A 32-bit atomic word under shuttle.
+    AtomicU32,
+    u32
+);
+shuttle_word!(
+    /// A 64-bit atomic word under shuttle.
+    AtomicU64,
+    u64
+);
+
+/// Plain memory without a switch at its accesses: quick, and enough where a lock or a token guards it.
+pub struct QuietCell<T: CellValue>(NativeCell<T>);
+
+impl<T: CellValue> SharedCell<T> for QuietCell<T> {
+    fn new(value: T) -> Self {
+        Self(NativeCell::new(value))
+    }
+    fn get(&self) -> T {
+        self.0.get()
+    }
+    fn set(&self, value: T) {
+        self.0.set(value);
+    }
+}
+
+/// Plain memory at whose every access another CPU may come in: finds what is touched by two at once.
+#[derive(Debug)]
+pub struct SwitchingCell<T>(shuttle::sync::atomic::AtomicU64, PhantomData<fn() -> T>);
+
+impl<T: CellValue> SharedCell<T> for SwitchingCell<T> {
+    fn new(value: T) -> Self {
+        Self(
+            shuttle::sync::atomic::AtomicU64::new(to_word(value)),
+            PhantomData,
+        )
+    }
+    fn get(&self) -> T {
+        from_word(self.0.load(Ordering::Relaxed))
+    }
+    fn set(&self, value: T) {
+        self.0.store(to_word(value), Ordering::Relaxed);
+    }
+}
+
+impl<M: Memory> Platform for Shuttle<M> {
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+    type Cell<T: CellValue> = M::ShuttleCell<T>;
+    type Cpu = ModelCpu;
+    type Probe = Counts;
+
+    fn wait(_: &AtomicU32, _: u32, _: u32) {
+        shuttle::thread::yield_now();
+    }
+
+    fn wake(_: &AtomicU32) {}
+}
+
+impl<M: Memory> Checker for Shuttle<M> {
+    fn run(threads: Vec<Thread<'_>>) {
+        shuttle::thread::scope(|scope| {
+            for thread in threads {
+                scope.spawn(thread);
+            }
+        });
+    }
+}
+
+/// How schedules are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picking {
+    /// At each step any thread, with the same chance.
+    Random,
+    /// Probabilistic concurrency testing: the thread of the highest priority runs, and priorities change
+    /// at so many random steps.
+    Preempting(usize),
+}
+
+/// Runs `program` under `schedules` schedules that follow from `seed`.
+///
+/// A failing schedule is printed, with how to run it again: `EVERYBUDDY_SCHEDULE` in the environment
+/// replaces all schedules by that one, and `EVERYBUDDY_MODEL` all models by the one of that name.
+pub fn sample(
+    name: &str,
+    picking: Picking,
+    seed: u64,
+    schedules: usize,
+    program: impl Fn() + Send + Sync + 'static,
+) {
+    if std::env::var("EVERYBUDDY_MODEL").is_ok_and(|only| only != name) {
+        return;
+    }
+    let scheduler: Box<dyn Scheduler + Send> = match std::env::var("EVERYBUDDY_SCHEDULE") {
+        Ok(schedule) => Box::new(ReplayScheduler::new_from_encoded(&schedule)),
+        Err(_) => match picking {
+            Picking::Random => Box::new(RandomScheduler::new_from_seed(seed, schedules)),
+            Picking::Preempting(depth) => {
+                Box::new(PctScheduler::new_from_seed(seed, depth, schedules))
+            }
+        },
+    };
+    let mut config = shuttle::Config::new();
+    // It warns that weak memory is not modelled; the head of this module says so.
+    config.silence_warnings = true;
+    config.stack_size = 1 << 17;
+    let runner = shuttle::Runner::new(scheduler, config);
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runner.run(program))) {
+        let test = std::thread::current().name().unwrap_or("TEST").to_owned();
+        eprintln!("to run it again, with the first string above as schedule:");
+        eprintln!("EVERYBUDDY_MODEL='{name}' EVERYBUDDY_SCHEDULE=... \\");
+        eprintln!("    cargo test -p everybuddy-model --release -- --exact {test}");
+        resume_unwind(panic);
+    }
+}

@@ -1,0 +1,77 @@
+//! Does loom find anything? Each of these models is wrong on purpose.
+//!
+//! Why it exists: a checker that reports nothing may be a checker that looks at nothing.
+
+use std::sync::Arc;
+
+mod broken;
+
+use broken::{Fault, Join, count_under};
+use everybuddy::platform::SharedCell;
+use everybuddy::{Platform, RawLock, SpinLock};
+use everybuddy_model::weak::explore;
+use everybuddy_model::{Loom, Plain, Shared};
+
+fn loom_thread(f: Box<dyn FnOnce() + Send>) -> Join {
+    let thread = loom::thread::spawn(f);
+    Box::new(move || thread.join().unwrap())
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_reports_a_lock_that_is_not_atomic() {
+    explore(None, || {
+        count_under::<Loom<Plain>>(Fault::NotAtomic, loom_thread)
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_reports_a_lock_without_a_release() {
+    explore(None, || {
+        count_under::<Loom<Plain>>(Fault::NoRelease, loom_thread)
+    });
+}
+
+#[test]
+#[should_panic(expected = "a count was lost")]
+fn loom_shows_the_stale_value_behind_a_lock_without_a_release() {
+    explore(None, || {
+        count_under::<Loom<Shared>>(Fault::NoRelease, loom_thread)
+    });
+}
+
+/// Two threads count under a lock of the allocators; one of them only tries.
+fn count_under_a_sound_lock<P: Platform>(spawn: fn(Box<dyn FnOnce() + Send>) -> Join) {
+    let shared = Arc::new((<SpinLock<P> as RawLock<P>>::new(), P::Cell::new(0u32)));
+    let others = Arc::clone(&shared);
+    let join = spawn(Box::new(move || {
+        let (lock, cell) = &*others;
+        for _ in 0..2 {
+            let (state, _) = lock.lock();
+            cell.set(cell.get() + 1);
+            lock.unlock(&state);
+        }
+    }));
+    let (lock, cell) = &*shared;
+    let tried = lock.try_lock().map(|state| {
+        cell.set(cell.get() + 1);
+        lock.unlock(&state);
+    });
+    let (state, _) = lock.lock();
+    cell.set(cell.get() + 1);
+    lock.unlock(&state);
+    join();
+    assert_eq!(cell.get(), 3 + u32::from(tried.is_some()));
+    assert!(lock.try_lock().is_some(), "the lock is open again");
+}
+
+#[test]
+fn the_spin_lock_excludes_and_hands_on_what_its_holder_wrote() {
+    explore(None, || {
+        count_under_a_sound_lock::<Loom<Plain>>(loom_thread)
+    });
+    explore(None, || {
+        count_under_a_sound_lock::<Loom<Shared>>(loom_thread)
+    });
+}

@@ -1,0 +1,30 @@
+//! Does shuttle find anything, and what does it not?
+//!
+//! Why it exists: as `canary`; in a program of its own, because shuttle's report of a panic stays installed.
+
+mod broken;
+
+use broken::{Fault, Join, count_under};
+use everybuddy_model::strong::{Picking, sample};
+use everybuddy_model::{Shared, Shuttle};
+
+fn shuttle_thread(f: Box<dyn FnOnce() + Send>) -> Join {
+    let thread = shuttle::thread::spawn(f);
+    Box::new(move || thread.join().unwrap())
+}
+
+#[test]
+#[should_panic(expected = "a count was lost")]
+fn shuttle_finds_a_lock_that_is_not_atomic() {
+    sample("a broken lock", Picking::Random, 1, 1000, || {
+        count_under::<Shuttle<Shared>>(Fault::NotAtomic, shuttle_thread);
+    });
+}
+
+#[test]
+fn shuttle_does_not_see_a_missing_release() {
+    // Not a wish but a limit: see `strong`.
+    sample("a broken lock", Picking::Random, 1, 1000, || {
+        count_under::<Shuttle<Shared>>(Fault::NoRelease, shuttle_thread);
+    });
+}

@@ -1,0 +1,141 @@
+//! A frame that two CPUs free at once, under loom.
+//!
+//! Why it exists: a hit tells a double free by a tag that it reads and then writes, without a lock. So two
+//! CPUs that free the same frame at the same moment may both be believed. What is promised then:
+//!
+//! - at least one of the releases is accepted;
+//! - the tag names one of the lists. Once both releases have returned, and every CPU that gives frames
+//!   knows that they have (by whatever ordered it after them), the frame is given to one holder only: the
+//!   other list drops it when it comes to it, and counts that.
+//!
+//! What is not promised: anything for a CPU that gives the frame, or drains it to the zone, *while* the
+//! other release is still on its way. The tag of a late release then overwrites that of the new holder
+//! (or a link of the zone's list). The last models show that both happen.
+
+use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy_model::weak::exhaust;
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, weak};
+
+/// Frees a frame behind the ledger's back.
+fn free<M: Memory>(w: &mut Worker<'_, Loom<M>>, frame: Pfn) -> bool {
+    let (system, cpu) = w.raw();
+    match system.free(cpu, Release::frame(frame)) {
+        Ok(()) => true,
+        Err(FreeError::NotAllocated) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Gets a frame behind the ledger's back.
+fn get<M: Memory>(machine: &Machine<'_, Loom<M>>) -> Pfn {
+    machine.on(0, |w| {
+        let (system, cpu) = w.raw();
+        system.allocate(cpu, Request::FRAME).unwrap()
+    })
+}
+
+/// Both free the same frame at once; then all frames are asked for, by turns.
+fn raced<M: Memory>(spec: &'static str) {
+    exhaust::<M>(spec, 2, 2, None, |machine| {
+        // Both lists are open and empty, so that both releases are hits.
+        machine.on(1, |w| {
+            w.churn(0);
+            w.drain();
+        });
+        let frame = get(machine);
+        machine.on(0, |w| w.drain());
+        let accepted = std::sync::Mutex::new(0);
+        let race = |w: &mut Worker<'_, Loom<M>>| {
+            let ok = free(w, frame);
+            *accepted.lock().unwrap() += u32::from(ok);
+        };
+        machine.at_once(&[&race, &race]);
+        assert!((1..=2).contains(&*accepted.lock().unwrap()));
+        // The ledger ends the test if a frame is given twice.
+        let blocks: Vec<_> = (0..2)
+            .map(|cpu| {
+                machine.on(cpu, |w| {
+                    let block = w.try_allocate(0);
+                    w.park();
+                    block
+                })
+            })
+            .collect();
+        for (cpu, block) in (0..).zip(blocks) {
+            machine.on(cpu, |w| {
+                block.into_iter().for_each(|block| w.free(block));
+                w.park();
+            });
+        }
+        machine.on(1, |w| w.park());
+    });
+}
+
+#[test]
+fn a_raced_double_free_gives_the_frame_to_one_holder() {
+    raced::<Plain>("lbs-31+batch=1+high=3+order=0");
+    raced::<Shared>("lbs-31+batch=1+high=3+order=0");
+    raced::<Plain>("lbs-31+batch=1+high=3+order=0+percpu=locked");
+    raced::<Plain>("linux-6+order=0");
+    raced::<Plain>("linux-6+order=0+percpu=locked");
+}
+
+#[test]
+fn without_lists_one_of_two_raced_releases_is_refused() {
+    exhaust::<Plain>("bs+order=0", 2, 2, None, |machine| {
+        let frame = get(machine);
+        let accepted = std::sync::Mutex::new(0);
+        let race = |w: &mut Worker<'_, Loom>| {
+            let ok = free(w, frame);
+            *accepted.lock().unwrap() += u32::from(ok);
+        };
+        machine.at_once(&[&race, &race]);
+        assert_eq!(*accepted.lock().unwrap(), 1);
+    });
+}
+
+/// As `raced`, but each CPU goes on at once.
+fn late(
+    then: impl Fn(&mut Worker<'_, Loom>, bool) + Copy + Send + Sync + 'static,
+    at_end: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
+) {
+    weak::explore(None, move || {
+        Machine::build("lbs-31+batch=1+high=3+order=0", 2, 2, |machine| {
+            machine.on(1, |w| {
+                w.churn(0);
+                w.drain();
+            });
+            let frame = get(machine);
+            machine.on(0, |w| w.drain());
+            let race = |w: &mut Worker<'_, Loom>| {
+                let accepted = free(w, frame);
+                then(w, accepted);
+                w.park();
+            };
+            machine.at_once(&[&race, &race]);
+            at_end(machine);
+        });
+    });
+}
+
+#[test]
+#[should_panic(expected = "was given to")]
+fn a_late_release_may_give_a_frame_twice() {
+    let go_on = |w: &mut Worker<'_, Loom>, accepted| {
+        if accepted {
+            w.try_allocate(0);
+        }
+    };
+    late(go_on, |_| ());
+}
+
+#[test]
+#[should_panic(expected = "link is wrong")]
+fn a_late_release_may_break_a_list_of_the_zone() {
+    late(
+        |w, _| w.drain(),
+        |machine| {
+            machine.on(0, |w| w.check());
+        },
+    );
+}

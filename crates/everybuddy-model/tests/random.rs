@@ -1,0 +1,123 @@
+//! Every system on three CPUs, under random schedules.
+//!
+//! Why it exists: loom's programs are tiny. Here each CPU does some forty operations of all kinds, and
+//! every answer is checked against the ledger; at the end everything is home, sound and coalesced.
+//!
+//! Not modelled: weak memory; bulk and nested requests; adding and withdrawing memory.
+
+use everybuddy::Pfn;
+use everybuddy::systems::ROWS;
+use everybuddy_model::strong::{Picking, sample};
+use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker};
+use shuttle::rand::{Rng, thread_rng};
+
+const FRAMES: u64 = 20;
+const CPUS: u16 = 3;
+const OPERATIONS: usize = 40;
+
+/// Numbers that follow from a seed; one draw from shuttle's generator a CPU keeps schedules short.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// One CPU's program.
+fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
+    let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
+    let mut blocks = Vec::new();
+    let mut runs: Vec<(Pfn, u32)> = Vec::new();
+    for _ in 0..OPERATIONS {
+        match dice.below(20) {
+            0..=6 => blocks.extend(w.try_allocate(0)),
+            7 => blocks.extend(w.try_allocate(1 + dice.below(3) as u8)),
+            8 => {
+                let frames = 1 + dice.below(7) as u32;
+                runs.extend(w.try_allocate_frames(frames).map(|start| (start, frames)));
+            }
+            9..=14 if !blocks.is_empty() => {
+                let block = blocks.swap_remove(dice.below(blocks.len() as u64) as usize);
+                w.free(block);
+            }
+            15..=16 if !runs.is_empty() => {
+                let (start, frames) = runs.swap_remove(dice.below(runs.len() as u64) as usize);
+                // All of it, or the first part now and the rest later.
+                let part = 1 + dice.below(u64::from(frames)) as u32;
+                w.free_frames(start, part);
+                if part < frames {
+                    runs.push((Pfn(start.0 + part), frames - part));
+                }
+            }
+            17 => w.park(),
+            18 => w.drain(),
+            19 if dice.below(3) == 0 => w.quiesce(),
+            _ => {}
+        }
+    }
+    blocks.into_iter().for_each(|block| w.free(block));
+    runs.into_iter()
+        .for_each(|(start, frames)| w.free_frames(start, frames));
+    w.park();
+}
+
+fn survives<M: Memory>(spec: String, picking: Picking, schedules: usize) {
+    let start = std::time::Instant::now();
+    let name = spec.clone();
+    sample(&name, picking, 0x5eed, schedules, move || {
+        Machine::<Shuttle<M>>::build(&spec, FRAMES, CPUS, |machine| {
+            machine.at_once(&[&work, &work, &work]);
+            machine.settle();
+        });
+    });
+    eprintln!(
+        "{name}: {schedules} schedules, {picking:?}, in {:.1?}",
+        start.elapsed()
+    );
+}
+
+/// All rows; where they have lists, also with locks, and with lists so small that they refill and drain.
+fn specs() -> Vec<String> {
+    let mut specs = Vec::new();
+    for row in ROWS {
+        specs.push(row.name.to_owned());
+        if row.options.contains(&"percpu") {
+            specs.push(format!("{}+percpu=locked", row.name));
+        }
+        if row.options.contains(&"batch") {
+            specs.push(format!("{}+batch=2+high=3+order=3", row.name));
+        }
+    }
+    specs
+}
+
+#[test]
+fn every_system_survives_random_schedules() {
+    for spec in specs() {
+        survives::<Plain>(spec, Picking::Random, 2000);
+    }
+}
+
+#[test]
+fn every_system_survives_few_preemptions_at_random_places() {
+    for spec in specs() {
+        survives::<Plain>(spec, Picking::Preempting(4), 2000);
+    }
+}
+
+#[test]
+fn lists_survive_switches_at_every_access() {
+    for spec in [
+        "lbs-31+batch=2+high=4",
+        "lbs-1+high=3",
+        "linux-6",
+        "linux-6+percpu=locked",
+    ] {
+        survives::<Shared>(spec.to_owned(), Picking::Random, 2000);
+        survives::<Shared>(spec.to_owned(), Picking::Preempting(4), 2000);
+    }
+}
