@@ -9,6 +9,7 @@ fn help_teaches_by_example() {
     for command in [
         &["compare"][..],
         &["systems"],
+        &["workloads"],
         &["trace"],
         &["trace", "info"],
         &["trace", "check"],

@@ -87,7 +87,11 @@ loom_word!(
 
 /// Plain memory whose accesses loom checks: two that nothing orders, one of them a write, end the run.
 #[derive(Debug)]
-pub struct TrackedCell<T>(loom::cell::Cell<T>);
+pub struct TrackedCell<T> {
+    cell: loom::cell::Cell<T>,
+    /// The value again, for hints, which loom must not take for races.
+    latest: std::sync::atomic::AtomicU64,
+}
 
 // SAFETY: all of a model's threads take turns on one thread of the machine, so no two accesses ever run
 // at once; and loom panics before an access that would race if they did.
@@ -95,13 +99,20 @@ unsafe impl<T: Send> Sync for TrackedCell<T> {}
 
 impl<T: CellValue> SharedCell<T> for TrackedCell<T> {
     fn new(value: T) -> Self {
-        Self(loom::cell::Cell::new(value))
+        Self {
+            cell: loom::cell::Cell::new(value),
+            latest: std::sync::atomic::AtomicU64::new(to_word(value)),
+        }
     }
     fn get(&self) -> T {
-        self.0.get()
+        self.cell.get()
+    }
+    fn peek(&self) -> T {
+        from_word(self.latest.load(StdOrdering::Relaxed))
     }
     fn set(&self, value: T) {
-        self.0.set(value);
+        self.cell.set(value);
+        self.latest.store(to_word(value), StdOrdering::Relaxed);
     }
 }
 

@@ -112,11 +112,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
                 AllocateError::Exhausted
             });
         }
-        self.front
-            .with_all_home(cpu, &self.zone, |cpu| {
-                last_try(&self.zone, &mut Caller::of(cpu))
-            })?
-            .map(Frame::pfn)
+        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
+            match last_try(&self.zone, &mut Caller::of(cpu)) {
+                Err(AllocateError::Exhausted) if !all_home => Err(AllocateError::Busy),
+                result => result.map(Frame::pfn),
+            }
+        })
     }
 
     /// Frees what is no hit.
@@ -175,11 +176,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Takes a range of free frames out of service.
     fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
         let (start, frames) = self.span.relative(range)?;
-        self.front
-            .with_all_home(cpu, &self.zone, |cpu| {
-                self.zone.withdraw(&mut Caller::of(cpu), start, frames, to)
-            })
-            .map_err(|_| RegionError::Busy)?
+        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
+            match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
+                Err(RegionError::NotFree(_)) if !all_home => Err(RegionError::Busy),
+                result => result,
+            }
+        })
     }
 }
 
@@ -301,7 +303,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
-        self.front.with_all_home(cpu, &self.zone, |_| ())
+        self.front.with_all_home(cpu, &self.zone, |_, all_home| {
+            if all_home {
+                Ok(())
+            } else {
+                Err(AllocateError::Busy)
+            }
+        })
     }
 
     fn park(&self, cpu: &mut P::Cpu) {

@@ -66,3 +66,8 @@ pub mod prelude {
         Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
     };
 }
+
+/// The README's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

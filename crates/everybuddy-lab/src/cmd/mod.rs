@@ -11,6 +11,7 @@ mod systems;
 mod trace;
 mod trace_check;
 mod trace_info;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     Systems(systems::Arguments),
+    Workloads(workloads::Arguments),
 }
 
 impl Cli {
@@ -55,6 +57,7 @@ impl Cli {
             Command::Compare(arguments) => compare::run(arguments),
             Command::Trace(command) => trace::run(command),
             Command::Systems(arguments) => systems::run(arguments),
+            Command::Workloads(arguments) => workloads::run(arguments),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! The list of systems.
+//! The lists of systems and of workloads.
 //!
-//! Exists so that what [`everybuddy::systems::ROWS`] says can be read in a terminal.
+//! Exists so that what [`everybuddy::systems::ROWS`] and [`everybuddy_workload::WORKLOADS`] say
+//! can be read in a terminal.
 //!
 //! Invariant: says nothing that the rows don't say.
 
 use everybuddy::systems::{ROWS, Row};
+use everybuddy_workload::WORKLOADS;
 
 use super::output::Style;
 
@@ -28,6 +30,19 @@ pub fn list() -> String {
         out.push('\n');
     }
     out += "`everybuddy systems NAME` says what is faithful to the source and what deviates.\n";
+    out
+}
+
+/// Makes the list of workloads.
+pub fn workloads() -> String {
+    let style = Style::of_output(false);
+    let mut out = String::new();
+    for row in WORKLOADS {
+        let name = style.bold(&format!("{:<12}", row.name));
+        let text = style.wrapped("", 13, row.summary);
+        out += &format!("{name} {}", &text[13..]);
+        out += &style.wrapped("", 13, row.source);
+    }
     out
 }
 

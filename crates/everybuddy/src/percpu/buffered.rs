@@ -17,10 +17,12 @@
 //! 3. it tries again, and opens its list when nobody asks any more. As long as anybody asks, every owner
 //!    that answered keeps its list closed and passes everything on to the zone.
 //!
-//! So at the moment of the last try every list is empty: a request that fails fails rightly. Two askers
-//! don't wait for each other: an asker's list is empty, and it answers while it waits.
+//! So at the moment of the last try every list is empty: a request that fails fails rightly. Askers don't
+//! wait in a circle: an asker answers its own epoch before it waits, so it waits only for CPUs that asked
+//! before it, or not at all.
 //!
-//! A CPU that neither calls nor parks makes an asker fail as busy after a bounded number of looks. A host
+//! A CPU that neither calls nor parks is given up after a bounded number of looks; the asker goes on with the
+//! others, and if it then still fails, it fails as busy. A host
 //! parks the CPUs that go idle; an operation ends that by itself, since a parked list is closed.
 //!
 //! What it costs: nothing on a hit; on a miss or a drain, one exchange on a line of this CPU and two loads
@@ -323,7 +325,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         P::wake(&slot.remote.presence);
     }
 
-    /// Brings home what another CPU keeps. Fails when it neither parks nor answers in time.
+    /// Brings home what another CPU keeps. Returns whether it did: not when that CPU neither
+    /// parks nor answers in time.
     fn fetch<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -331,14 +334,13 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         other: CpuId,
         slot: &Slot<P, L>,
         epoch: u32,
-        own: Option<&Slot<P, L>>,
-    ) -> Result<(), AllocateError> {
+    ) -> bool {
         if A::LOCKS {
             let (state, _) = slot.remote.lock.lock();
             slot.list.close();
             slot.list.drain(caller, other, zone);
             slot.remote.lock.unlock(&state);
-            return Ok(());
+            return true;
         }
         let presence = &slot.remote.presence;
         let mut asked = false;
@@ -346,7 +348,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             // Acquire: pairs with the release in `answer`.
             let seen = Presence(presence.load(Ordering::Acquire));
             if seen.answered(epoch) {
-                return Ok(());
+                return true;
             }
             match seen.state() {
                 Presence::PARKED => {
@@ -364,7 +366,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                         // Release: pairs with the acquire in `resume` and above: the empty list is seen.
                         presence.store(parked.0, Ordering::Release);
                         P::wake(presence);
-                        return Ok(());
+                        return true;
                     }
                 }
                 Presence::RUNNING if !asked => {
@@ -374,21 +376,10 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                     slot.list.close();
                     P::poke(other);
                 }
-                _ => {
-                    // This CPU's list is empty and closed: it can answer others who ask.
-                    if let Some(own) = own {
-                        // Acquire: pairs with the exchange that begins an epoch.
-                        let newest = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
-                        let answered = Presence(own.remote.presence.load(Ordering::Relaxed));
-                        if answered.epoch() != newest {
-                            self.answer(own, newest);
-                        }
-                    }
-                    P::wait(presence, seen.0, attempt);
-                }
+                _ => P::wait(presence, seen.0, attempt),
             }
         }
-        Err(AllocateError::Busy)
+        false
     }
 
     /// Prepares this CPU's list for a miss: ends parking, answers. Returns whether the list is open.
@@ -514,8 +505,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
-        then: impl FnOnce(&mut P::Cpu) -> T,
-    ) -> Result<T, AllocateError> {
+        then: impl FnOnce(&mut P::Cpu, bool) -> T,
+    ) -> T {
         let own = self.slot(cpu.id());
         let caller: &mut Caller<'_, P> = &mut Caller::of(cpu);
         caller.probe.record(Event::Reclaim);
@@ -540,14 +531,14 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             own.list.drain(caller, caller.cpu, zone);
             self.answer(own, epoch);
         }
-        let home = self.slots.iter().enumerate().try_for_each(|(index, slot)| {
+        let mut all_home = true;
+        for (index, slot) in self.slots.iter().enumerate() {
             let other = CpuId(index as u16);
-            if other == caller.cpu && !A::LOCKS {
-                return Ok(());
+            if other != caller.cpu || A::LOCKS {
+                all_home &= self.fetch(caller, zone, other, slot, epoch);
             }
-            self.fetch(caller, zone, other, slot, epoch, own)
-        });
-        let result = home.map(|()| then(cpu));
+        }
+        let result = then(cpu, all_home);
         // Release: pairs with the acquires in `attend`: who opens its list again does so after `then`.
         self.askers.count.fetch_sub(1, Ordering::AcqRel);
         let caller = &mut Caller::of(cpu);

@@ -135,7 +135,8 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         if order != Order::ZERO {
             return None;
         }
-        let top = self.ends.top.get();
+        // A hint while the list is closed, which is then not used: somebody may be fetching it.
+        let top = self.ends.top.peek();
         // Relaxed: a closing mark may be seen late; the closer waits until it was.
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
@@ -154,8 +155,8 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
 
     #[inline(always)]
     fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
-        let top = self.ends.top.get();
-        // Relaxed: as in `take`.
+        let top = self.ends.top.peek();
+        // Hint and relaxed: as in `take`.
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
@@ -271,6 +272,6 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     fn frames(&self) -> u64 {
-        u64::from(self.ends.top.get().wrapping_sub(self.ends.bottom.get()))
+        u64::from(self.ends.top.peek().wrapping_sub(self.ends.bottom.peek()))
     }
 }

@@ -427,7 +427,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     }
 
     fn frames(&self) -> u64 {
-        u64::from(self.frames.get())
+        u64::from(self.frames.peek())
     }
 }
 

@@ -5,9 +5,11 @@
 //! LiS and Spring's predictive layer differ.
 //!
 //! Invariants:
-//! 1. A buffered block's head is tagged with the CPU whose list it is in. A block whose tag says otherwise
-//!    when it leaves the list was freed twice by racing CPUs: it belongs to the other list, and is dropped
-//!    from this one.
+//! 1. A buffered block's head is tagged with the CPU whose list it is in. Two CPUs that free the same block at
+//!    the same moment may both find it allocated, and both keep it; the later tag stands, and the block is
+//!    dropped from the other list when it would leave it. (So hits need no atomic operation. What this can't
+//!    mend: a free that was begun before the other and ends after the block was given out again. That is a
+//!    free of a block that somebody else holds, which no allocator can tell from a right one.)
 //! 2. A request fails only when every list was empty at its last try: see [`buffered`].
 //!
 //! | layer | file | source |
@@ -80,13 +82,14 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
 
     /// Runs `then` while no CPU keeps anything and none may begin to.
     ///
-    /// Fails as busy when a CPU that is not parked does not answer in time; `then` is not run then.
+    /// `then` is told whether that is so: a CPU that is not parked and does not call in time may keep
+    /// something still.
     fn with_all_home<Z: ZoneLayer<P>, T>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
-        then: impl FnOnce(&mut P::Cpu) -> T,
-    ) -> Result<T, AllocateError>;
+        then: impl FnOnce(&mut P::Cpu, bool) -> T,
+    ) -> T;
 
     /// Says that this CPU won't call for a while.
     fn park(&self, cpu: &mut P::Cpu);

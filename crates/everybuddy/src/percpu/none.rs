@@ -67,9 +67,9 @@ impl<P: Platform> PerCpu<P> for NoList {
         &self,
         cpu: &mut P::Cpu,
         _: &Z,
-        then: impl FnOnce(&mut P::Cpu) -> T,
-    ) -> Result<T, AllocateError> {
-        Ok(then(cpu))
+        then: impl FnOnce(&mut P::Cpu, bool) -> T,
+    ) -> T {
+        then(cpu, true)
     }
 
     fn park(&self, _: &mut P::Cpu) {}

@@ -68,6 +68,13 @@ pub trait SharedCell<T: CellValue>: Send + Sync {
     /// Returns the value. One access, no ordering.
     fn get(&self) -> T;
 
+    /// Returns the value, or an older one, while another CPU may be writing: a hint, which is used only if
+    /// something else says that nobody was. One access, no ordering. Not a race to a model checker.
+    #[inline(always)]
+    fn peek(&self) -> T {
+        self.get()
+    }
+
     /// Replaces the value. One access, no ordering.
     fn set(&self, value: T);
 }

@@ -5,7 +5,8 @@
 //! lock, and the operations on ranges.
 //!
 //! Invariant: a block leaves with its head tagged as the caller asked, and comes in only if its head is
-//! tagged as the caller says: that test, under the lock, is what makes misuse harmless.
+//! tagged as the caller says. That test, under the lock, finds every misuse of a block that is not in a
+//! per-CPU list's hands at the same moment (see [`percpu`](crate::percpu), invariant 1).
 //!
 //! | zone layer | file | source |
 //! |---|---|---|
