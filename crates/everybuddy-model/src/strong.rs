@@ -13,7 +13,7 @@
 use core::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use everybuddy::platform::{AtomicWord, CellValue, NativeCell, Ordering, SharedCell};
+use everybuddy::platform::{CellValue, NativeCell, Ordering, SharedCell};
 use everybuddy::{Counts, Platform};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 
@@ -25,52 +25,17 @@ use crate::{Checker, Memory, ModelCpu, Plain};
 #[derive(Debug)]
 pub struct Shuttle<M: Memory = Plain>(PhantomData<fn() -> M>);
 
-macro_rules! shuttle_word {
-    ($(#[$doc:meta])* $name:ident, $value:ty) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name(shuttle::sync::atomic::$name);
-
-        impl AtomicWord<$value> for $name {
-            fn new(value: $value) -> Self {
-                Self(shuttle::sync::atomic::$name::new(value))
-            }
-            fn load(&self, ordering: Ordering) -> $value {
-                self.0.load(ordering)
-            }
-            fn store(&self, value: $value, ordering: Ordering) {
-                self.0.store(value, ordering);
-            }
-            fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.swap(value, ordering)
-            }
-            fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.0.compare_exchange(current, new, success, failure)
-            }
-            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.fetch_add(value, ordering)
-            }
-            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.fetch_sub(value, ordering)
-            }
-        }
-    };
-}
-shuttle_word!(
+everybuddy::atomic_word!(
     /// A 32-bit atomic word under shuttle.
     AtomicU32,
-    u32
+    u32,
+    shuttle::sync::atomic::AtomicU32
 );
-shuttle_word!(
+everybuddy::atomic_word!(
     /// A 64-bit atomic word under shuttle.
     AtomicU64,
-    u64
+    u64,
+    shuttle::sync::atomic::AtomicU64
 );
 
 /// Plain memory without a switch at its accesses: quick, and enough where a lock or a token guards it.

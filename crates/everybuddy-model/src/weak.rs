@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::time::Instant;
 
-use everybuddy::platform::{AtomicWord, CellValue, Ordering, SharedCell};
+use everybuddy::platform::{CellValue, Ordering, SharedCell};
 use everybuddy::{Counts, Platform};
 
 use crate::machine::Thread;
@@ -37,52 +37,17 @@ pub const LOOKS: u32 = 3;
 #[derive(Debug)]
 pub struct Loom<M: Memory = Plain>(PhantomData<fn() -> M>);
 
-macro_rules! loom_word {
-    ($(#[$doc:meta])* $name:ident, $value:ty) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name(loom::sync::atomic::$name);
-
-        impl AtomicWord<$value> for $name {
-            fn new(value: $value) -> Self {
-                Self(loom::sync::atomic::$name::new(value))
-            }
-            fn load(&self, ordering: Ordering) -> $value {
-                self.0.load(ordering)
-            }
-            fn store(&self, value: $value, ordering: Ordering) {
-                self.0.store(value, ordering);
-            }
-            fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.swap(value, ordering)
-            }
-            fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.0.compare_exchange(current, new, success, failure)
-            }
-            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.fetch_add(value, ordering)
-            }
-            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
-                self.0.fetch_sub(value, ordering)
-            }
-        }
-    };
-}
-loom_word!(
+everybuddy::atomic_word!(
     /// A 32-bit atomic word under loom.
     AtomicU32,
-    u32
+    u32,
+    loom::sync::atomic::AtomicU32
 );
-loom_word!(
+everybuddy::atomic_word!(
     /// A 64-bit atomic word under loom.
     AtomicU64,
-    u64
+    u64,
+    loom::sync::atomic::AtomicU64
 );
 
 /// Plain memory whose accesses loom checks: two that nothing orders, one of them a write, end the run.

@@ -284,7 +284,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
 
     /// Answers those who ask, and opens the list unless somebody does; returns whether it is open. Called by
     /// the owner, inside its list, at the beginning of a miss that found it closed and at the end of every
-    /// miss.
+    /// miss that moved something.
     fn attend<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -450,9 +450,9 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             let open = self.begin(caller, slot, zone);
             if open && slot.list.keeps(order) {
-                let head = slot.list.refill(caller, zone, order);
-                self.attend(caller, slot, zone);
-                if let Some(head) = head {
+                // What gave nothing moved no mark; an asker's close, if one came, stays for the next operation.
+                if let Some(head) = slot.list.refill(caller, zone, order) {
+                    self.attend(caller, slot, zone);
                     return Ok(head);
                 }
             }
@@ -475,12 +475,12 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             && let Some(_held) = A::enter(&slot.remote.lock)
         {
             let open = self.begin(caller, slot, zone);
-            if open && slot.list.keeps(order) {
-                let overflow = slot.list.overflow(caller, zone, head, order);
+            if open
+                && slot.list.keeps(order)
+                && let Overflow::Kept = slot.list.overflow(caller, zone, head, order)
+            {
                 self.attend(caller, slot, zone);
-                if let Overflow::Kept = overflow {
-                    return Ok(());
-                }
+                return Ok(());
             }
         }
         zone.free(caller, head, order, Tag::allocated(order))?;

@@ -9,7 +9,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::{AtomicWord, CellValue, CpuId, CpuToken, Platform, SharedCell};
+use super::{CellValue, CpuId, CpuToken, Platform, SharedCell};
 use crate::probe::{NoProbe, Probe};
 
 /// Storage whose relaxed loads and stores are plain moves.
@@ -64,27 +64,31 @@ impl<T: CellValue> SharedCell<T> for NativeCell<T> {
     }
 }
 
+/// Makes an [`AtomicWord`] of an atomic that has the methods of `core`'s: natively, under loom, under shuttle.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! atomic_word {
     ($(#[$doc:meta])* $name:ident, $value:ty, $atomic:ty) => {
         $(#[$doc])*
         #[repr(transparent)]
+        #[derive(Debug)]
         pub struct $name($atomic);
 
-        impl AtomicWord<$value> for $name {
+        impl $crate::platform::AtomicWord<$value> for $name {
             #[inline(always)]
             fn new(value: $value) -> Self {
                 Self(<$atomic>::new(value))
             }
             #[inline(always)]
-            fn load(&self, ordering: Ordering) -> $value {
+            fn load(&self, ordering: $crate::platform::Ordering) -> $value {
                 self.0.load(ordering)
             }
             #[inline(always)]
-            fn store(&self, value: $value, ordering: Ordering) {
+            fn store(&self, value: $value, ordering: $crate::platform::Ordering) {
                 self.0.store(value, ordering);
             }
             #[inline(always)]
-            fn swap(&self, value: $value, ordering: Ordering) -> $value {
+            fn swap(&self, value: $value, ordering: $crate::platform::Ordering) -> $value {
                 self.0.swap(value, ordering)
             }
             #[inline(always)]
@@ -92,17 +96,17 @@ macro_rules! atomic_word {
                 &self,
                 current: $value,
                 new: $value,
-                success: Ordering,
-                failure: Ordering,
+                success: $crate::platform::Ordering,
+                failure: $crate::platform::Ordering,
             ) -> Result<$value, $value> {
                 self.0.compare_exchange(current, new, success, failure)
             }
             #[inline(always)]
-            fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
+            fn fetch_add(&self, value: $value, ordering: $crate::platform::Ordering) -> $value {
                 self.0.fetch_add(value, ordering)
             }
             #[inline(always)]
-            fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
+            fn fetch_sub(&self, value: $value, ordering: $crate::platform::Ordering) -> $value {
                 self.0.fetch_sub(value, ordering)
             }
         }
