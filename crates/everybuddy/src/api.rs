@@ -102,7 +102,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError>;
 
-    /// Frees many. Stops at the first misuse.
+    /// Frees many, under one lock where the system can. Stops at the first misuse.
     ///
     /// # Errors
     /// The position of the release that failed; the ones before it were done.

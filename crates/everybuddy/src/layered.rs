@@ -9,7 +9,7 @@
 use core::marker::PhantomData;
 
 use crate::api::{Extent, FrameAllocator};
-use crate::error::{AllocateError, FreeError, RegionError};
+use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
 use crate::percpu::PerCpu;
@@ -251,6 +251,37 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 }) as usize;
         }
         self.allocate_one_by_one(cpu, request, out, given)
+    }
+
+    fn free_bulk(&self, cpu: &mut P::Cpu, releases: &[Release]) -> Result<(), BulkFreeError> {
+        let mut index = 0;
+        while let Some(release) = releases.get(index) {
+            let fail = |error| BulkFreeError { index, error };
+            // Without lists, blocks go to the zone under one lock, as many as follow each other.
+            let block = |release: &Release| match release.size {
+                Size::Order(order) => self.zone.table().frame(release.start).map(|at| (at, order)),
+                Size::Frames(_) => None,
+            };
+            if F::KEEPS || block(release).is_none() {
+                self.free(cpu, *release).map_err(fail)?;
+                index += 1;
+                continue;
+            }
+            let mut blocks = releases[index..].iter().map_while(block);
+            let mut taken = 0;
+            let result = self.zone.free_each(&mut Caller::of(cpu), || {
+                let (head, order) = blocks.next()?;
+                taken += 1;
+                Some((head, order))
+            });
+            // The one that failed was taken from the iterator, but not freed.
+            result.map_err(|error| BulkFreeError {
+                index: index + taken - 1,
+                error,
+            })?;
+            index += taken;
+        }
+        Ok(())
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {

@@ -23,7 +23,8 @@
 //!
 //! Start at [`FrameAllocator`] for the interface, at [`systems`] to build one.
 #![no_std]
-#![warn(missing_docs)]
+// The heads of the layers' modules are documentation for users too, and name types that only developers see.
+#![allow(rustdoc::private_intra_doc_links)]
 
 #[cfg(test)]
 extern crate std;

@@ -98,3 +98,47 @@ fn what_can_not_be_built_is_an_error() {
         Err(BuildError::BadOption("high"))
     );
 }
+
+struct LargestBlocks;
+
+impl WithSystem<Native> for LargestBlocks {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
+        let cpus = NativeCpus::new(1);
+        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let largest = Order::new(18).unwrap();
+        assert_eq!(system.max_order(), largest);
+        let blocks: Vec<Pfn> = (0..2)
+            .map(|_| system.allocate(&mut cpu, Request::order(largest)).unwrap())
+            .collect();
+        assert_eq!(blocks[0].0.abs_diff(blocks[1].0), 1 << 18);
+        let error = system.allocate(&mut cpu, Request::FRAME.with_flags(Default::default()));
+        assert!(error.is_ok(), "the tail behind the two blocks");
+        for block in blocks {
+            system
+                .free(&mut cpu, Release::block(Block::new(block, largest)))
+                .unwrap();
+        }
+        // Split to single frames and coalesced over 18 orders.
+        let frame = system
+            .allocate(&mut cpu, Request::order(Order::new(17).unwrap()))
+            .unwrap();
+        system
+            .free(&mut cpu, Release::frames(frame, 1 << 17))
+            .unwrap();
+        assert_eq!(system.snapshot(&mut cpu).available_blocks(largest), 2);
+        system.check(&mut cpu).unwrap();
+    }
+}
+
+#[test]
+fn blocks_of_a_gibibyte() {
+    let ranges = [FrameRange::new(1 << 18, (2 << 18) + 3)];
+    for name in ["bs+order=18", "lbs-31+order=18", "linux-6+order=18"] {
+        let (spec, setup) = (name.parse().unwrap(), Setup::new(&ranges, 1));
+        let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        with_system::<Native, _>(&spec, &setup, &mut memory, LargestBlocks).unwrap();
+    }
+}

@@ -401,6 +401,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
 }
 
 impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, A> {
+    const KEEPS: bool = true;
+
     fn cpus(&self) -> u16 {
         self.slots.len() as u16
     }

@@ -35,6 +35,9 @@ use crate::zone::ZoneLayer;
 
 /// What a CPU keeps for itself.
 pub(crate) trait PerCpu<P: Platform>: Send + Sync {
+    /// Whether anything is ever kept.
+    const KEEPS: bool;
+
     /// The number of CPUs that lists are kept for.
     fn cpus(&self) -> u16;
 

@@ -22,6 +22,8 @@ pub(crate) struct NoList {
 }
 
 impl<P: Platform> PerCpu<P> for NoList {
+    const KEEPS: bool = false;
+
     fn cpus(&self) -> u16 {
         self.cpus
     }

@@ -2,7 +2,7 @@
 //!
 //! Why it exists: SYSTEMS.md, `everybuddy systems` and the conformance suite are made from these.
 //!
-//! Invariant: names are unique; every option of a row is known to [`Options`](super::Options).
+//! Invariant: names are unique; every option of a row is known to [`Options`].
 
 use super::Options;
 

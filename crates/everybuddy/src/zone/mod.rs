@@ -92,6 +92,13 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     );
 
+    /// Takes allocated blocks until `source` ends or one can't be freed; returns why. One lock.
+    fn free_each(
+        &self,
+        caller: &mut Caller<'_, P>,
+        source: impl FnMut() -> Option<(Frame, Order)>,
+    ) -> Result<(), FreeError>;
+
     /// Takes any run of allocated frames, of one or more allocations, whole or in part; what remains of
     /// them stays allocated. One lock, O(frames).
     fn free_run(

@@ -178,6 +178,21 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         }
     }
 
+    fn free_each(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order)>,
+    ) -> Result<(), FreeError> {
+        let _guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        while let Some((head, order)) = source() {
+            if self.table.tag(head) != Tag::allocated(order) {
+                return Err(self.table.diagnose(head));
+            }
+            self.policy.free(&self.structure, head, order, caller.probe);
+        }
+        Ok(())
+    }
+
     fn free_run(
         &self,
         caller: &mut Caller<'_, P>,

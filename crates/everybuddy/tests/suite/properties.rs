@@ -511,7 +511,8 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
 
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
-    visit!(host, spec, &Setup::new(RANGES, 2), [], |system| {
+    let unchecked = spec.options().check == Some(false);
+    visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
         host.run(1, |cpu| {
             let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();
             let run = system
@@ -543,7 +544,14 @@ pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                 .iter()
                 .map(|frame| Release::frame(*frame))
                 .collect();
-            system.free_bulk(cpu, &releases).unwrap();
+            let twice = [releases[0], releases[1], releases[0], releases[2]];
+            if !unchecked {
+                let error = system.free_bulk(cpu, &twice).unwrap_err();
+                assert_eq!((error.index, error.error), (2, FreeError::NotAllocated));
+                system.free_bulk(cpu, &releases[2..]).unwrap();
+            } else {
+                system.free_bulk(cpu, &releases).unwrap();
+            }
             assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut []), Ok(0));
 
             let given = system
