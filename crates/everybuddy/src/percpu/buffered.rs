@@ -31,7 +31,7 @@
 //!
 //! # With locks
 //!
-//! [`Locked`] is Linux's way: each operation tries the list's own lock, an asker takes it and drains the
+//! [`Locked`](super::access::Locked) is Linux's way: each operation tries the list's own lock, an asker takes it and drains the
 //! list itself. Marks, askers and the order of steps are the same.
 //!
 //! Invariant: a list is touched by the holder of its CPU's token while the presence says running, by the
@@ -41,6 +41,7 @@
 use core::marker::PhantomData;
 
 use super::PerCpu;
+use super::access::{Access, EPOCHS, Presence};
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError, FreeError};
 use crate::frame::Order;
@@ -107,54 +108,6 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     fn frames(&self) -> u64;
 }
 
-/// How a CPU gets at its own list, and others at it.
-pub(crate) trait Access<P: Platform>: Send + Sync + 'static {
-    /// Whether the list's lock is taken, rather than the owner asked.
-    const LOCKS: bool;
-
-    /// What is held during an operation.
-    type Held<'s>;
-
-    /// Enters the list; nothing when somebody else is in it.
-    fn enter(lock: &SpinLock<P>) -> Option<Self::Held<'_>>;
-}
-
-/// The token alone gives access: a hit takes no atomic operation.
-pub(crate) struct Token;
-
-impl<P: Platform> Access<P> for Token {
-    const LOCKS: bool = false;
-    type Held<'s> = ();
-
-    #[inline(always)]
-    fn enter(_: &SpinLock<P>) -> Option<()> {
-        Some(())
-    }
-}
-
-/// A lock for each list, tried by its owner: `percpu=locked`, what Linux 6 does.
-pub(crate) struct Locked;
-
-/// Holds the lock of a list.
-pub(crate) struct HeldLock<'s, P: Platform>(&'s SpinLock<P>);
-
-impl<P: Platform> Drop for HeldLock<'_, P> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.unlock(&());
-    }
-}
-
-impl<P: Platform> Access<P> for Locked {
-    const LOCKS: bool = true;
-    type Held<'s> = HeldLock<'s, P>;
-
-    #[inline(always)]
-    fn enter(lock: &SpinLock<P>) -> Option<HeldLock<'_, P>> {
-        lock.try_lock().map(|()| HeldLock(lock))
-    }
-}
-
 /// A list and how others get at it, on separate lines.
 #[repr(C, align(64))]
 pub(crate) struct Slot<P: Platform, L> {
@@ -175,35 +128,6 @@ pub(crate) struct Askers<P: Platform> {
     count: P::AtomicU32,
     epoch: P::AtomicU32,
 }
-
-/// A presence: the state in the two lowest bits, the last epoch answered above.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Presence(u32);
-
-impl Presence {
-    const PARKED: u32 = 0;
-    const RUNNING: u32 = 1;
-    const FETCHED: u32 = 2;
-
-    const fn new(epoch: u32, state: u32) -> Self {
-        Self(epoch << 2 | state)
-    }
-
-    const fn state(self) -> u32 {
-        self.0 & 3
-    }
-
-    /// Tells whether `epoch`, or a later one, was answered. Epochs wrap at 30 bits.
-    const fn answered(self, epoch: u32) -> bool {
-        ((self.0 >> 2).wrapping_sub(epoch) & EPOCHS) < EPOCHS / 2
-    }
-
-    const fn epoch(self) -> u32 {
-        self.0 >> 2
-    }
-}
-
-const EPOCHS: u32 = u32::MAX >> 2;
 
 /// How often an asker looks whether a CPU answered before it fails as busy.
 const PATIENCE: u32 = 1 << 16;

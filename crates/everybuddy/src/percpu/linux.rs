@@ -17,11 +17,11 @@
 //! lock.
 
 use super::buffered::{CpuList, Overflow};
-use super::ring::{Ends, Entries, at};
+use super::ring::Ring;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::zone::{Caller, ZoneLayer};
@@ -52,11 +52,10 @@ impl Watermarks {
 /// The list of one CPU. The first line holds all that a hit touches.
 #[repr(C, align(64))]
 pub(crate) struct LinuxList<'a, P: Platform, const CHECK: bool> {
-    ends: Ends<P>,
+    ring: Ring<'a, P, CHECK>,
     /// Low half: a request hits while `top` is above. High half: a release hits while `top` is below.
     /// Closed lists have marks that nothing hits.
     marks: P::AtomicU64,
-    entries: Entries<'a, P>,
     watermarks: Watermarks,
 }
 
@@ -78,15 +77,14 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         let capacity = watermarks.capacity();
         let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
         Ok(move |cpu: usize| Self {
-            ends: Ends::new(),
+            ring: Ring::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),
-            entries: &entries[cpu * capacity..][..capacity],
             watermarks,
         })
     }
 
     fn marks(&self) -> u64 {
-        let bottom = self.ends.bottom.get();
+        let bottom = self.ring.bottom();
         let room = if self.watermarks.bypass {
             self.watermarks.high
         } else {
@@ -104,19 +102,14 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         frames: u32,
     ) {
         let table = zone.table();
-        let tag = if CHECK {
-            Tag::buffered(Order::ZERO, owner)
-        } else {
-            Tag::allocated(Order::ZERO)
-        };
         let mut moved = 0;
         zone.free_bulk(caller, || {
             if moved == frames {
                 return None;
             }
-            let head = table.frame(Pfn(self.ends.pop_bottom(self.entries)?))?;
+            let head = self.ring.pop_oldest(table)?;
             moved += 1;
-            Some((head, Order::ZERO, tag))
+            Some((head, Order::ZERO, Ring::<P, CHECK>::tag(Order::ZERO, owner)))
         });
         caller.probe.record(Event::Drain { frames: moved });
     }
@@ -136,42 +129,22 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
             return None;
         }
         // A hint while the list is closed, which is then not used: somebody may be fetching it.
-        let top = self.ends.top.peek();
+        let top = self.ring.top();
         // Relaxed: a closing mark may be seen late; the closer waits until it was.
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
         }
-        let entry = self.entries.get(at(top - 1, self.entries.len()))?;
-        let head = table.frame(Pfn(entry.get()))?;
-        if CHECK {
-            if table.tag(head) != Tag::buffered(Order::ZERO, cpu) {
-                return None;
-            }
-            table.set_tag(head, Tag::allocated(Order::ZERO));
-        }
-        self.ends.top.set(top - 1);
-        Some(head)
+        self.ring.take(table, top, Order::ZERO, cpu)
     }
 
     #[inline(always)]
     fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
-        let top = self.ends.top.peek();
+        let top = self.ring.top();
         // Hint and relaxed: as in `take`.
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
-        if CHECK {
-            if table.tag(head) != Tag::allocated(Order::ZERO) {
-                return false;
-            }
-            table.set_tag(head, Tag::buffered(Order::ZERO, cpu));
-        }
-        let Some(entry) = self.entries.get(at(top, self.entries.len())) else {
-            return false;
-        };
-        entry.set(head.pfn().0);
-        self.ends.top.set(top + 1);
-        true
+        self.ring.put(table, top, head, Order::ZERO, cpu)
     }
 
     fn refill<Z: ZoneLayer<P>>(
@@ -180,45 +153,16 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         zone: &Z,
         order: Order,
     ) -> Option<Frame> {
-        let table = zone.table();
-        let buffered = Tag::buffered(order, caller.cpu);
         // A list that is not empty was closed, or its youngest frame was freed twice.
-        while let Some(number) = self.ends.pop_top(self.entries) {
-            let Some(head) = table.frame(Pfn(number)) else {
-                continue;
-            };
-            if !CHECK || table.tag(head) == buffered {
-                table.set_tag(head, Tag::allocated(order));
-                return Some(head);
+        match self.ring.take_own(caller, zone.table(), order) {
+            (Some(head), _) => Some(head),
+            (None, _) if self.watermarks.bypass => None,
+            (None, _) => {
+                self.ring
+                    .refill(caller, zone, order, self.watermarks.batch)
+                    .0
             }
-            caller.probe.record(Event::RacedDoubleFree);
         }
-        if self.watermarks.bypass {
-            return None;
-        }
-        // The first of the batch is given, the others lie below it in the order of the batch. Unchecked
-        // lists leave their frames tagged as allocated.
-        let mut first = None;
-        let tag = if CHECK {
-            buffered
-        } else {
-            Tag::allocated(order)
-        };
-        let moved = zone.allocate_bulk(
-            caller,
-            order,
-            self.watermarks.batch,
-            tag,
-            |head| match first {
-                None => first = Some(head),
-                Some(_) => self.ends.push_bottom(self.entries, head.pfn().0),
-            },
-        );
-        caller.probe.record(Event::Refill { frames: moved });
-        if let Some(head) = first {
-            table.set_tag(head, Tag::allocated(order));
-        }
-        first
     }
 
     fn overflow<Z: ZoneLayer<P>>(
@@ -228,18 +172,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         head: Frame,
         order: Order,
     ) -> Overflow {
-        let table = zone.table();
-        if CHECK && table.tag(head) != Tag::allocated(order) {
+        let length = self.ring.length();
+        if self.watermarks.bypass && length >= self.watermarks.high
+            || !self
+                .ring
+                .put(zone.table(), self.ring.top(), head, order, caller.cpu)
+        {
             return Overflow::Refused;
         }
-        let length = self.ends.length();
-        if self.watermarks.bypass && length >= self.watermarks.high {
-            return Overflow::Refused;
-        }
-        if CHECK {
-            table.set_tag(head, Tag::buffered(order, caller.cpu));
-        }
-        self.ends.push_top(self.entries, head.pfn().0);
         if length + 1 >= self.watermarks.high && !self.watermarks.bypass {
             self.drain_oldest(caller, caller.cpu, zone, self.watermarks.batch);
         }
@@ -247,7 +187,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {
-        let length = self.ends.length();
+        let length = self.ring.length();
         if length > 0 {
             self.drain_oldest(caller, owner, zone, length);
         }
@@ -272,6 +212,6 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     fn frames(&self) -> u64 {
-        u64::from(self.ends.top.peek().wrapping_sub(self.ends.bottom.peek()))
+        u64::from(self.ring.length())
     }
 }

@@ -19,11 +19,11 @@
 //! high mark never goes beyond the maximum; here the array is as long as that.
 
 use super::buffered::{CpuList, Overflow};
-use super::ring::{Ends, Entries};
+use super::ring::Ring;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::zone::{Caller, ZoneLayer};
@@ -85,13 +85,6 @@ impl Tuning {
     }
 }
 
-/// One order's list.
-#[repr(C)]
-struct List<'a, P: Platform> {
-    ends: Ends<P>,
-    entries: Entries<'a, P>,
-}
-
 /// The lists of one CPU.
 #[repr(C, align(64))]
 pub(crate) struct Linux6List<'a, P: Platform, const CHECK: bool> {
@@ -108,7 +101,7 @@ pub(crate) struct Linux6List<'a, P: Platform, const CHECK: bool> {
     /// Whether the last release was of order 1 to 3.
     freed_higher: P::Cell<u32>,
     tuning: Tuning,
-    lists: [List<'a, P>; LISTS],
+    lists: [Ring<'a, P, CHECK>; LISTS],
 }
 
 impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
@@ -138,10 +131,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 lists: KEPT.map(|order| {
                     let (own, others) = rest.split_at(tuning.capacity(order));
                     rest = others;
-                    List {
-                        ends: Ends::new(),
-                        entries: own,
-                    }
+                    Ring::new(own)
                 }),
             }
         })
@@ -149,21 +139,11 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
 
     /// Returns the list of an order.
     #[inline(always)]
-    fn list(&self, order: Order) -> Option<&List<'a, P>> {
+    fn list(&self, order: Order) -> Option<&Ring<'a, P, CHECK>> {
         match order.get() {
             low @ 0..=COSTLY => self.lists.get(usize::from(low)),
             9 => self.lists.last(),
             _ => None,
-        }
-    }
-
-    /// The tag of a kept block's head.
-    #[inline(always)]
-    fn kept(order: Order, cpu: CpuId) -> Tag {
-        if CHECK {
-            Tag::buffered(order, cpu)
-        } else {
-            Tag::allocated(order)
         }
     }
 
@@ -250,11 +230,10 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 let order = Order::saturating(u32::from(KEPT[turn % LISTS]));
                 let list = &self.lists[turn % LISTS];
                 turn += 1;
-                if let Some(number) = list.ends.pop_bottom(list.entries) {
+                if let Some(head) = list.pop_oldest(table) {
                     moved += order.frames();
                     self.frames.set(self.frames.get() - order.frames());
-                    let head = table.frame(Pfn(number))?;
-                    return Some((head, order, Self::kept(order, owner)));
+                    return Some((head, order, Ring::<P, CHECK>::tag(order, owner)));
                 }
             }
             None
@@ -262,10 +241,9 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         caller.probe.record(Event::Drain { frames: moved });
     }
 
-    /// Adds a block and counts it as freed.
+    /// Counts a block that was put into its list as freed.
     #[inline(always)]
-    fn add(&self, list: &List<'a, P>, head: Frame, order: Order) {
-        list.ends.push_top(list.entries, head.pfn().0);
+    fn count_freed(&self, order: Order) {
         self.frames.set(self.frames.get() + order.frames());
         self.refill_scale.set(self.refill_scale.get() >> 1);
         let freed = self.freed.get();
@@ -292,21 +270,11 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         if self.open.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let top = list.ends.top.get();
-        if top == list.ends.bottom.get() {
+        let top = list.top();
+        if top == list.bottom() {
             return None;
         }
-        let entry = list
-            .entries
-            .get(super::ring::at(top - 1, list.entries.len()))?;
-        let head = table.frame(Pfn(entry.get()))?;
-        if CHECK {
-            if table.tag(head) != Tag::buffered(order, cpu) {
-                return None;
-            }
-            table.set_tag(head, Tag::allocated(order));
-        }
-        list.ends.top.set(top - 1);
+        let head = list.take(table, top, order, cpu)?;
         self.frames.set(self.frames.get() - order.frames());
         self.freed.set(self.freed.get() >> 1);
         Some(head)
@@ -324,14 +292,11 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         {
             return false;
         }
-        if CHECK {
-            if table.tag(head) != Tag::allocated(order) {
-                return false;
-            }
-            table.set_tag(head, Tag::buffered(order, cpu));
+        let kept = list.put(table, list.top(), head, order, cpu);
+        if kept {
+            self.count_freed(order);
         }
-        self.add(list, head, order);
-        true
+        kept
     }
 
     fn refill<Z: ZoneLayer<P>>(
@@ -340,36 +305,18 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         zone: &Z,
         order: Order,
     ) -> Option<Frame> {
-        let table = zone.table();
         let list = self.list(order)?;
-        let kept = Self::kept(order, caller.cpu);
         self.freed.set(self.freed.get() >> 1);
         // A list that is not empty was closed, or its youngest block was freed twice.
-        while let Some(number) = list.ends.pop_top(list.entries) {
-            self.frames.set(self.frames.get() - order.frames());
-            let Some(head) = table.frame(Pfn(number)) else {
-                continue;
-            };
-            if table.tag(head) == kept {
-                table.set_tag(head, Tag::allocated(order));
-                return Some(head);
-            }
-            caller.probe.record(Event::RacedDoubleFree);
+        let (own, left) = list.take_own(caller, zone.table(), order);
+        self.frames.set(self.frames.get() - left * order.frames());
+        if own.is_some() {
+            return own;
         }
-        let wanted = self.refill_blocks(order);
-        let mut first = None;
-        let moved = zone.allocate_bulk(caller, order, wanted, kept, |head| match first {
-            None => first = Some(head),
-            Some(_) => list.ends.push_bottom(list.entries, head.pfn().0),
-        });
-        caller.probe.record(Event::Refill {
-            frames: moved * order.frames(),
-        });
-        let head = first?;
-        self.frames
-            .set(self.frames.get() + (moved - 1) * order.frames());
-        table.set_tag(head, Tag::allocated(order));
-        Some(head)
+        let (first, moved) = list.refill(caller, zone, order, self.refill_blocks(order));
+        let kept = moved.saturating_sub(1);
+        self.frames.set(self.frames.get() + kept * order.frames());
+        first
     }
 
     fn overflow<Z: ZoneLayer<P>>(
@@ -379,21 +326,19 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         head: Frame,
         order: Order,
     ) -> Overflow {
-        let table = zone.table();
         let Some(list) = self.list(order) else {
             return Overflow::Refused;
         };
-        if CHECK && table.tag(head) != Tag::allocated(order) {
-            return Overflow::Refused;
-        }
         let batch = self.tuning.batch;
         // Blocks of orders 1 to 3 that come in a run of releases would crowd out what the zone coalesces.
         let crowding = order != Order::ZERO
             && order.get() <= COSTLY
             && self.freed.get() >= batch + self.tuning.high_min / 2
             && self.freed_higher.get() != 0;
-        table.set_tag(head, Self::kept(order, caller.cpu));
-        self.add(list, head, order);
+        if !list.put(zone.table(), list.top(), head, order, caller.cpu) {
+            return Overflow::Refused;
+        }
+        self.count_freed(order);
         let (mark, frames) = self.drain_frames(crowding);
         if self.frames.get() >= mark {
             self.drain_oldest(caller, caller.cpu, zone, frames, order);

@@ -18,6 +18,7 @@
 //! | one list, batch and watermarks, or bypass | [`linux`] | iBuddy (000) 2.1, 2.4, 4 |
 //! | lists by order, a high mark that tunes itself | [`linux6`] | Linux 6.12 |
 
+pub(crate) mod access;
 pub mod buffered;
 pub mod linux;
 pub mod linux6;

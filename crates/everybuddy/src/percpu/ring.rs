@@ -1,12 +1,17 @@
-//! A double-ended list of frame numbers in an array.
+//! A list of blocks of one order in an array, for one CPU.
 //!
 //! Why it exists: Linux links the frames of a per-CPU list through their metadata. The same order of
-//! frames in an array needs one line where the links need one a frame.
+//! frames in an array needs one line where the links need one a frame. Every kind of list is made of these.
 //!
 //! Invariant: `bottom <= top <= bottom + capacity` and `bottom < capacity`; entries `bottom..top`, modulo
-//! the capacity (a power of two), are the list, youngest at the top. One CPU touches it at a time.
+//! the capacity (a power of two), are the list, youngest at the top. Their heads are tagged as buffered by
+//! the CPU whose list it is; without checks (`CHECK` false), as allocated. One CPU touches it at a time.
 
-use crate::platform::{Platform, SharedCell};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{CpuId, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::zone::{Caller, ZoneLayer};
 
 /// The positions of a ring. Kept apart from the entries so that a list decides which line they are on.
 #[repr(C)]
@@ -64,15 +69,16 @@ impl<P: Platform> Ends<P> {
         Some(value)
     }
 
-    /// Adds a youngest entry; the caller knows that there is room.
+    /// Adds a youngest entry above `top`, which is the top; the caller knows that there is room.
     #[inline(always)]
-    pub(crate) fn push_top(&self, entries: Entries<'_, P>, value: u32) {
+    pub(crate) fn push_top(&self, entries: Entries<'_, P>, top: u32, value: u32) -> bool {
         debug_assert!((self.length() as usize) < entries.len());
-        let top = self.top.get();
-        if let Some(entry) = entries.get(at(top, entries.len())) {
-            entry.set(value);
-        }
+        let Some(entry) = entries.get(at(top, entries.len())) else {
+            return false;
+        };
+        entry.set(value);
         self.top.set(top + 1);
+        true
     }
 
     /// Adds an oldest entry; the caller knows that there is room.
@@ -100,6 +106,145 @@ pub(crate) fn at(position: u32, capacity: usize) -> usize {
     position as usize & capacity.wrapping_sub(1)
 }
 
+/// A list of blocks of one order.
+#[repr(C)]
+pub(crate) struct Ring<'a, P: Platform, const CHECK: bool> {
+    ends: Ends<P>,
+    entries: Entries<'a, P>,
+}
+
+impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
+    /// Makes an empty list over entries whose number is a power of two.
+    pub(crate) fn new(entries: Entries<'a, P>) -> Self {
+        Self {
+            ends: Ends::new(),
+            entries,
+        }
+    }
+
+    /// Returns how a block in this list of a CPU is tagged.
+    #[inline(always)]
+    pub(crate) fn tag(order: Order, cpu: CpuId) -> Tag {
+        if CHECK {
+            Tag::buffered(order, cpu)
+        } else {
+            Tag::allocated(order)
+        }
+    }
+
+    /// Returns the top: a hint while somebody else may be in the list.
+    #[inline(always)]
+    pub(crate) fn top(&self) -> u32 {
+        self.ends.top.peek()
+    }
+
+    /// Returns the bottom: a hint while somebody else may be in the list.
+    #[inline(always)]
+    pub(crate) fn bottom(&self) -> u32 {
+        self.ends.bottom.peek()
+    }
+
+    /// Returns the number of blocks: a hint while somebody else may be in the list.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> u32 {
+        self.top().wrapping_sub(self.bottom())
+    }
+
+    /// Gives the youngest block, tagged as allocated; `top` is the top, and above the bottom. Nothing when
+    /// the block belongs to another list.
+    #[inline(always)]
+    pub(crate) fn take(
+        &self,
+        table: FrameTable<'_, P>,
+        top: u32,
+        order: Order,
+        cpu: CpuId,
+    ) -> Option<Frame> {
+        let entry = self.entries.get(at(top - 1, self.entries.len()))?;
+        let head = table.frame(Pfn(entry.get()))?;
+        if CHECK {
+            if table.tag(head) != Self::tag(order, cpu) {
+                return None;
+            }
+            table.set_tag(head, Tag::allocated(order));
+        }
+        self.ends.top.set(top - 1);
+        Some(head)
+    }
+
+    /// Keeps a block as the youngest, if it is tagged as allocated; `top` is the top, and there is room.
+    #[inline(always)]
+    pub(crate) fn put(
+        &self,
+        table: FrameTable<'_, P>,
+        top: u32,
+        head: Frame,
+        order: Order,
+        cpu: CpuId,
+    ) -> bool {
+        if CHECK {
+            if table.tag(head) != Tag::allocated(order) {
+                return false;
+            }
+            table.set_tag(head, Self::tag(order, cpu));
+        }
+        self.ends.push_top(self.entries, top, head.pfn().0)
+    }
+
+    /// Gives the youngest block that still belongs to this list, tagged as allocated, and drops those above it
+    /// that were freed twice. Tells how many left.
+    pub(crate) fn take_own(
+        &self,
+        caller: &mut Caller<'_, P>,
+        table: FrameTable<'_, P>,
+        order: Order,
+    ) -> (Option<Frame>, u32) {
+        let mut left = 0;
+        while let Some(number) = self.ends.pop_top(self.entries) {
+            left += 1;
+            let Some(head) = table.frame(Pfn(number)) else {
+                continue;
+            };
+            if table.tag(head) == Self::tag(order, caller.cpu) {
+                table.set_tag(head, Tag::allocated(order));
+                return (Some(head), left);
+            }
+            caller.probe.record(Event::RacedDoubleFree);
+        }
+        (None, left)
+    }
+
+    /// Brings in up to `wanted` blocks under one lock: gives the first, tagged as allocated, and keeps the
+    /// others below it in the order in which they came. Tells how many came.
+    pub(crate) fn refill<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        order: Order,
+        wanted: u32,
+    ) -> (Option<Frame>, u32) {
+        let mut first = None;
+        let tag = Self::tag(order, caller.cpu);
+        let moved = zone.allocate_bulk(caller, order, wanted, tag, |head| match first {
+            None => first = Some(head),
+            Some(_) => self.ends.push_bottom(self.entries, head.pfn().0),
+        });
+        caller.probe.record(Event::Refill {
+            frames: moved * order.frames(),
+        });
+        if let Some(head) = first {
+            zone.table().set_tag(head, Tag::allocated(order));
+        }
+        (first, moved)
+    }
+
+    /// Takes the oldest block out, whatever its tag.
+    #[inline]
+    pub(crate) fn pop_oldest(&self, table: FrameTable<'_, P>) -> Option<Frame> {
+        table.frame(Pfn(self.ends.pop_bottom(self.entries)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +264,7 @@ mod tests {
                 let value = value as u32;
                 match step {
                     0 if model.len() < 8 => {
-                        ends.push_top(&entries, value);
+                        assert!(ends.push_top(&entries, ends.top.get(), value));
                         model.push_back(value);
                     }
                     1 if model.len() < 8 => {
