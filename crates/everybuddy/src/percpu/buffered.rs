@@ -31,8 +31,8 @@
 //!
 //! # With locks
 //!
-//! [`Locked`](super::access::Locked) is Linux's way: each operation tries the list's own lock, an asker takes it and drains the
-//! list itself. Marks, askers and the order of steps are the same.
+//! [`Locked`](super::access::Locked) is Linux's way: each operation tries the list's own lock, an asker takes
+//! it and drains the list itself. Marks, askers and the order of steps are the same.
 //!
 //! Invariant: a list is touched by the holder of its CPU's token while the presence says running, by the
 //! asker that fetched it while it says fetched, by nobody while it says parked. (With locks: by whoever
