@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The allocators with debug assertions: the structures' own tests of what they are told.
-cargo test --locked -p everybuddy -p everybuddy-workload -p everybuddy-sim -p everybuddy-trace
+cargo test --locked -p everybuddy -p everybuddy-workload -p everybuddy-sim -p everybuddy-trace \
+    -p everybuddy-peers
 # Models, replays and the program as users run it.
 cargo test --locked --release -p everybuddy-model -p everybuddy-lab -p everybuddy-workload

@@ -14,6 +14,8 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy/src/frame_table.rs",
     "crates/everybuddy-sim/src/engine",
     "crates/everybuddy-model/src",
+    "crates/everybuddy-peers/src/frame_alloc.rs",
+    "crates/everybuddy-peers/src/buddy_slab.rs",
 ];
 
 /// Rooms whose shared memory must go through the platform.

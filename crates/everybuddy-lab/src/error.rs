@@ -30,6 +30,8 @@ pub enum Error {
     ReaderGone,
     /// An allocator broke its contract: a result of this run can't be trusted.
     Broken(String),
+    /// Somebody else's allocator, or a comparison, failed a check.
+    Failed(String),
 }
 
 impl Error {
@@ -37,7 +39,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::ReaderGone => 0,
-            Error::Broken(_) => 1,
+            Error::Broken(_) | Error::Failed(_) => 1,
             Error::Usage(_) | Error::Trace(_) | Error::Write { .. } => 2,
         }
     }
@@ -62,7 +64,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Usage(message) => write!(out, "{message}"),
+            Error::Usage(message) | Error::Failed(message) => write!(out, "{message}"),
             Error::Trace(error) => write!(out, "{error}"),
             Error::Write { path, cause } => write!(
                 out,

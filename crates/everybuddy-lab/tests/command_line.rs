@@ -8,6 +8,7 @@ use common::{Folder, everybuddy};
 fn help_teaches_by_example() {
     for command in [
         &["compare"][..],
+        &["bench"],
         &["systems"],
         &["workloads"],
         &["trace"],

@@ -6,10 +6,9 @@
 //! Invariant: `full[slot]` says whether the last step that named the slot was an allocation.
 
 use everybuddy::{Frames, Order, Size};
-use rand_xoshiro::Xoshiro256StarStar;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::{Step, Workload};
+use crate::random::Random;
+use crate::{Body, Part, Program, Section, Setting, Step, Workload};
 
 /// Which sizes are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub enum Mix {
 /// Random replacement. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Churn {
-    random: Xoshiro256StarStar,
+    random: Random,
     full: Vec<bool>,
     mix: Mix,
 }
@@ -33,42 +32,69 @@ pub struct Churn {
 impl Churn {
     /// Makes a workload over `slots` slots (at least one), all empty. O(slots).
     pub fn new(slots: u32, mix: Mix, seed: u64) -> Self {
-        let random = Xoshiro256StarStar::seed_from_u64(seed);
         Self {
-            random,
+            random: Random::new(seed, 0),
             full: vec![false; slots.max(1) as usize],
             mix,
         }
     }
 
-    /// Returns a number below `limit`, by multiplication: no division in the loop.
-    fn below(&mut self, limit: u32) -> u32 {
-        ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
-    }
-
     fn size(&mut self) -> Size {
-        let order = match self.mix {
-            Mix::Single => 0,
-            Mix::Mostly => match self.below(1000) {
-                0..984 => 0,
-                _ => 1 + self.below(4),
-            },
-            Mix::Even(largest) => {
-                if self.below(8) == 0 {
-                    return Size::Frames(Frames(1 + self.below(largest.frames())));
-                }
-                self.below(u32::from(largest.get()) + 1)
-            }
-        };
-        Size::Order(Order::new(order as u8).unwrap_or(Order::ZERO))
+        if let Mix::Even(largest) = self.mix
+            && self.random.below(8) == 0
+        {
+            return Size::Frames(Frames(1 + self.random.below(largest.frames())));
+        }
+        Size::Order(self.mix.order(|limit| self.random.below(limit)))
     }
+}
+
+impl Mix {
+    /// Chooses an order, by random numbers below a limit.
+    pub(crate) fn order(self, mut below: impl FnMut(u32) -> u32) -> Order {
+        let order = match self {
+            Mix::Single => 0,
+            Mix::Mostly => match below(1000) {
+                0..984 => 0,
+                _ => 1 + below(4),
+            },
+            Mix::Even(largest) => below(u32::from(largest.get()) + 1),
+        };
+        Order::new(order as u8).unwrap_or(Order::ZERO)
+    }
+}
+
+/// Operations of all threads together at full length.
+pub(crate) const OPERATIONS: u32 = 10_000_000;
+
+/// Rounds that the operations are done in.
+pub(crate) const ROUNDS: u32 = 40;
+
+/// Makes random replacement in two fifths of the memory: half of the slots are full at any time.
+pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
+    let frames_per_thousand = if mix == Mix::Single { 1000 } else { 1104 };
+    let slots = u64::from(setting.share()) * 4 / 5 * 1000 / frames_per_thousand;
+    let slots = (slots as u32).max(1);
+    let mut steps = Churn {
+        random: Random::new(setting.seed, thread),
+        full: vec![false; slots as usize],
+        mix,
+    };
+    let count = setting.count(OPERATIONS / ROUNDS / u32::from(setting.threads.max(1)));
+    Program::new(slots, Vec::new(), move || {
+        let body = Body::Steps(steps.by_ref().take(count as usize).collect());
+        vec![Section {
+            part: Part::Operation,
+            body,
+        }]
+    })
 }
 
 impl Iterator for Churn {
     type Item = Step;
 
     fn next(&mut self) -> Option<Step> {
-        let slot = self.below(self.full.len() as u32);
+        let slot = self.random.below(self.full.len() as u32);
         let full = self.full.get_mut(slot as usize)?;
         *full = !*full;
         Some(if *full {
@@ -113,7 +139,10 @@ mod tests {
                 Step::Allocate { slot, .. } => {
                     assert!(!std::mem::replace(&mut full[slot as usize], true))
                 }
-                Step::Free { slot } => assert!(std::mem::replace(&mut full[slot as usize], false)),
+                Step::Free { slot } => {
+                    assert!(std::mem::replace(&mut full[slot as usize], false))
+                }
+                other => panic!("{other:?}"),
             }
         }
     }

@@ -6,11 +6,27 @@
 //! Invariant: a workload allocates into a slot only while it is empty, frees only a full one, and the same
 //! seed gives the same steps on every machine.
 //!
-//! To add a workload: one file with an iterator over [`Step`]s, and one line in [`WORKLOADS`].
+//! Steps come in two forms: as a plain iterator ([`Workload`]), for stress and simulation, and as a
+//! [`Program`] of prepared memory and timed sections, for benchmarks.
+//!
+//! To add a workload: one file that makes [`Program`]s, and one row in [`WORKLOADS`].
 
+mod batch;
+mod burst;
 mod churn;
+mod fill;
+mod handover;
+mod hot;
+mod program;
+mod random;
+mod rows;
+mod steady;
 
+pub use batch::BATCH;
+pub use burst::BURST;
 pub use churn::{Churn, Mix};
+pub use program::{Body, Part, Program, Round, Section, Setting};
+pub use rows::{Row, Variant, WORKLOADS};
 
 use everybuddy::Size;
 
@@ -29,6 +45,16 @@ pub enum Step {
         /// The slot.
         slot: u32,
     },
+    /// Hands what a slot holds to the next thread; the slot is empty then.
+    Hand {
+        /// The slot.
+        slot: u32,
+    },
+    /// Waits for what the thread before hands over, and puts it into an empty slot.
+    Receive {
+        /// The slot.
+        slot: u32,
+    },
 }
 
 /// The steps of one thread.
@@ -36,21 +62,3 @@ pub trait Workload: Iterator<Item = Step> {
     /// Returns how many slots the steps name.
     fn slots(&self) -> u32;
 }
-
-/// A workload, described.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// The name.
-    pub name: &'static str,
-    /// What it does, in one sentence.
-    pub summary: &'static str,
-    /// Where it comes from.
-    pub source: &'static str,
-}
-
-/// All workloads.
-pub const WORKLOADS: &[Row] = &[Row {
-    name: "churn",
-    summary: "Random replacement: each step empties a random slot, or fills it with a block of a mix of orders.",
-    source: "orders as in iBuddy (000) figure 3: 98.4 % single frames",
-}];

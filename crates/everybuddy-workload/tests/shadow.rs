@@ -109,6 +109,7 @@ impl WithSystem<Machine> for Stress {
                                     system.free(&mut cpu, release).unwrap();
                                 }
                             }
+                            other => panic!("churn hands nothing over: {other:?}"),
                         }
                     }
                     for (start, size) in held.into_iter().flatten() {

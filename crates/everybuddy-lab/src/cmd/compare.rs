@@ -99,7 +99,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         None => choice::all(),
     };
     let scripts = scripts(&arguments)?;
-    let sinks = sinks(&arguments)?;
+    let sinks = sinks(&arguments.json, &arguments.csv)?;
     // Rows and tables can't share a stream.
     let tables_to_errors = sinks.iter().any(Sink::is_output);
     let print = |text: &str| match tables_to_errors {
@@ -170,15 +170,10 @@ fn scripts(arguments: &Arguments) -> Result<Vec<Script>, Error> {
     Ok(scripts)
 }
 
-fn sinks(arguments: &Arguments) -> Result<Vec<Sink>, Error> {
-    let json = arguments
-        .json
-        .iter()
-        .map(|path| Sink::open(Format::Json, path));
-    let csv = arguments
-        .csv
-        .iter()
-        .map(|path| Sink::open(Format::Csv, path));
+/// Prepares the files that rows go to.
+pub(super) fn sinks(json: &Option<PathBuf>, csv: &Option<PathBuf>) -> Result<Vec<Sink>, Error> {
+    let json = json.iter().map(|path| Sink::open(Format::Json, path));
+    let csv = csv.iter().map(|path| Sink::open(Format::Csv, path));
     let sinks = json.chain(csv).collect::<Result<Vec<_>, Error>>()?;
     if sinks.iter().filter(|sink| sink.is_output()).count() > 1 {
         return Err(Error::usage(

@@ -6,6 +6,7 @@
 //! Invariant: results go to standard output, everything else to standard error; the exit code is
 //! 0 when the command is done, 1 when a comparison failed, 2 for usage, input and files.
 
+mod bench;
 mod compare;
 mod systems;
 mod trace;
@@ -30,6 +31,7 @@ use crate::show::output;
 Examples:
   everybuddy compare                            all systems on the bundled traces
   everybuddy compare gcc_build --systems bs,linux-6
+  everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
   everybuddy trace info dbench_tar              what a trace is like
   everybuddy systems                            what there is to compare
 
@@ -45,6 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(compare::Arguments),
+    Bench(bench::Arguments),
     #[command(subcommand)]
     Trace(trace::Command),
     Systems(systems::Arguments),
@@ -55,6 +58,7 @@ impl Cli {
     fn run(self) -> Result<(), Error> {
         match self.command {
             Command::Compare(arguments) => compare::run(arguments),
+            Command::Bench(arguments) => bench::run(arguments),
             Command::Trace(command) => trace::run(command),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),

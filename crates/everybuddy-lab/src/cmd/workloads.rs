@@ -30,7 +30,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return output::text(&systems::workloads());
     }
     let line = |row: &everybuddy_workload::Row| {
-        let object = json!({ "name": row.name, "summary": row.summary, "source": row.source });
+        let variants: Vec<_> = row.variants.iter().map(|variant| variant.name).collect();
+        let object = json!({
+            "name": row.name,
+            "summary": row.summary,
+            "source": row.source,
+            "variants": variants,
+        });
         format!("{object}\n")
     };
     output::text(&WORKLOADS.iter().map(line).collect::<String>())

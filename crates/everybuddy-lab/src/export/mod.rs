@@ -6,6 +6,7 @@
 //! Invariant: columns are the same, in the same order, in all formats; the order of the rows
 //! depends on the command line alone.
 
+pub mod bench;
 mod csv;
 mod file;
 mod json;

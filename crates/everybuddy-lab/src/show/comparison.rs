@@ -30,7 +30,7 @@ pub fn text(comparison: &Comparison, timer: &Timer, style: &Style) -> String {
         .collect();
     let competing = names.len();
     names.push("(replay alone)".to_string());
-    out += &table::text(&names, &columns(comparison, timer), competing, style);
+    out += &table::text(&names, &columns(comparison, timer), 0..competing, style);
     out += &parameters(comparison, style);
     out.push('\n');
     out
@@ -88,20 +88,23 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     use Better::{Higher, Lower};
     let systems = &comparison.systems;
     let mut columns = Vec::new();
-    let mut add =
-        |head, better, expendable, values: Vec<Option<f64>>, show: &dyn Fn(f64) -> String| {
-            let texts = values
-                .iter()
-                .map(|value| value.map_or(String::new(), show))
-                .collect();
-            columns.push(Column {
-                head,
-                better,
-                values,
-                texts,
-                expendable,
-            });
-        };
+    let mut add = |head: [&'static str; 2],
+                   better,
+                   expendable,
+                   values: Vec<Option<f64>>,
+                   show: &dyn Fn(f64) -> String| {
+        let texts = values
+            .iter()
+            .map(|value| value.map_or(String::new(), show))
+            .collect();
+        columns.push(Column {
+            head: head.map(Into::into),
+            better,
+            values,
+            texts,
+            expendable,
+        });
+    };
     let of =
         |value: &dyn Fn(&Outcome) -> Option<f64>| systems.iter().map(value).collect::<Vec<_>>();
     let latencies = |direction: usize, value: &dyn Fn(&Latency) -> Option<f64>| {

@@ -4,6 +4,8 @@
 //!
 //! | file | what it makes |
 //! |------|---------------|
+//! | [`mod@bench`] | the tables of a benchmark |
+//! | [`bench_doc`] | a benchmark as a page of the docs |
 //! | [`comparison`] | the table of systems on a trace, its legend, how it was measured |
 //! | [`trace`] | what a trace is like |
 //! | [`systems`] | the list of systems |
@@ -14,6 +16,8 @@
 //!
 //! Invariant: colour and progress appear on a terminal only, and never when `NO_COLOR` is set.
 
+pub mod bench;
+pub mod bench_doc;
 pub mod comparison;
 pub mod output;
 pub mod progress;

@@ -42,6 +42,9 @@ pub fn workloads() -> String {
         let text = style.wrapped("", 13, row.summary);
         out += &format!("{name} {}", &text[13..]);
         out += &style.wrapped("", 13, row.source);
+        for variant in row.variants {
+            out += &style.wrapped(&format!("  {}", variant.name), 26, variant.summary);
+        }
     }
     out
 }

@@ -4,6 +4,9 @@
 //!
 //! Invariant: without colour the text holds no escape codes; marking never changes the layout.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use crate::show::output::Style;
@@ -21,7 +24,7 @@ pub enum Better {
 #[derive(Clone, Debug)]
 pub struct Column {
     /// What it shows, and in which unit: the two lines of the header.
-    pub head: [&'static str; 2],
+    pub head: [Cow<'static, str>; 2],
     /// Which values are good.
     pub better: Better,
     /// The numbers as they are compared, one a row; none where there is none.
@@ -37,11 +40,16 @@ const BEST: char = '\u{2062}';
 const DIM: char = '\u{2061}';
 const END: char = '\u{2063}';
 
-/// Lays out a table: names, columns, and below them rows of the same columns that don't compete.
-pub fn text(names: &[String], columns: &[Column], competing: usize, style: &Style) -> String {
+/// Lays out a table: names and columns; rows that are not in `competing` are never the best.
+pub fn text(
+    names: &[String],
+    columns: &[Column],
+    competing: Range<usize>,
+    style: &Style,
+) -> String {
     let mut columns: Vec<&Column> = columns.iter().collect();
     loop {
-        let text = lay_out(names, &columns, competing, style);
+        let text = lay_out(names, &columns, &competing, style);
         let widest = text.lines().map(visible_width).max().unwrap_or(0);
         let next = columns
             .iter()
@@ -55,7 +63,12 @@ pub fn text(names: &[String], columns: &[Column], competing: usize, style: &Styl
     }
 }
 
-fn lay_out(names: &[String], columns: &[&Column], competing: usize, style: &Style) -> String {
+fn lay_out(
+    names: &[String],
+    columns: &[&Column],
+    competing: &Range<usize>,
+    style: &Style,
+) -> String {
     let mut table = Table::new();
     let mut preset = presets::NOTHING;
     preset.header_separator = presets::UTF8_HORIZONTAL_ONLY.header_separator;
@@ -71,7 +84,7 @@ fn lay_out(names: &[String], columns: &[&Column], competing: usize, style: &Styl
         .map(|column| best(column, competing))
         .collect();
     for (row, name) in names.iter().enumerate() {
-        let mut cells = vec![if row < competing {
+        let mut cells = vec![if competing.contains(&row) {
             name.clone()
         } else {
             mark(DIM, name, style)
@@ -79,7 +92,7 @@ fn lay_out(names: &[String], columns: &[&Column], competing: usize, style: &Styl
         for (column, best) in columns.iter().zip(&bests) {
             let text = column.texts.get(row).map_or("", String::as_str);
             cells.push(match best {
-                _ if row >= competing => mark(DIM, text, style),
+                _ if !competing.contains(&row) => mark(DIM, text, style),
                 Some(best) if *best == text => mark(BEST, text, style),
                 _ => text.to_string(),
             });
@@ -102,8 +115,9 @@ fn lay_out(names: &[String], columns: &[&Column], competing: usize, style: &Styl
 }
 
 /// The text of the best value among the rows that compete, unless all are the same.
-fn best(column: &Column, competing: usize) -> Option<&str> {
-    let competitors = || column.values.iter().zip(&column.texts).take(competing);
+fn best<'c>(column: &'c Column, competing: &Range<usize>) -> Option<&'c str> {
+    let all = || column.values.iter().zip(&column.texts);
+    let competitors = || all().take(competing.end).skip(competing.start);
     let numbers = competitors().filter_map(|(value, text)| value.map(|value| (value, text)));
     let best = match column.better {
         Better::Lower => numbers.min_by(|a, b| a.0.total_cmp(&b.0)),
@@ -144,7 +158,7 @@ mod tests {
 
     fn column(head: &'static str, values: [f64; 3], expendable: u8) -> Column {
         Column {
-            head: [head, "ns"],
+            head: [head.into(), "ns".into()],
             better: Better::Lower,
             values: values.map(Some).to_vec(),
             texts: values.map(|v| format!("{v:.1}")).to_vec(),
@@ -162,7 +176,7 @@ mod tests {
         let plain = text(
             &names,
             &columns,
-            2,
+            0..2,
             &Style {
                 colour: false,
                 width: 80,
@@ -171,7 +185,7 @@ mod tests {
         let coloured = text(
             &names,
             &columns,
-            2,
+            0..2,
             &Style {
                 colour: true,
                 width: 80,
@@ -207,7 +221,7 @@ mod tests {
         let narrow = text(
             &names,
             &columns,
-            2,
+            0..2,
             &Style {
                 colour: false,
                 width: 18,

@@ -1,0 +1,88 @@
+//! A shadow of the memory.
+//!
+//! Why it exists: a peer's answers are checked by what it gave out before, not by what it says of itself.
+//!
+//! Invariant: a frame is marked exactly while a test holds it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use everybuddy::{Block, Order};
+use everybuddy_peers::{Peer, PeerRow};
+
+/// Which frames the tests hold.
+pub(crate) struct Shadow(Vec<AtomicBool>);
+
+impl Shadow {
+    /// Makes a shadow of which nothing is held.
+    pub(crate) fn new(frames: u32) -> Self {
+        Self((0..frames).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Allocates, and checks that the block is inside, aligned, and nobody's.
+    pub(crate) fn take<P: Peer>(
+        &self,
+        row: &PeerRow,
+        peer: &P,
+        local: &mut P::Local<'_>,
+        order: Order,
+    ) -> Option<Block> {
+        let start = peer.allocate(local, order)?;
+        assert!(order <= row.max_order, "{}: {order:?} given", row.name);
+        assert!(
+            start.is_aligned(order),
+            "{}: {start} of {order:?}",
+            row.name
+        );
+        for frame in self.frames(row, Block::new(start, order)) {
+            let held = frame.swap(true, Ordering::AcqRel);
+            assert!(!held, "{}: {start} of {order:?} given twice", row.name);
+        }
+        Some(Block::new(start, order))
+    }
+
+    /// Frees.
+    pub(crate) fn give<P: Peer>(
+        &self,
+        row: &PeerRow,
+        peer: &P,
+        local: &mut P::Local<'_>,
+        block: Block,
+    ) {
+        // Before: once freed, another thread may have it.
+        for frame in self.frames(row, block) {
+            assert!(frame.swap(false, Ordering::AcqRel), "a test's own mistake");
+        }
+        peer.free(local, block);
+    }
+
+    /// Allocates all that is left, largest first, and checks that all is refused then.
+    pub(crate) fn drain<P: Peer>(
+        &self,
+        row: &PeerRow,
+        peer: &P,
+        local: &mut P::Local<'_>,
+    ) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for order in Order::up_to(row.max_order).rev() {
+            while let Some(block) = self.take(row, peer, local, order) {
+                blocks.push(block);
+            }
+        }
+        for order in Order::up_to(Order::LIMIT) {
+            assert_eq!(peer.allocate(local, order), None, "{}: {order:?}", row.name);
+        }
+        blocks
+    }
+
+    fn frames(&self, row: &PeerRow, block: Block) -> &[AtomicBool] {
+        let start = block.start.index();
+        let end = start + block.order.frames() as usize;
+        assert!(end <= self.0.len(), "{}: {block:?} is outside", row.name);
+        &self.0[start..end]
+    }
+}
+
+/// Frames of some blocks.
+pub(crate) fn frames(blocks: &[Block]) -> u32 {
+    blocks.iter().map(|block| block.order.frames()).sum()
+}

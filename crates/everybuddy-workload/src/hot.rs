@@ -1,0 +1,64 @@
+//! One block, allocated and freed at once, again and again.
+//!
+//! Why it exists: the fast path and nothing else: what a hit costs.
+//!
+//! Invariant: between two pairs nothing of the thread's is held but what keeps memory scattered.
+
+use everybuddy::Order;
+
+use crate::random::Random;
+use crate::{Body, Part, Program, Section, Setting};
+
+/// Pairs of a section at full length.
+const PAIRS: u32 = 1_000_000;
+
+/// Frames of a stretch that is scattered or not, as a whole: the papers' largest block.
+const STRETCH: u32 = 1 << 10;
+
+/// Makes pairs of `order` on empty memory.
+pub(crate) fn empty(setting: &Setting, order: Order) -> Program {
+    pairs(0, Vec::new(), setting, order)
+}
+
+/// Makes pairs of `order` on memory where every other frame of a random half is held.
+///
+/// The first thread scatters the memory for all: it takes everything, keeps what is to be held, and frees
+/// the rest in random order.
+pub(crate) fn scattered(setting: &Setting, thread: u16, order: Order) -> Program {
+    if thread > 0 {
+        return empty(setting, order);
+    }
+    let mut random = Random::new(setting.seed, thread);
+    let frames = setting.frames;
+    let mut stretches: Vec<u32> = (0..frames.div_ceil(STRETCH)).collect();
+    random.shuffle(&mut stretches);
+    let (mixed, whole) = stretches.split_at(stretches.len() / 2);
+    let frames_of = |stretch: &u32| stretch * STRETCH..((stretch + 1) * STRETCH).min(frames);
+    let mut leave: Vec<u32> = mixed.iter().flat_map(|s| frames_of(s).step_by(2)).collect();
+    leave.extend(whole.iter().flat_map(frames_of));
+    random.shuffle(&mut leave);
+    let prepare = vec![
+        Body::Allocate {
+            order: Order::ZERO,
+            slots: 0..frames,
+        },
+        Body::Arrange { slots: 0..frames },
+        Body::Free { slots: leave },
+    ];
+    pairs(frames, prepare, setting, order)
+}
+
+fn pairs(held: u32, prepare: Vec<Body>, setting: &Setting, order: Order) -> Program {
+    let count = setting.count(PAIRS);
+    Program::new(held + 1, prepare, move || {
+        let body = Body::Pairs {
+            order,
+            slot: held,
+            count,
+        };
+        vec![Section {
+            part: Part::Pair,
+            body,
+        }]
+    })
+}

@@ -1,0 +1,34 @@
+//! Random choices.
+//!
+//! Why it exists: all workloads choose by the same generator, fixed for good.
+//!
+//! Invariant: the choices depend on the seed and the stream alone.
+
+use rand_xoshiro::Xoshiro256StarStar;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// A generator of random choices.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(Xoshiro256StarStar);
+
+impl Random {
+    /// Begins a stream of choices; the streams of one seed are unrelated.
+    pub(crate) fn new(seed: u64, stream: u16) -> Self {
+        // Seeding mixes all bits, so neighbouring numbers are as good as any.
+        let seed = seed.wrapping_add(u64::from(stream) << 48);
+        Self(Xoshiro256StarStar::seed_from_u64(seed))
+    }
+
+    /// Returns a number below `limit`, by multiplication: no division in the loop.
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        ((u64::from(self.0.next_u32()) * u64::from(limit)) >> 32) as u32
+    }
+
+    /// Brings a slice into random order.
+    pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
+        for last in (1..slice.len()).rev() {
+            let other = self.below(last as u32 + 1);
+            slice.swap(last, other as usize);
+        }
+    }
+}

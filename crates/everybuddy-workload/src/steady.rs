@@ -1,0 +1,45 @@
+//! Random replacement at a constant level.
+//!
+//! Why it exists: a machine that has been up for long: what leaves has nothing to do with what comes, and
+//! at 90 % large blocks are hard to find. Refused requests are counted.
+//!
+//! Invariant: each thread has as many slots as its share of the level holds blocks; after preparation
+//! every slot was replaced once on average.
+
+use everybuddy::Order;
+
+use crate::churn::Mix;
+use crate::random::Random;
+use crate::{Body, Part, Program, Section, Setting};
+
+/// Replacements of a section at full length.
+const REPLACEMENTS: u32 = 100_000;
+
+/// Makes replacements at `percent` of the memory, of a mix of orders.
+pub(crate) fn steady(setting: &Setting, thread: u16, percent: u32, mix: Mix) -> Program {
+    let mut random = Random::new(setting.seed, thread);
+    // `Mostly` takes 1,104 frames for 1,000 blocks: 984 + 16 x (2 + 4 + 8 + 16) / 4.
+    let frames_per_thousand = if mix == Mix::Single { 1000 } else { 1104 };
+    let level = u64::from(setting.share()) * u64::from(percent) / 100;
+    let slots = ((level * 1000 / frames_per_thousand) as u32).max(1);
+    let order = move |random: &mut Random| match mix {
+        Mix::Single => Order::ZERO,
+        _ => mix.order(|limit| random.below(limit)),
+    };
+    // Empty slots are "replaced" by being filled for the first time.
+    let mut first: Vec<u32> = (0..slots).collect();
+    random.shuffle(&mut first);
+    let mut entries: Vec<(u32, Order)> = Vec::with_capacity(2 * slots as usize);
+    entries.extend(first.iter().map(|slot| (*slot, order(&mut random))));
+    entries.extend((0..slots).map(|_| (random.below(slots), order(&mut random))));
+    let count = setting.count(REPLACEMENTS);
+    Program::new(slots, vec![Body::Replace { entries }], move || {
+        let entries = (0..count)
+            .map(|_| (random.below(slots), order(&mut random)))
+            .collect();
+        vec![Section {
+            part: Part::Pair,
+            body: Body::Replace { entries },
+        }]
+    })
+}
