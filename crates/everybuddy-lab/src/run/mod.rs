@@ -16,7 +16,7 @@
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
 //! | [`pace`] | from many times to a few numbers, in spite of disturbances |
 //! | [`outcome`] | what came out, in numbers |
-//! | [`bench`] | synthetic workloads on all contenders |
+//! | [`mod@bench`] | synthetic workloads on all contenders |
 //! | [`bystanders`] | the machine that was measured on, and whether it was quiet |
 //!
 //! Invariant: while a pass is timed nothing is allocated, dispatched by name, or printed.

@@ -136,11 +136,3 @@ pub fn extremes(values: &[f64]) -> Option<(f64, f64)> {
     let most = values.iter().copied().max_by(f64::total_cmp)?;
     Some((least, most))
 }
-
-/// The ratio of two contenders in each round, `own` to `other`.
-pub fn ratios(own: &[f64], other: &[f64]) -> Vec<f64> {
-    own.iter()
-        .zip(other)
-        .map(|(own, other)| own / other)
-        .collect()
-}
