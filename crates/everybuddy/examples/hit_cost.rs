@@ -3,6 +3,9 @@
 //! `cargo run --release -p everybuddy --example hit_cost` times pairs of one allocation and one release of a
 //! single frame, interleaved in one run, and prints medians and ratios.
 //!
+//! `hit_cost inlined` times the same with both calls inlined into the loop: then the compiler keeps plain fields
+//! in registers from the allocation to the release, and may not do so with cells.
+//!
 //! `hit_cost count WHO PAIRS` runs just that many pairs of one of them: two such runs under callgrind differ
 //! by the instructions of the pairs (`ci/seam.sh`). The machine code to compare is that of the functions
 //! `seam_allocate` and `hand_allocate`, `seam_free` and `hand_free`.
@@ -95,6 +98,25 @@ mod by_hand {
     }
 }
 
+/// Both calls through the seam, inlined.
+#[inline(always)]
+fn seam_pair_inlined<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> bool {
+    match system.allocate(cpu, Request::FRAME) {
+        Ok(frame) => system.free(cpu, Release::frame(frame)).is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Both calls by hand, inlined.
+#[inline(always)]
+fn hand_pair_inlined(system: &mut by_hand::Allocator, cpu: &mut u16) -> bool {
+    let cpu = usize::from(*cpu);
+    match system.allocate(cpu) {
+        Some(frame) => system.free(cpu, frame),
+        None => false,
+    }
+}
+
 /// What stands for the miss: never taken here, but it must be possible.
 #[cold]
 #[inline(never)]
@@ -155,6 +177,7 @@ fn time(mut pair: impl FnMut() -> bool) -> f64 {
 
 /// Builds the named systems one inside the other, then runs `measure` with a timer for each.
 struct Nest<'n, 'm> {
+    inlined: bool,
     names: &'n [&'static str],
     memories: &'m mut [Vec<MaybeUninit<u8>>],
     timers: Vec<Timed<'n>>,
@@ -169,13 +192,18 @@ impl WithSystem<Native> for Nest<'_, '_> {
         let Some(mut cpu) = cpus.claim(CpuId(0)) else {
             return;
         };
-        let mut timer = || time(|| seam_pair(system, &mut cpu));
+        let inlined = self.inlined;
+        let mut timer = || match inlined {
+            false => time(|| seam_pair(system, &mut cpu)),
+            true => time(|| seam_pair_inlined(system, &mut cpu)),
+        };
         timer();
         let Nest {
             names,
             memories,
             timers,
             measure,
+            ..
         } = self;
         let mut timers: Vec<Timed<'_>> = timers.into_iter().map(|t| Timed(t.0)).collect();
         timers.push(Timed(&mut timer));
@@ -185,6 +213,7 @@ impl WithSystem<Native> for Nest<'_, '_> {
                     name,
                     memory,
                     Nest {
+                        inlined,
                         names,
                         memories,
                         timers,
@@ -257,6 +286,7 @@ fn main() {
     {
         return count(who, pairs);
     }
+    let inlined = arguments.get(1).is_some_and(|verb| verb == "inlined");
     let names = [
         "lbs-31",
         "lbs-31+check=off",
@@ -276,6 +306,7 @@ fn main() {
                 let who = (turn + round) % times.len();
                 let ns = match who {
                     0 => time(|| floor_pair(&mut floor)),
+                    1 if inlined => time(|| hand_pair_inlined(&mut hand, &mut cpu)),
                     1 => time(|| hand_pair(&mut hand, &mut cpu)),
                     system => (systems[system - 2].0)(),
                 };
@@ -300,6 +331,7 @@ fn main() {
         }
     };
     let nest = Nest {
+        inlined,
         names: &names[1..],
         memories: rest,
         timers: Vec::new(),
