@@ -42,9 +42,13 @@ impl fmt::Display for Pfn {
 }
 
 /// The size of a block: 2^order frames.
+///
+/// A whole word, though a byte would hold it: a [`Size`](crate::Size), which is an order or a count, and a
+/// result with an error then travel in two registers. With a byte they went through memory, written in
+/// pieces and read as one, which a processor cannot forward: it doubled the time of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
-pub struct Order(u8);
+pub struct Order(u32);
 
 impl Order {
     /// A single frame.
@@ -57,8 +61,8 @@ impl Order {
     /// Makes an order, or nothing above [`LIMIT`](Self::LIMIT).
     #[inline]
     pub const fn new(order: u8) -> Option<Order> {
-        if order <= Self::LIMIT.0 {
-            Some(Order(order))
+        if order as u32 <= Self::LIMIT.0 {
+            Some(Order(order as u32))
         } else {
             None
         }
@@ -68,8 +72,8 @@ impl Order {
     /// becomes the limit.
     #[inline]
     pub(crate) const fn saturating(order: u32) -> Order {
-        if order <= Self::LIMIT.0 as u32 {
-            Order(order as u8)
+        if order <= Self::LIMIT.0 {
+            Order(order)
         } else {
             Self::LIMIT
         }
@@ -87,13 +91,13 @@ impl Order {
         if frames == 0 || frames > Self::LIMIT.frames() {
             return None;
         }
-        Some(Order(frames.next_power_of_two().trailing_zeros() as u8))
+        Some(Order(frames.next_power_of_two().trailing_zeros()))
     }
 
     /// Returns the order as a number.
     #[inline]
     pub const fn get(self) -> u8 {
-        self.0
+        self.0 as u8
     }
 
     /// Returns the order as an index.
@@ -112,7 +116,7 @@ impl Order {
     /// Returns the next larger order; the limit stays.
     #[inline]
     pub(crate) const fn up(self) -> Order {
-        Self::saturating(self.0 as u32 + 1)
+        Self::saturating(self.0 + 1)
     }
 
     /// Returns the next smaller order; zero stays.
