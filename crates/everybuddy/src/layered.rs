@@ -16,7 +16,7 @@ use crate::percpu::PerCpu;
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
-use crate::request::{Flags, Release, Request, Size};
+use crate::request::{Flags, Hint, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use crate::zone::{Caller, ZoneLayer};
 
@@ -57,7 +57,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         frames: u32,
-        request: Request,
+        flags: Flags,
     ) -> Result<Pfn, AllocateError> {
         if frames == 0 {
             return Err(AllocateError::ZeroFrames);
@@ -69,26 +69,28 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             cpu.probe().record(Event::Bypass(order));
         }
         match self.zone.allocate_run(&mut Caller::of(cpu), frames) {
-            Err(AllocateError::Exhausted) => self.search(cpu, request.flags, |zone, caller| {
+            Err(AllocateError::Exhausted) => self.search(cpu, flags, |zone, caller| {
                 zone.allocate_run(caller, frames)
             }),
             result => result.map(Frame::pfn),
         }
     }
 
-    /// Serves a block that is no hit. Out of line, so that a hit saves no registers.
+    /// Serves a block that is no hit. Out of line, so that a hit saves no registers; with the request in
+    /// its pieces, so that a hit doesn't write it to memory for a call that it won't make.
     #[inline(never)]
     fn allocate_block(
         &self,
         cpu: &mut P::Cpu,
         order: Order,
-        request: Request,
+        hint: Hint,
+        flags: Flags,
     ) -> Result<Pfn, AllocateError> {
         if order > self.max_order {
             return Err(self.too_large());
         }
-        match self.front.allocate(cpu, &self.zone, order, request.hint) {
-            Err(AllocateError::Exhausted) => self.search(cpu, request.flags, |zone, caller| {
+        match self.front.allocate(cpu, &self.zone, order, hint) {
+            Err(AllocateError::Exhausted) => self.search(cpu, flags, |zone, caller| {
                 zone.allocate(caller, order)
             }),
             result => result.map(Frame::pfn),
@@ -127,10 +129,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
-        release: Release,
+        hint: Hint,
     ) -> Result<(), FreeError> {
         let head = self.zone.table().frame(start).ok_or(FreeError::Foreign)?;
-        self.front.free(cpu, &self.zone, head, order, release.hint)
+        self.front.free(cpu, &self.zone, head, order, hint)
     }
 
     /// Frees a run that may be a block, several, or a part of one.
@@ -192,10 +194,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             Extent::Block(order) => {
                 match self.front.take(cpu, self.zone.table(), order, request.hint) {
                     Some(head) => Ok(head.pfn()),
-                    None => self.allocate_block(cpu, order, request),
+                    None => self.allocate_block(cpu, order, request.hint, request.flags),
                 }
             }
-            Extent::Run(frames) => self.allocate_run(cpu, frames, request),
+            Extent::Run(frames) => self.allocate_run(cpu, frames, request.flags),
         }
     }
 
@@ -209,7 +211,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 {
                     return Ok(());
                 }
-                self.free_block(cpu, release.start, order, release)
+                self.free_block(cpu, release.start, order, release.hint)
             }
             Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }
