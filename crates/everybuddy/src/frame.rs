@@ -187,6 +187,7 @@ impl Block {
     /// let sizes: Vec<u32> = Block::cover(Pfn(3), 9, Order::TEN).map(|b| b.order.frames()).collect();
     /// assert_eq!(sizes, [1, 4, 4]);
     /// ```
+    #[inline]
     pub fn cover(start: Pfn, frames: u32, largest: Order) -> impl Iterator<Item = Block> {
         let mut at = u64::from(start.0);
         let end = at + u64::from(frames);

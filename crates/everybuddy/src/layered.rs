@@ -69,9 +69,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             cpu.probe().record(Event::Bypass(order));
         }
         match self.zone.allocate_run(&mut Caller::of(cpu), frames) {
-            Err(AllocateError::Exhausted) => self.search(cpu, flags, |zone, caller| {
-                zone.allocate_run(caller, frames)
-            }),
+            Err(AllocateError::Exhausted) => {
+                self.search(cpu, flags, |zone, caller| zone.allocate_run(caller, frames))
+            }
             result => result.map(Frame::pfn),
         }
     }
@@ -90,9 +90,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(self.too_large());
         }
         match self.front.allocate(cpu, &self.zone, order, hint) {
-            Err(AllocateError::Exhausted) => self.search(cpu, flags, |zone, caller| {
-                zone.allocate(caller, order)
-            }),
+            Err(AllocateError::Exhausted) => {
+                self.search(cpu, flags, |zone, caller| zone.allocate(caller, order))
+            }
             result => result.map(Frame::pfn),
         }
     }

@@ -9,12 +9,13 @@
 //!
 //! Decides: a split gives the lower half and keeps the upper.
 
-use super::Coalesce;
+use super::{Coalesce, Row};
 use crate::frame::Order;
 use crate::frame_table::{Frame, Tag};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
+use crate::zone::range::pieces;
 
 /// Coalesces at once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +67,183 @@ impl<P: Platform> Coalesce<P> for Eager {
         structure.insert(head, order);
     }
 
+    /// Gives pieces of a free block in address order, which is what splitting it for each request gives; the
+    /// halves that one by one would be put into lists, only to be taken out again, are left out.
+    #[inline]
+    fn allocate_bulk<S: Structure<P>>(
+        &self,
+        structure: &S,
+        order: Order,
+        wanted: u32,
+        probe: &mut P::Probe,
+        mut sink: impl FnMut(Frame),
+    ) -> u32 {
+        let (mut given, mut found) = (0, order);
+        while given < wanted {
+            let Some(head) = structure.take(found) else {
+                if found >= structure.max_order() {
+                    break;
+                }
+                // No smaller block comes back: what remains of a larger one ends the loop.
+                found = found.up();
+                continue;
+            };
+            let row = Row {
+                head,
+                order,
+                blocks: (wanted - given).min(1 << (found.get() - order.get())),
+            };
+            row.heads().for_each(&mut sink);
+            given += row.blocks;
+            record_splits::<P>(probe, found, row);
+            // What remains is one block of each of some orders between, whose lists are empty.
+            let rest = head.offset(row.frames());
+            for (head, order) in pieces(rest, found.frames() - row.frames(), found) {
+                structure.insert(head, order);
+            }
+        }
+        given
+    }
+
+    /// Merges the blocks of the row first, then with the buddies outside.
+    fn free_row<S: Structure<P>>(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+        let table = structure.table();
+        for (head, order) in pieces(row.head, row.frames(), structure.max_order()) {
+            let inner = Row {
+                head,
+                blocks: 1 << (order.get() - row.order.get()),
+                ..row
+            };
+            for head in inner.heads().skip(1) {
+                table.set_tag(head, Tag::INTERIOR);
+            }
+            let mut merged = row.order;
+            while merged < order {
+                for _ in 0..order.frames() >> merged.up().get() {
+                    probe.record(Event::Coalesce(merged));
+                }
+                merged = merged.up();
+            }
+            self.free(structure, head, order, probe);
+        }
+    }
+
     fn delays(&self) -> bool {
         false
+    }
+}
+
+/// Counts the splits of a block of order `found` that gives its first blocks away: one for each block of a
+/// larger order in which one of them lies.
+#[inline]
+fn record_splits<P: Platform>(probe: &mut P::Probe, found: Order, given: Row) {
+    let mut order = found;
+    while order > given.order {
+        for _ in 0..given.frames().div_ceil(order.frames()) {
+            probe.record(Event::Split(order));
+        }
+        order = order.down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Native;
+    use crate::frame::Pfn;
+    use crate::platform::Spin;
+    use crate::probe::Counts;
+    use crate::structure::with_free_lists;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    type Counting = Native<Spin, Counts>;
+
+    const FRAMES: u32 = 64;
+    const LARGEST: u8 = 4;
+
+    /// The policy without its own ways of doing many at once.
+    struct OneByOne;
+
+    impl<P: Platform> Coalesce<P> for OneByOne {
+        fn allocate<S: Structure<P>>(
+            &self,
+            structure: &S,
+            order: Order,
+            probe: &mut P::Probe,
+        ) -> Option<Frame> {
+            Eager.allocate(structure, order, probe)
+        }
+
+        fn free<S: Structure<P>>(
+            &self,
+            structure: &S,
+            head: Frame,
+            order: Order,
+            probe: &mut P::Probe,
+        ) {
+            Coalesce::<P>::free(&Eager, structure, head, order, probe);
+        }
+
+        fn delays(&self) -> bool {
+            false
+        }
+    }
+
+    /// Allocates and frees in rows; returns what was given, what stayed and what was counted.
+    fn history<C: Coalesce<Counting>>(
+        policy: C,
+        steps: &[(u8, u32, u32)],
+    ) -> (Vec<Vec<u32>>, Counts) {
+        with_free_lists::<Counting, _>(FRAMES, LARGEST, Tag::INTERIOR, |lists| {
+            let mut probe = Counts::default();
+            let mut seen = Vec::new();
+            let mut held: Vec<Row> = Vec::new();
+            let whole = Order::new(LARGEST).unwrap();
+            for start in (0..FRAMES).step_by(whole.frames() as usize) {
+                lists.insert(lists.table().frame(Pfn(start)).unwrap(), whole);
+            }
+            for (order, count, pick) in steps {
+                let order = Order::new(*order).unwrap();
+                let mut given = Vec::new();
+                if *count > 0 {
+                    policy.allocate_bulk(lists, order, *count, &mut probe, |head| {
+                        lists.table().set_tag(head, Tag::allocated(order));
+                        given.push(head.pfn().0);
+                        match held.last_mut() {
+                            Some(row) if row.is_followed_by(head, order) => row.blocks += 1,
+                            _ => held.push(Row {
+                                head,
+                                order,
+                                blocks: 1,
+                            }),
+                        }
+                    });
+                } else if !held.is_empty() {
+                    let row = held.swap_remove(*pick as usize % held.len());
+                    policy.free_row(lists, row, &mut probe);
+                }
+                seen.push(given);
+                for order in Order::up_to(whole) {
+                    seen.push(lists.heads(order).map(|head| head.pfn().0).collect());
+                }
+                lists.check().unwrap();
+            }
+            (seen, probe)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn many_at_once_is_the_same_as_one_by_one(
+            steps in prop::collection::vec((0u8..=2, 0u32..9, 0u32..100), 1..40)
+        ) {
+            // About half of the steps free.
+            let steps: Vec<_> = steps
+                .into_iter()
+                .map(|(order, count, pick)| (order, count.saturating_sub(4), pick))
+                .collect();
+            prop_assert_eq!(history(Eager, &steps), history(OneByOne, &steps));
+        }
     }
 }

@@ -19,6 +19,37 @@ use crate::frame_table::Frame;
 use crate::platform::Platform;
 use crate::structure::Structure;
 
+/// Blocks of one order that follow each other in memory: what a list gives back is often that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The first block's head.
+    pub(crate) head: Frame,
+    /// The order of each.
+    pub(crate) order: Order,
+    /// How many.
+    pub(crate) blocks: u32,
+}
+
+impl Row {
+    /// Returns the number of frames.
+    #[inline]
+    pub(crate) fn frames(&self) -> u32 {
+        self.blocks << self.order.get()
+    }
+
+    /// Tells whether a block follows the last of the row.
+    #[inline]
+    pub(crate) fn is_followed_by(&self, head: Frame, order: Order) -> bool {
+        self.order == order && head.pfn().0 == self.head.pfn().0 + self.frames()
+    }
+
+    /// Returns the heads, lowest address first.
+    #[inline]
+    pub(crate) fn heads(self) -> impl Iterator<Item = Frame> {
+        (0..self.blocks).map(move |at| self.head.offset(at << self.order.get()))
+    }
+}
+
 /// A policy of splitting and coalescing over a structure.
 pub(crate) trait Coalesce<P: Platform>: Send + Sync {
     /// Takes a block of `order` out, splitting a larger one if need be. The caller tags its head. O(orders).
@@ -31,6 +62,32 @@ pub(crate) trait Coalesce<P: Platform>: Send + Sync {
 
     /// Puts a block in, coalescing as the policy says. O(orders).
     fn free<S: Structure<P>>(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
+
+    /// Takes up to `wanted` blocks of `order` out, each to `sink`, which tags its head; returns how many. The
+    /// same blocks in the same order as one by one, and the same blocks stay. O(wanted x orders).
+    fn allocate_bulk<S: Structure<P>>(
+        &self,
+        structure: &S,
+        order: Order,
+        wanted: u32,
+        probe: &mut P::Probe,
+        mut sink: impl FnMut(Frame),
+    ) -> u32 {
+        for given in 0..wanted {
+            match self.allocate(structure, order, probe) {
+                Some(head) => sink(head),
+                None => return given,
+            }
+        }
+        wanted
+    }
+
+    /// Puts a row of blocks in; what is in afterwards is the same as one by one. O(blocks x orders).
+    fn free_row<S: Structure<P>>(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+        for head in row.heads() {
+            self.free(structure, head, row.order, probe);
+        }
+    }
 
     /// Tells whether two free buddies may both be in the structure at rest.
     fn delays(&self) -> bool;

@@ -101,16 +101,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         zone: &Z,
         frames: u32,
     ) {
-        let table = zone.table();
-        let mut moved = 0;
-        zone.free_bulk(caller, || {
-            if moved == frames {
-                return None;
-            }
-            let head = self.ring.pop_oldest(table)?;
-            moved += 1;
-            Some((head, Order::ZERO, Ring::<P, CHECK>::tag(Order::ZERO, owner)))
-        });
+        let moved = self.ring.drain(caller, owner, zone, Order::ZERO, frames);
         caller.probe.record(Event::Drain { frames: moved });
     }
 }

@@ -20,6 +20,45 @@ pub(crate) struct Ends<P: Platform> {
     pub(crate) bottom: P::Cell<u32>,
 }
 
+/// The same positions in registers, while many blocks move.
+#[derive(Clone, Copy)]
+struct Positions {
+    top: u32,
+    bottom: u32,
+}
+
+impl Positions {
+    /// Takes the oldest entry.
+    #[inline(always)]
+    fn pop_bottom<P: Platform>(&mut self, entries: Entries<'_, P>) -> Option<u32> {
+        if self.top == self.bottom {
+            return None;
+        }
+        let value = entries.get(at(self.bottom, entries.len()))?.get();
+        self.bottom += 1;
+        if self.bottom == entries.len() as u32 {
+            // Keeps positions small; entries don't move, since positions count modulo the capacity.
+            self.top -= self.bottom;
+            self.bottom = 0;
+        }
+        Some(value)
+    }
+
+    /// Adds an oldest entry; the caller knows that there is room.
+    #[inline(always)]
+    fn push_bottom<P: Platform>(&mut self, entries: Entries<'_, P>, value: u32) {
+        debug_assert!(((self.top - self.bottom) as usize) < entries.len());
+        if self.bottom == 0 {
+            self.bottom = entries.len() as u32;
+            self.top += self.bottom;
+        }
+        self.bottom -= 1;
+        if let Some(entry) = entries.get(at(self.bottom, entries.len())) {
+            entry.set(value);
+        }
+    }
+}
+
 /// The array of a ring.
 pub(crate) type Entries<'a, P> = &'a [<P as Platform>::Cell<u32>];
 
@@ -38,23 +77,18 @@ impl<P: Platform> Ends<P> {
         self.top.get() - self.bottom.get()
     }
 
-    /// Takes the oldest entry.
-    #[inline]
-    pub(crate) fn pop_bottom(&self, entries: Entries<'_, P>) -> Option<u32> {
-        let (top, bottom) = (self.top.get(), self.bottom.get());
-        if top == bottom {
-            return None;
+    #[inline(always)]
+    fn get(&self) -> Positions {
+        Positions {
+            top: self.top.get(),
+            bottom: self.bottom.get(),
         }
-        let capacity = entries.len() as u32;
-        let value = entries.get((bottom & (capacity - 1)) as usize)?.get();
-        if bottom + 1 == capacity {
-            // Keeps positions small; entries don't move, since positions count modulo the capacity.
-            self.bottom.set(0);
-            self.top.set(top - capacity);
-        } else {
-            self.bottom.set(bottom + 1);
-        }
-        Some(value)
+    }
+
+    #[inline(always)]
+    fn set(&self, positions: Positions) {
+        self.top.set(positions.top);
+        self.bottom.set(positions.bottom);
     }
 
     /// Takes the youngest entry.
@@ -79,24 +113,6 @@ impl<P: Platform> Ends<P> {
         entry.set(value);
         self.top.set(top + 1);
         true
-    }
-
-    /// Adds an oldest entry; the caller knows that there is room.
-    #[inline]
-    pub(crate) fn push_bottom(&self, entries: Entries<'_, P>, value: u32) {
-        debug_assert!((self.length() as usize) < entries.len());
-        let (top, bottom) = (self.top.get(), self.bottom.get());
-        let capacity = entries.len() as u32;
-        let (top, bottom) = if bottom == 0 {
-            (top + capacity, capacity - 1)
-        } else {
-            (top, bottom - 1)
-        };
-        if let Some(entry) = entries.get(at(bottom, entries.len())) {
-            entry.set(value);
-        }
-        self.top.set(top);
-        self.bottom.set(bottom);
     }
 }
 
@@ -225,10 +241,12 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
     ) -> (Option<Frame>, u32) {
         let mut first = None;
         let tag = Self::tag(order, caller.cpu);
+        let mut ends = self.ends.get();
         let moved = zone.allocate_bulk(caller, order, wanted, tag, |head| match first {
             None => first = Some(head),
-            Some(_) => self.ends.push_bottom(self.entries, head.pfn().0),
+            Some(_) => ends.push_bottom::<P>(self.entries, head.pfn().0),
         });
+        self.ends.set(ends);
         caller.probe.record(Event::Refill {
             frames: moved * order.frames(),
         });
@@ -241,7 +259,35 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
     /// Takes the oldest block out, whatever its tag.
     #[inline]
     pub(crate) fn pop_oldest(&self, table: FrameTable<'_, P>) -> Option<Frame> {
-        table.frame(Pfn(self.ends.pop_bottom(self.entries)?))
+        let mut ends = self.ends.get();
+        let head = ends.pop_bottom::<P>(self.entries)?;
+        self.ends.set(ends);
+        table.frame(Pfn(head))
+    }
+
+    /// Gives up to `wanted` of the oldest blocks of an order back under one lock; tells how many went.
+    pub(crate) fn drain<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        owner: CpuId,
+        zone: &Z,
+        order: Order,
+        wanted: u32,
+    ) -> u32 {
+        let table = zone.table();
+        let tag = Self::tag(order, owner);
+        let mut ends = self.ends.get();
+        let mut moved = 0;
+        zone.free_bulk(caller, || {
+            if moved == wanted {
+                return None;
+            }
+            let head = table.frame(Pfn(ends.pop_bottom::<P>(self.entries)?))?;
+            moved += 1;
+            Some((head, order, tag))
+        });
+        self.ends.set(ends);
+        moved
     }
 }
 
@@ -268,11 +314,17 @@ mod tests {
                         model.push_back(value);
                     }
                     1 if model.len() < 8 => {
-                        ends.push_bottom(&entries, value);
+                        let mut positions = ends.get();
+                        positions.push_bottom::<Native>(&entries, value);
+                        ends.set(positions);
                         model.push_front(value);
                     }
                     2 => prop_assert_eq!(ends.pop_top(&entries), model.pop_back()),
-                    3 => prop_assert_eq!(ends.pop_bottom(&entries), model.pop_front()),
+                    3 => {
+                        let mut positions = ends.get();
+                        prop_assert_eq!(positions.pop_bottom::<Native>(&entries), model.pop_front());
+                        ends.set(positions);
+                    }
                     _ => {}
                 }
                 prop_assert_eq!(ends.length() as usize, model.len());

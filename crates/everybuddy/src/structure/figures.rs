@@ -10,43 +10,53 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
+use crate::platform::Platform;
 use crate::{Native, NoProbe};
+
+/// Does something with empty free lists of so many frames, all tagged alike.
+pub(crate) fn with_free_lists<P: Platform, R>(
+    frames: u32,
+    largest: u8,
+    tag: Tag,
+    test: impl FnOnce(&FreeLists<'_, P>) -> R,
+) -> R {
+    let largest = Order::new(largest).unwrap();
+    let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
+    let plan = FreeLists::<P>::plan(plan, frames, largest);
+    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+    let mut arena = Arena::new(&mut memory);
+    let records = arena.slice(frames as usize, |_| Record::new(tag)).unwrap();
+    test(&FreeLists::new(&mut arena, FrameTable::new(records), largest).unwrap())
+}
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.
 type Picture = [(Vec<u32>, Vec<u32>); 4];
 
 /// The 16 frames of figure 5: 0 to 7, 8, 9 and 11 are free.
 struct Walk<'a> {
-    lists: FreeLists<'a, Native>,
+    lists: &'a FreeLists<'a, Native>,
 }
 
 impl Walk<'_> {
     fn with<R>(test: impl FnOnce(&Walk<'_>) -> R) -> R {
-        let largest = Order::new(3).unwrap();
-        let plan = ArenaPlan::default().slice::<Record<Native>>(16);
-        let plan = FreeLists::<Native>::plan(plan, 16, largest);
-        let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-        let mut arena = Arena::new(&mut memory);
-        let records = arena
-            .slice(16, |_| Record::new(Tag::allocated(Order::ZERO)))
-            .unwrap();
-        let lists = FreeLists::new(&mut arena, FrameTable::new(records), largest).unwrap();
-        let walk = Walk { lists };
-        // Released one by one, in an order that leaves the blocks of the figure.
-        for frame in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11] {
-            walk.free(frame);
-        }
-        test(&walk)
+        with_free_lists(16, 3, Tag::allocated(Order::ZERO), |lists| {
+            let walk = Walk { lists };
+            // Released one by one, in an order that leaves the blocks of the figure.
+            for frame in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11] {
+                walk.free(frame);
+            }
+            test(&walk)
+        })
     }
 
     fn free(&self, frame: u32) {
         let head = self.lists.table().frame(Pfn(frame)).unwrap();
-        Eager.free(&self.lists, head, Order::ZERO, &mut NoProbe);
+        Eager.free(self.lists, head, Order::ZERO, &mut NoProbe);
     }
 
     fn allocate(&self) -> u32 {
         let head = Eager
-            .allocate(&self.lists, Order::ZERO, &mut NoProbe)
+            .allocate(self.lists, Order::ZERO, &mut NoProbe)
             .unwrap();
         self.lists
             .table()

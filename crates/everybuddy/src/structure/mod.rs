@@ -13,6 +13,8 @@
 mod figures;
 pub mod free_list;
 
+#[cfg(test)]
+pub(crate) use figures::with_free_lists;
 pub(crate) use free_list::FreeLists;
 
 use crate::frame::Order;

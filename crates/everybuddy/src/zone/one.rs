@@ -10,7 +10,7 @@
 
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
-use crate::coalesce::Coalesce;
+use crate::coalesce::{Coalesce, Row};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -68,6 +68,50 @@ impl<'a, P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> OneZone<'a
             Guard::try_lock(&self.lock.0, caller.probe)
         } else {
             Some(Guard::lock(&self.lock.0, caller.probe))
+        }
+    }
+
+    /// Takes in the blocks that `source` yields, those that follow each other in memory in one go. A block
+    /// whose head is not tagged as yielded is left alone, and `wrong` says whether to go on. Under the lock.
+    ///
+    /// A block that comes twice doesn't follow itself, so it is looked at when its first coming was freed.
+    #[inline]
+    fn take_in(
+        &self,
+        probe: &mut P::Probe,
+        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+        mut wrong: impl FnMut(Frame, &mut P::Probe) -> bool,
+    ) {
+        let mut next = source();
+        while let Some((head, order, tag)) = next {
+            if self.table.tag(head) != tag {
+                if !wrong(head, probe) {
+                    return;
+                }
+                next = source();
+                continue;
+            }
+            let mut row = Row {
+                head,
+                order,
+                blocks: 1,
+            };
+            loop {
+                next = source();
+                match next {
+                    Some((head, order, tag))
+                        if row.is_followed_by(head, order) && self.table.tag(head) == tag =>
+                    {
+                        row.blocks += 1;
+                    }
+                    _ => break,
+                }
+            }
+            if row.blocks == 1 {
+                self.policy.free(&self.structure, head, order, probe);
+            } else {
+                self.policy.free_row(&self.structure, row, probe);
+            }
         }
     }
 
@@ -136,14 +180,11 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         let Some(_guard) = self.enter(caller) else {
             return 0;
         };
-        for given in 0..wanted {
-            let Some(head) = self.policy.allocate(&self.structure, order, caller.probe) else {
-                return given;
-            };
-            self.table.set_tag(head, tag);
-            sink(head);
-        }
-        wanted
+        self.policy
+            .allocate_bulk(&self.structure, order, wanted, caller.probe, |head| {
+                self.table.set_tag(head, tag);
+                sink(head);
+            })
     }
 
     #[inline]
@@ -166,16 +207,13 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
     fn free_bulk(
         &self,
         caller: &mut Caller<'_, P>,
-        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+        source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
         let _guard = self.enter_whole(caller);
-        while let Some((head, order, tag)) = source() {
-            if self.table.tag(head) == tag {
-                self.policy.free(&self.structure, head, order, caller.probe);
-            } else {
-                caller.probe.record(Event::RacedDoubleFree);
-            }
-        }
+        self.take_in(caller.probe, source, |_, probe| {
+            probe.record(Event::RacedDoubleFree);
+            true
+        });
     }
 
     fn free_each(
@@ -184,13 +222,13 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
         let _guard = self.enter(caller).ok_or(FreeError::Busy)?;
-        while let Some((head, order)) = source() {
-            if self.table.tag(head) != Tag::allocated(order) {
-                return Err(self.table.diagnose(head));
-            }
-            self.policy.free(&self.structure, head, order, caller.probe);
-        }
-        Ok(())
+        let mut result = Ok(());
+        let source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
+        self.take_in(caller.probe, source, |head, _| {
+            result = Err(self.table.diagnose(head));
+            false
+        });
+        result
     }
 
     fn free_run(

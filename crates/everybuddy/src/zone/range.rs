@@ -16,7 +16,12 @@ use crate::snapshot::FrameState;
 use crate::structure::Structure;
 
 /// Cuts a run into aligned blocks, lowest address first.
-fn pieces(start: Frame, frames: u32, largest: Order) -> impl Iterator<Item = (Frame, Order)> {
+#[inline]
+pub(crate) fn pieces(
+    start: Frame,
+    frames: u32,
+    largest: Order,
+) -> impl Iterator<Item = (Frame, Order)> {
     Block::cover(start.pfn(), frames, largest)
         .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
 }
