@@ -172,7 +172,7 @@ impl<'s, A: FrameAllocator<Machine<B>>, B: Reading> SystemPort<'s, A, B> {
 #[inline(always)]
 fn request(wanted: &Move, flags: Flags) -> Request {
     Request {
-        size: Size::Order(wanted.order),
+        size: Size::Order(wanted.order()),
         hint: wanted.hint,
         flags,
     }
@@ -194,11 +194,11 @@ impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
         let start = Pfn(place);
         let whole = Release::block(Block {
             start,
-            order: release.order,
+            order: release.order(),
         });
         let release = match release.kind {
             Kind::FreePart => {
-                Release::frames(start, release.order.frames()).with_hint(release.hint)
+                Release::frames(start, release.order().frames()).with_hint(release.hint)
             }
             _ => whole.with_hint(release.hint),
         };

@@ -345,7 +345,7 @@ impl Observer for Counting {
             let before = port.counts(request.token);
             *place = port.allocate(request);
             let after = port.counts(request.token);
-            self.tallies[0].note(request.order, &before, &after);
+            self.tallies[0].note(request.order(), &before, &after);
         }
     }
 
@@ -363,7 +363,7 @@ impl Observer for Counting {
                 port.free(release, *place);
                 let after = port.counts(release.token);
                 // A part of a larger block is no single frame that a list could have kept.
-                let order = match (release.kind, release.order) {
+                let order = match (release.kind, release.order()) {
                     (Kind::FreePart, Order::ZERO) => Order::TEN,
                     (_, order) => order,
                 };

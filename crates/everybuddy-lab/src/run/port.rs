@@ -62,7 +62,7 @@ pub struct Floor {
 impl Port for Floor {
     #[inline(always)]
     fn allocate(&mut self, request: &Move) -> u32 {
-        self.next = (self.next + request.order.frames()) & (u32::MAX >> 1);
+        self.next = (self.next + request.order().frames()) & (u32::MAX >> 1);
         self.next
     }
 

@@ -77,8 +77,8 @@ pub struct Move {
     pub hint: Hint,
     /// The CPU, as a position in [`Lane::cpus`].
     pub token: u16,
-    /// The order that is allocated or freed.
-    pub order: Order,
+    /// The order that is allocated or freed: a byte of it, see [`order`](Self::order).
+    order: u8,
     /// What is done.
     pub kind: Kind,
 }
@@ -236,6 +236,12 @@ impl Lane {
 }
 
 impl Move {
+    /// Returns the order that is allocated or freed.
+    #[inline(always)]
+    pub fn order(&self) -> Order {
+        Order::new(self.order).unwrap_or(Order::LIMIT)
+    }
+
     /// Translates a step of a trace: the only place where the trace's types are known.
     fn new(step: &Step, token: u16) -> Move {
         let known = |value: u32| if value == 0 { Hint::UNKNOWN } else { value };
@@ -248,7 +254,7 @@ impl Move {
                 left: known(step.left),
             },
             token,
-            order: Order::new(step.order).unwrap_or(Order::LIMIT),
+            order: step.order,
             kind: match step.kind {
                 StepKind::Allocate => Kind::Allocate,
                 StepKind::Free => Kind::Free,
