@@ -197,7 +197,7 @@ impl Block {
             }
             let by_place = (at as u32).trailing_zeros();
             let by_size = 63 - (end - at).leading_zeros();
-            let order = Order::saturating(by_place.min(by_size).min(u32::from(largest.0)));
+            let order = Order::saturating(by_place.min(by_size).min(largest.0));
             let block = Block {
                 start: Pfn(at as u32),
                 order,

@@ -32,6 +32,8 @@ Examples:
         all systems on all workloads, on 1 and 2 threads: about a minute and a half
   everybuddy bench --workloads hot,steady:90 --systems bs,lbs-31,linux-6
         three systems on all variants of hot and on one of steady
+  everybuddy bench --workloads steady --baseline lbs-31
+        how many times as long each takes as lbs-31, too, and whether that is sure
   everybuddy bench --workloads hot --instructions
         instructions instead of times, by callgrind: they repeat
   everybuddy bench --check
@@ -58,6 +60,10 @@ pub(super) struct Arguments {
     /// Measure other people's allocators too (needs a build with `--features peers`)
     #[arg(long)]
     peers: bool,
+
+    /// Show also how many times as long all take as this contender
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "instructions"])]
+    baseline: Option<String>,
 
     /// Numbers of threads [default: 1,2, as far as there are CPUs]
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
@@ -131,6 +137,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "--threads 1: handover needs two threads, and nothing else was chosen",
         ));
     }
+    let baseline = baseline(&arguments, &plan)?;
     let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
     let stage = Stage {
         tables_to_errors: sinks.iter().any(Sink::is_output),
@@ -138,7 +145,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let rows = match (arguments.instructions, arguments.check) {
         (true, _) => stage.count(&plan)?,
         (_, true) => return stage.check(&plan),
-        _ => stage.measure(&plan, arguments.doc)?,
+        _ => stage.measure(&plan, baseline, arguments.doc)?,
     };
     for sink in sinks {
         sink.write(&rows)?;
@@ -164,7 +171,12 @@ impl Stage {
         output::Style::of_output(self.tables_to_errors)
     }
 
-    fn measure(&self, plan: &Plan, doc: Option<PathBuf>) -> Result<Vec<Row>, Error> {
+    fn measure(
+        &self,
+        plan: &Plan,
+        baseline: Option<usize>,
+        doc: Option<PathBuf>,
+    ) -> Result<Vec<Row>, Error> {
         let open =
             |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
         let doc = doc.map(open).transpose()?;
@@ -180,7 +192,11 @@ impl Stage {
         progress.done();
         let style = self.style();
         self.print(&tables::text(&results, &style))?;
+        if let Some(baseline) = baseline {
+            self.print(&tables::ratios(&results, baseline, &style))?;
+        }
         self.print(&tables::starts(&starts, &style))?;
+        self.print(&show::bench_claims::text(&results, &starts, &style))?;
         self.print(&tables::closing(&results, &machine, &timer, &style))?;
         if let Some(doc) = doc {
             let page = show::bench_doc::page(&results, &starts, &machine, &timer);
@@ -309,6 +325,21 @@ fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
     entrants.extend(systems.into_iter().map(Entrant::System));
     entrants.extend(others);
     Ok(entrants)
+}
+
+/// Finds the contender that others are compared with.
+fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> {
+    let Some(name) = &arguments.baseline else {
+        return Ok(None);
+    };
+    let names: Vec<String> = plan.entrants.iter().map(Entrant::name).collect();
+    match names.iter().position(|other| other == name) {
+        Some(position) => Ok(Some(position)),
+        None => Err(Error::usage(format!(
+            "--baseline {name}: it doesn't take part; those that do are {}",
+            names.join(", ")
+        ))),
+    }
 }
 
 fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {

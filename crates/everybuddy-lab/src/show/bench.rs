@@ -10,6 +10,7 @@ use everybuddy_workload::{Part, Row, Variant, WORKLOADS};
 use super::output::Style;
 use super::table::{self, Better, Column};
 use crate::run::bench::outcome::extremes;
+use crate::run::bench::ratio::Ratio;
 use crate::run::bench::start::Start;
 use crate::run::bench::{Cell, Results, Verdict};
 use crate::run::bystanders::Machine;
@@ -20,17 +21,54 @@ use crate::size;
 /// Columns that leave the names enough room in 120.
 const MOST_COLUMNS: usize = 10;
 
+/// What stands in the cells of times.
+#[derive(Clone, Copy)]
+enum View {
+    /// Nanoseconds.
+    Times,
+    /// How many times as long as the contender at this position.
+    Ratios(usize),
+}
+
+/// The parts of a section that are timed, and how a column says which.
+pub(super) const PARTS: [(Part, &str); 4] = [
+    (Part::Pair, ""),
+    (Part::Allocate, "alloc "),
+    (Part::Free, "free "),
+    (Part::Operation, ""),
+];
+
 /// Makes the tables of all workloads that were measured.
 pub fn text(results: &Results, style: &Style) -> String {
+    tables(results, View::Times, style)
+}
+
+/// Makes the same tables of ratios: how many times as long each takes as the contender at `baseline`. A
+/// ratio whose interval over the rounds holds 1 is marked `=`.
+pub fn ratios(results: &Results, baseline: usize, style: &Style) -> String {
+    let name = results.entrants()[baseline].name();
+    let text = format!(
+        "Times as long as {name}: ratios formed within each round, their median; =: undecided, some rounds \
+         say more, some less"
+    );
+    let tables = tables(results, View::Ratios(baseline), style);
+    format!("{}\n{tables}", style.wrapped("", 0, &text))
+}
+
+fn tables(results: &Results, view: View, style: &Style) -> String {
     let measured = |row: &&Row| columns_of(results, row).next().is_some();
     let rows = WORKLOADS.iter().filter(measured);
-    rows.map(|row| workload(results, row, style)).collect()
+    rows.map(|row| workload(results, row, view, style))
+        .collect()
 }
 
 /// The headline and the table of a workload.
-fn workload(results: &Results, row: &Row, style: &Style) -> String {
+fn workload(results: &Results, row: &Row, view: View, style: &Style) -> String {
     let mut out = style.wrapped("", 0, &format!("{}: {}", row.name, row.summary));
-    let columns = columns(results, row);
+    let columns = match view {
+        View::Times => columns(results, row),
+        View::Ratios(baseline) => ratio_columns(results, row, baseline),
+    };
     // Wide workloads take several tables of equal width.
     let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
     for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {
@@ -69,13 +107,7 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
                 expendable: 0,
             }
         };
-        let parts = [
-            (Part::Pair, ""),
-            (Part::Allocate, "alloc "),
-            (Part::Free, "free "),
-            (Part::Operation, ""),
-        ];
-        for (part, what) in parts {
+        for (part, what) in PARTS {
             let values: Vec<_> = cells.iter().map(|cell| cell.median(part)).collect();
             if values.iter().any(Option::is_some) {
                 columns.push(make(what, Better::Lower, values, &nanos));
@@ -108,6 +140,38 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
                 let whole = |blocks| format!("{blocks:.0}");
                 columns.push(make(&what, Better::Higher, values, &whole));
             }
+        }
+    }
+    columns
+}
+
+/// Columns of ratios to one contender.
+fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (variant, threads, cells) in columns_of(results, row) {
+        for (part, what) in PARTS {
+            let of = |cell: &Cell| Ratio::of(cell, &cells[baseline], part);
+            let ratios: Vec<Option<Ratio>> = cells.iter().map(of).collect();
+            if ratios.iter().all(Option::is_none) {
+                continue;
+            }
+            let text = |(row, ratio): (usize, &Option<Ratio>)| match ratio {
+                Some(ratio) if ratio.is_undecided() && row != baseline => {
+                    format!("{}=", nanos(ratio.median))
+                }
+                Some(ratio) => nanos(ratio.median),
+                None => String::new(),
+            };
+            columns.push(Column {
+                head: [
+                    short_name(row, variant).into(),
+                    format!("{what}{threads}T").into(),
+                ],
+                better: Better::Lower,
+                texts: ratios.iter().enumerate().map(text).collect(),
+                values: ratios.iter().map(|r| r.map(|r| r.median)).collect(),
+                expendable: 0,
+            });
         }
     }
     columns
@@ -268,6 +332,7 @@ pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Styl
             size::count(dropped),
             match all().filter(|cell| cell.is_disturbed).count() {
                 0 => String::new(),
+                1 => "; 1 cell, marked ~, had no calm section in some round".to_string(),
                 cells => format!("; {cells} cells, marked ~, had no calm section in some round"),
             },
             timer.mean(),

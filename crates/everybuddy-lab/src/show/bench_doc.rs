@@ -5,6 +5,7 @@
 //! Invariant: tables are plain text as on a terminal; nothing on the page is written by hand but the method.
 
 use super::bench as tables;
+use super::bench_claims;
 use super::output::Style;
 use crate::run::bench::Results;
 use crate::run::bench::start::Start;
@@ -20,9 +21,10 @@ pub fn page(results: &Results, starts: &[Start], machine: &Machine, timer: &Time
     let command = "cargo run --release --features peers -- bench --peers --doc docs/benchmarks.md";
     let mut out = format!(
         "# Benchmarks\n\nHow fast, beside whom. Made by `{command}`; don't edit it.\n\n\
-         ## Results\n\n```text\n{}{}{}```\n",
+         ## Results\n\n```text\n{}{}{}{}```\n",
         tables::text(results, style),
         tables::starts(starts, style),
+        bench_claims::text(results, starts, style),
         tables::closing(results, machine, timer, style),
     );
     out += "\n## Who takes part\n\n| name | version | what it is | cannot |\n|---|---|---|---|\n";

@@ -5,6 +5,7 @@
 //! | file | what it makes |
 //! |------|---------------|
 //! | [`mod@bench`] | the tables of a benchmark |
+//! | [`bench_claims`] | what a benchmark has to show, and whether it does |
 //! | [`bench_doc`] | a benchmark as a page of the docs |
 //! | [`comparison`] | the table of systems on a trace, its legend, how it was measured |
 //! | [`trace`] | what a trace is like |
@@ -17,6 +18,7 @@
 //! Invariant: colour and progress appear on a terminal only, and never when `NO_COLOR` is set.
 
 pub mod bench;
+pub mod bench_claims;
 pub mod bench_doc;
 pub mod comparison;
 pub mod output;

@@ -7,6 +7,7 @@
 //! the capacity (a power of two), are the list, youngest at the top. Their heads are tagged as buffered by
 //! the CPU whose list it is; without checks (`CHECK` false), as allocated. One CPU touches it at a time.
 
+use super::circle::Circle;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
@@ -34,9 +35,9 @@ impl Positions {
         if self.top == self.bottom {
             return None;
         }
-        let value = entries.get(at(self.bottom, entries.len()))?.get();
+        let value = entries.at(self.bottom).get();
         self.bottom += 1;
-        if self.bottom == entries.len() as u32 {
+        if self.bottom == entries.len() {
             // Keeps positions small; entries don't move, since positions count modulo the capacity.
             self.top -= self.bottom;
             self.bottom = 0;
@@ -47,20 +48,18 @@ impl Positions {
     /// Adds an oldest entry; the caller knows that there is room.
     #[inline(always)]
     fn push_bottom<P: Platform>(&mut self, entries: Entries<'_, P>, value: u32) {
-        debug_assert!(((self.top - self.bottom) as usize) < entries.len());
+        debug_assert!(self.top - self.bottom < entries.len());
         if self.bottom == 0 {
-            self.bottom = entries.len() as u32;
+            self.bottom = entries.len();
             self.top += self.bottom;
         }
         self.bottom -= 1;
-        if let Some(entry) = entries.get(at(self.bottom, entries.len())) {
-            entry.set(value);
-        }
+        entries.at(self.bottom).set(value);
     }
 }
 
 /// The array of a ring.
-pub(crate) type Entries<'a, P> = &'a [<P as Platform>::Cell<u32>];
+pub(crate) type Entries<'a, P> = Circle<'a, <P as Platform>::Cell<u32>>;
 
 impl<P: Platform> Ends<P> {
     /// Makes an empty ring.
@@ -98,28 +97,18 @@ impl<P: Platform> Ends<P> {
         if top == self.bottom.get() {
             return None;
         }
-        let value = entries.get(at(top - 1, entries.len()))?.get();
+        let value = entries.at(top - 1).get();
         self.top.set(top - 1);
         Some(value)
     }
 
     /// Adds a youngest entry above `top`, which is the top; the caller knows that there is room.
     #[inline(always)]
-    pub(crate) fn push_top(&self, entries: Entries<'_, P>, top: u32, value: u32) -> bool {
-        debug_assert!((self.length() as usize) < entries.len());
-        let Some(entry) = entries.get(at(top, entries.len())) else {
-            return false;
-        };
-        entry.set(value);
+    pub(crate) fn push_top(&self, entries: Entries<'_, P>, top: u32, value: u32) {
+        debug_assert!(self.length() < entries.len());
+        entries.at(top).set(value);
         self.top.set(top + 1);
-        true
     }
-}
-
-/// Returns the index of a position; the capacity is a power of two.
-#[inline(always)]
-pub(crate) fn at(position: u32, capacity: usize) -> usize {
-    position as usize & capacity.wrapping_sub(1)
 }
 
 /// A list of blocks of one order.
@@ -131,10 +120,10 @@ pub(crate) struct Ring<'a, P: Platform, const CHECK: bool> {
 
 impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
     /// Makes an empty list over entries whose number is a power of two.
-    pub(crate) fn new(entries: Entries<'a, P>) -> Self {
+    pub(crate) fn new(entries: &'a [P::Cell<u32>]) -> Self {
         Self {
             ends: Ends::new(),
-            entries,
+            entries: Circle::new(entries),
         }
     }
 
@@ -176,8 +165,7 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
         order: Order,
         cpu: CpuId,
     ) -> Option<Frame> {
-        let entry = self.entries.get(at(top - 1, self.entries.len()))?;
-        let head = table.frame(Pfn(entry.get()))?;
+        let head = table.frame(Pfn(self.entries.at(top - 1).get()))?;
         if CHECK {
             if table.tag(head) != Self::tag(order, cpu) {
                 return None;
@@ -204,7 +192,8 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
             }
             table.set_tag(head, Self::tag(order, cpu));
         }
-        self.ends.push_top(self.entries, top, head.pfn().0)
+        self.ends.push_top(self.entries, top, head.pfn().0);
+        true
     }
 
     /// Gives the youngest block that still belongs to this list, tagged as allocated, and drops those above it
@@ -304,25 +293,26 @@ mod tests {
         #[test]
         fn behaves_as_a_deque(steps in prop::collection::vec(0u8..4, 0..400)) {
             let entries: Vec<NativeCell<u32>> = (0..8).map(|_| NativeCell::new(0)).collect();
+            let entries = Circle::new(&entries);
             let ends = Ends::<Native>::new();
             let mut model = VecDeque::new();
             for (value, step) in steps.into_iter().enumerate() {
                 let value = value as u32;
                 match step {
                     0 if model.len() < 8 => {
-                        assert!(ends.push_top(&entries, ends.top.get(), value));
+                        ends.push_top(entries, ends.top.get(), value);
                         model.push_back(value);
                     }
                     1 if model.len() < 8 => {
                         let mut positions = ends.get();
-                        positions.push_bottom::<Native>(&entries, value);
+                        positions.push_bottom::<Native>(entries, value);
                         ends.set(positions);
                         model.push_front(value);
                     }
-                    2 => prop_assert_eq!(ends.pop_top(&entries), model.pop_back()),
+                    2 => prop_assert_eq!(ends.pop_top(entries), model.pop_back()),
                     3 => {
                         let mut positions = ends.get();
-                        prop_assert_eq!(positions.pop_bottom::<Native>(&entries), model.pop_front());
+                        prop_assert_eq!(positions.pop_bottom::<Native>(entries), model.pop_front());
                         ends.set(positions);
                     }
                     _ => {}

@@ -68,6 +68,11 @@ impl Entrant {
         }
     }
 
+    /// Tells whether it is somebody else's.
+    pub fn is_peer(&self) -> bool {
+        !matches!(self, Entrant::System(_))
+    }
+
     /// Describes it for the docs: name, package and version, what it is, what it cannot do.
     pub fn description(&self) -> [String; 4] {
         match self {

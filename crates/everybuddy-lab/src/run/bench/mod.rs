@@ -12,6 +12,7 @@
 //! | [`visit`] | one workload on a fresh allocator, on its threads |
 //! | `check` | contenders behind a shadow of memory |
 //! | [`outcome`] | from many times to a few numbers |
+//! | [`ratio`] | how many times as long one takes as another, with an interval |
 //! | [`instructions`] | the same in instructions, by callgrind |
 //! | [`start`] | how long a system takes to start |
 //!
@@ -27,6 +28,7 @@ pub mod outcome;
 #[cfg(feature = "peers")]
 mod peer;
 mod perform;
+pub mod ratio;
 pub mod start;
 pub mod visit;
 
