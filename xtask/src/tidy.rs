@@ -12,7 +12,7 @@ use std::process::Command;
 const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy/src/arena.rs",
     "crates/everybuddy/src/frame_table.rs",
-    "crates/everybuddy/src/percpu/circle.rs",
+    "crates/everybuddy/src/circle.rs",
     "crates/everybuddy-sim/src/engine",
     "crates/everybuddy-model/src",
     "crates/everybuddy-peers/src/frame_alloc.rs",

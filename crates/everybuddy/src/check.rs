@@ -5,24 +5,22 @@
 //!
 //! Invariant: only reads, under the zone's lock, while no other CPU works.
 
-use crate::coalesce::Coalesce;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::Tag;
 use crate::platform::Platform;
 use crate::snapshot::{Census, FrameState, Violation};
 use crate::structure::Structure;
 
-/// Walks all frames of a zone from the lowest, block by block. O(frames).
-pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+/// Walks the frames of a structure from the lowest, block by block. O(frames).
+pub(crate) fn walk<P: Platform, S: Structure<P>>(
     structure: &S,
-    policy: &C,
+    frames: core::ops::Range<u32>,
 ) -> Result<Census, Violation> {
     structure.check()?;
     let table = structure.table();
     let mut census = Census::default();
-    let mut blocks = [0u32; Order::LIMIT.index() + 1];
-    let mut at = 0;
-    while at < table.frames() {
+    let mut at = frames.start;
+    while at < frames.end {
         let fail = |what| Err(Violation { pfn: Pfn(at), what });
         let Some(head) = table.frame(Pfn(at)) else {
             return fail("beyond the table");
@@ -43,17 +41,16 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
                 }
             }
         };
-        let frames = u64::from(order.frames());
+        let count = u64::from(order.frames());
         match state {
-            FrameState::Hole => census.holes += frames,
-            FrameState::Reserved => census.reserved += frames,
-            FrameState::Allocated { .. } => census.allocated += frames,
-            FrameState::Buffered { .. } => census.buffered += frames,
+            FrameState::Hole => census.holes += count,
+            FrameState::Reserved => census.reserved += count,
+            FrameState::Allocated { .. } => census.allocated += count,
+            FrameState::Buffered { .. } => census.buffered += count,
             FrameState::Free { .. } => {
-                census.free += frames;
-                blocks[order.index()] += 1;
+                census.free += count;
                 let buddy = head.buddy(order);
-                if !policy.delays()
+                if !S::INDIVIDUAL
                     && order < structure.max_order()
                     && structure.contains(buddy, order)
                 {
@@ -61,7 +58,7 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
                 }
             }
         }
-        if !head.pfn().is_aligned(order) || u64::from(at) + frames > u64::from(table.frames()) {
+        if !head.pfn().is_aligned(order) || u64::from(at) + count > u64::from(frames.end) {
             return fail("a block is not aligned, or reaches beyond the memory");
         }
         if (1..order.frames()).any(|offset| table.tag(head.offset(offset)) != Tag::INTERIOR) {
@@ -69,13 +66,14 @@ pub(crate) fn zone<P: Platform, S: Structure<P>, C: Coalesce<P>>(
         }
         at += order.frames();
     }
-    for order in Order::up_to(structure.max_order()) {
-        if blocks[order.index()] != structure.blocks(order) {
-            return Err(Violation {
-                pfn: Pfn(0),
-                what: "the free blocks of an order are miscounted",
-            });
-        }
+    let free: u64 = Order::up_to(structure.max_order())
+        .map(|order| u64::from(structure.blocks(order)) * u64::from(order.frames()))
+        .sum();
+    if free != census.free {
+        return Err(Violation {
+            pfn: Pfn(frames.start),
+            what: "the free blocks of an order are miscounted",
+        });
     }
     Ok(census)
 }

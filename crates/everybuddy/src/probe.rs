@@ -28,6 +28,8 @@ pub enum Event {
     },
     /// A request or a release of a block of this order went past the per-CPU list to the zone layer.
     Bypass(Order),
+    /// A lock is about to be asked for.
+    LockWanted,
     /// A lock was taken.
     Lock {
         /// Whether somebody else held it at the first try.
@@ -35,6 +37,8 @@ pub enum Event {
         /// How many times the waiter looked again.
         waits: u32,
     },
+    /// A lock was opened.
+    Unlock,
     /// All CPUs were asked to give back what they buffer, because a request could not be served.
     Reclaim,
     /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
@@ -149,6 +153,7 @@ impl Probe for Counts {
                 self.locks_contended += u64::from(contended);
                 self.lock_waits += u64::from(waits);
             }
+            Event::LockWanted | Event::Unlock => {}
             Event::Reclaim => self.reclaims += 1,
             Event::RacedDoubleFree => self.raced_double_frees += 1,
         }

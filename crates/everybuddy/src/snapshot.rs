@@ -96,6 +96,24 @@ pub struct Census {
     pub holes: u64,
 }
 
+impl Census {
+    /// Adds the census of another part of memory.
+    pub(crate) fn add(&mut self, other: &Census) {
+        let Census {
+            free,
+            buffered,
+            allocated,
+            reserved,
+            holes,
+        } = other;
+        self.free += free;
+        self.buffered += buffered;
+        self.allocated += allocated;
+        self.reserved += reserved;
+        self.holes += holes;
+    }
+}
+
 /// An invariant that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {

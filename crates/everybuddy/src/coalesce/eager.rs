@@ -127,10 +127,6 @@ impl<P: Platform> Coalesce<P> for Eager {
             self.free(structure, head, order, probe);
         }
     }
-
-    fn delays(&self) -> bool {
-        false
-    }
 }
 
 /// Counts the splits of a block of order `found` that gives its first blocks away: one for each block of a
@@ -153,7 +149,7 @@ mod tests {
     use crate::frame::Pfn;
     use crate::platform::Spin;
     use crate::probe::Counts;
-    use crate::structure::with_free_lists;
+    use crate::structure::{FreeLists, Placed, with_structure};
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -184,10 +180,6 @@ mod tests {
         ) {
             Coalesce::<P>::free(&Eager, structure, head, order, probe);
         }
-
-        fn delays(&self) -> bool {
-            false
-        }
     }
 
     /// Allocates and frees in rows; returns what was given, what stayed and what was counted.
@@ -195,7 +187,8 @@ mod tests {
         policy: C,
         steps: &[(u8, u32, u32)],
     ) -> (Vec<Vec<u32>>, Counts) {
-        with_free_lists::<Counting, _>(FRAMES, LARGEST, Tag::INTERIOR, |lists| {
+        with_structure::<Counting, _>(FRAMES, LARGEST, Tag::INTERIOR, |place| {
+            let lists = &FreeLists::new(place);
             let mut probe = Counts::default();
             let mut seen = Vec::new();
             let mut held: Vec<Row> = Vec::new();

@@ -9,9 +9,12 @@
 //! | policy | file | source |
 //! |---|---|---|
 //! | at once | [`eager`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
+//! | none: frames ascend | [`ascend`] | iBuddy (000) 3.1.1 to 3.1.3 |
 
+pub mod ascend;
 pub mod eager;
 
+pub(crate) use ascend::Ascend;
 pub(crate) use eager::Eager;
 
 use crate::frame::Order;
@@ -88,7 +91,4 @@ pub(crate) trait Coalesce<P: Platform>: Send + Sync {
             self.free(structure, head, row.order, probe);
         }
     }
-
-    /// Tells whether two free buddies may both be in the structure at rest.
-    fn delays(&self) -> bool;
 }

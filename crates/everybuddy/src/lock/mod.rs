@@ -1,14 +1,24 @@
 //! Locks.
 //!
 //! Why it exists: which lock guards a zone, and for how long it is held, decides what contention costs.
-//! A lock is a type parameter of the zone layer.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `spin` | test and test-and-set |
+//! | `ticket` | first come, first served |
+//! | `zone_lock` | a zone's lock, of any kind; for how long it is held, and where it lies |
 //!
 //! Invariants: a lock carries state from lock to unlock (a ticket's number, a queue's node), so that every
-//! known algorithm fits; a guard unlocks exactly once, when it goes.
+//! known algorithm fits; a guard unlocks exactly once, when it goes, whatever the way out.
 
 pub(crate) mod spin;
+pub(crate) mod ticket;
+pub(crate) mod zone_lock;
 
 pub use spin::SpinLock;
+pub use ticket::TicketLock;
+pub(crate) use zone_lock::ZoneLock;
+pub use zone_lock::{Hold, Line, LockKind};
 
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
@@ -29,50 +39,72 @@ pub trait RawLock<P: Platform>: Send + Sync {
 
     /// Opens the lock.
     fn unlock(&self, state: &Self::State);
+
+    /// Tells the holder whether somebody waits; never, for a lock that doesn't know.
+    fn is_contended(&self, _: &Self::State) -> bool {
+        false
+    }
 }
 
-/// Holds a lock until it is dropped.
-pub(crate) struct Guard<'l, P: Platform, L: RawLock<P>> {
-    lock: &'l L,
-    state: L::State,
-    platform: core::marker::PhantomData<fn() -> P>,
+/// Holds a zone's lock until it is dropped, and the probe that is told.
+pub(crate) struct Guard<'l, P: Platform> {
+    lock: &'l ZoneLock<P>,
+    state: u32,
+    /// The caller's probe.
+    pub(crate) probe: &'l mut P::Probe,
 }
 
-impl<'l, P: Platform, L: RawLock<P>> Guard<'l, P, L> {
-    /// Takes the lock and tells the probe.
+impl<'l, P: Platform> Guard<'l, P> {
+    /// Takes the lock.
     #[inline]
-    pub(crate) fn lock(lock: &'l L, probe: &mut P::Probe) -> Self {
-        let (state, waits) = lock.lock();
-        probe.record(Event::Lock {
-            contended: waits > 0,
-            waits,
-        });
-        Self {
-            lock,
-            state,
-            platform: core::marker::PhantomData,
-        }
+    pub(crate) fn lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Self {
+        let state = acquire(lock, probe);
+        Self { lock, state, probe }
     }
 
-    /// Takes the lock if it is open, and tells the probe.
+    /// Takes the lock if it is open.
     #[inline]
-    pub(crate) fn try_lock(lock: &'l L, probe: &mut P::Probe) -> Option<Self> {
+    pub(crate) fn try_lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Option<Self> {
+        probe.record(Event::LockWanted);
         let state = lock.try_lock()?;
         probe.record(Event::Lock {
             contended: false,
             waits: 0,
         });
-        Some(Self {
-            lock,
-            state,
-            platform: core::marker::PhantomData,
-        })
+        Some(Self { lock, state, probe })
+    }
+
+    /// Lets others in between two blocks of a batch, as the hold policy says.
+    #[inline]
+    pub(crate) fn between(&mut self, hold: Hold) {
+        let lets = match hold {
+            Hold::Batch => false,
+            Hold::Iteration => true,
+            Hold::WhenContended => self.lock.is_contended(self.state),
+        };
+        if lets {
+            self.lock.unlock(self.state);
+            self.probe.record(Event::Unlock);
+            self.state = acquire(self.lock, self.probe);
+        }
     }
 }
 
-impl<P: Platform, L: RawLock<P>> Drop for Guard<'_, P, L> {
+#[inline]
+fn acquire<P: Platform>(lock: &ZoneLock<P>, probe: &mut P::Probe) -> u32 {
+    probe.record(Event::LockWanted);
+    let (state, waits) = lock.lock();
+    probe.record(Event::Lock {
+        contended: waits > 0,
+        waits,
+    });
+    state
+}
+
+impl<P: Platform> Drop for Guard<'_, P> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.unlock(&self.state);
+        self.lock.unlock(self.state);
+        self.probe.record(Event::Unlock);
     }
 }

@@ -20,7 +20,7 @@
 
 pub(crate) mod access;
 pub mod buffered;
-mod circle;
+
 pub mod linux;
 pub mod linux6;
 pub mod none;

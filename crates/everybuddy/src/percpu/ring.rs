@@ -7,7 +7,7 @@
 //! the capacity (a power of two), are the list, youngest at the top. Their heads are tagged as buffered by
 //! the CPU whose list it is; without checks (`CHECK` false), as allocated. One CPU touches it at a time.
 
-use super::circle::Circle;
+use crate::circle::Circle;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};

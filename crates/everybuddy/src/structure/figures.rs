@@ -1,89 +1,138 @@
-//! The standard buddy's side of iBuddy's (000) figures 5 to 7, bit for bit and list for list.
+//! iBuddy's (000) figures 5 to 7, bit for bit and list for list, for the standard buddy and for iBuddy.
 #![cfg(test)]
 
 use std::mem::MaybeUninit;
 use std::vec;
 use std::vec::Vec;
 
-use super::{FreeLists, Structure};
+use super::{FreeLists, Inverse, Placed, Structure};
 use crate::arena::{Arena, ArenaPlan};
-use crate::coalesce::{Coalesce, Eager};
+use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{FrameTable, Record, Tag};
+use crate::frame_table::{Frame, FrameTable, Record, Tag};
+use crate::lock::{Line, LockKind};
 use crate::platform::Platform;
+use crate::zone::memory::Shape;
 use crate::{Native, NoProbe};
 
-/// Does something with empty free lists of so many frames, all tagged alike.
-pub(crate) fn with_free_lists<P: Platform, R>(
+/// Memory for an empty structure of so many frames, all tagged alike.
+pub(crate) fn with_structure<P: Platform, R>(
     frames: u32,
     largest: u8,
     tag: Tag,
-    test: impl FnOnce(&FreeLists<'_, P>) -> R,
+    test: impl FnOnce(super::Place<'_, P>) -> R,
 ) -> R {
-    let largest = Order::new(largest).unwrap();
+    let shape = Shape {
+        frames,
+        part: frames,
+        max_order: Order::new(largest).unwrap(),
+        lock: LockKind::Spin,
+        line: Line::Own,
+    };
     let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
-    let plan = FreeLists::<P>::plan(plan, frames, largest);
+    let plan = shape.plan::<P>(plan);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
     let mut arena = Arena::new(&mut memory);
     let records = arena.slice(frames as usize, |_| Record::new(tag)).unwrap();
-    test(&FreeLists::new(&mut arena, FrameTable::new(records), largest).unwrap())
+    let part = shape.make(&mut arena, FrameTable::new(records)).unwrap();
+    test(part(0).1)
 }
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.
 type Picture = [(Vec<u32>, Vec<u32>); 4];
 
-/// The 16 frames of figure 5: 0 to 7, 8, 9 and 11 are free.
-struct Walk<'a> {
-    lists: &'a FreeLists<'a, Native>,
+/// What the figures show of a structure.
+trait Shown {
+    fn bit(&self, head: Frame, order: Order) -> bool;
+    fn list(&self, order: Order) -> Vec<u32>;
 }
 
-impl Walk<'_> {
-    fn with<R>(test: impl FnOnce(&Walk<'_>) -> R) -> R {
-        with_free_lists(16, 3, Tag::allocated(Order::ZERO), |lists| {
-            let walk = Walk { lists };
-            // Released one by one, in an order that leaves the blocks of the figure.
-            for frame in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11] {
-                walk.free(frame);
-            }
-            test(&walk)
-        })
+impl Shown for FreeLists<'_, Native> {
+    fn bit(&self, head: Frame, order: Order) -> bool {
+        self.contains(head, order)
+    }
+    fn list(&self, order: Order) -> Vec<u32> {
+        self.heads(order).map(|head| head.pfn().0).collect()
+    }
+}
+
+impl Shown for Inverse<'_, Native> {
+    fn bit(&self, head: Frame, order: Order) -> bool {
+        Inverse::bit(self, head, order)
+    }
+    fn list(&self, order: Order) -> Vec<u32> {
+        self.heads(order).map(|head| head.pfn().0).collect()
+    }
+}
+
+/// The 16 frames of figure 5: 0 to 7, 8, 9 and 11 are free.
+struct Walk<S, C> {
+    structure: S,
+    policy: C,
+}
+
+impl<S: Structure<Native> + Shown, C: Coalesce<Native>> Walk<S, C> {
+    fn with<'a>(place: super::Place<'a, Native>, policy: C, frames: &[u32]) -> Self
+    where
+        S: Placed<'a, Native>,
+    {
+        let walk = Walk {
+            structure: S::new(place),
+            policy,
+        };
+        frames.iter().for_each(|frame| walk.free(*frame));
+        walk
     }
 
     fn free(&self, frame: u32) {
-        let head = self.lists.table().frame(Pfn(frame)).unwrap();
-        Eager.free(self.lists, head, Order::ZERO, &mut NoProbe);
+        let head = self.structure.table().frame(Pfn(frame)).unwrap();
+        self.policy
+            .free(&self.structure, head, Order::ZERO, &mut NoProbe);
     }
 
-    fn allocate(&self) -> u32 {
-        let head = Eager
-            .allocate(self.lists, Order::ZERO, &mut NoProbe)
+    fn allocate(&self, order: u8) -> u32 {
+        let order = Order::new(order).unwrap();
+        let head = self
+            .policy
+            .allocate(&self.structure, order, &mut NoProbe)
             .unwrap();
-        self.lists
-            .table()
-            .set_tag(head, Tag::allocated(Order::ZERO));
+        self.structure.table().set_tag(head, Tag::allocated(order));
         head.pfn().0
     }
 
     fn picture(&self) -> Picture {
-        self.lists.check().unwrap();
+        self.structure.check().unwrap();
         let mut levels = Order::up_to(Order::new(3).unwrap());
         std::array::from_fn(|_| {
             let order = levels.next().unwrap();
-            let frame = |n| self.lists.table().frame(Pfn(n)).unwrap();
+            let frame = |n| self.structure.table().frame(Pfn(n)).unwrap();
             let bits = (0..16 >> order.get())
-                .filter(|group| self.lists.contains(frame(group << order.get()), order))
+                .filter(|group| self.structure.bit(frame(group << order.get()), order))
                 .collect();
-            (
-                bits,
-                self.lists.heads(order).map(|head| head.pfn().0).collect(),
-            )
+            (bits, self.structure.list(order))
         })
     }
 }
 
+/// Frees the frames of figure 5 one by one, in an order that leaves its lists.
+fn standard<R>(test: impl FnOnce(&Walk<FreeLists<'_, Native>, Eager>) -> R) -> R {
+    with_structure(16, 3, Tag::allocated(Order::ZERO), |place| {
+        let frames = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11];
+        test(&Walk::with(place, Eager, &frames))
+    })
+}
+
+/// The same for iBuddy: from the last to the first, so that the first of a group represents it.
+fn inverse<R>(test: impl FnOnce(&Walk<Inverse<'_, Native>, Ascend>) -> R) -> R {
+    with_structure(16, 3, Tag::allocated(Order::ZERO), |place| {
+        let frames = [11, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+        test(&Walk::with(place, Ascend, &frames))
+    })
+}
+
 #[test]
 fn figure_5b_three_free_groups() {
-    Walk::with(|walk| {
+    standard(|walk| {
         assert_eq!(
             walk.picture(),
             [
@@ -97,10 +146,30 @@ fn figure_5b_three_free_groups() {
 }
 
 #[test]
+fn figure_5c_every_free_frame_on_its_own() {
+    inverse(|walk| {
+        assert_eq!(
+            walk.picture(),
+            [
+                (vec![1, 3, 5, 7, 9, 11], vec![1, 3, 5, 7, 9, 11]),
+                (vec![1, 3, 4], vec![2, 6, 8]),
+                (vec![1], vec![4]),
+                (vec![0], vec![0]),
+            ]
+        );
+        // Three groups, as in figure 5b.
+        let blocks: Vec<u32> = (0..4)
+            .map(|order| walk.structure.blocks(Order::new(order).unwrap()))
+            .collect();
+        assert_eq!(blocks, [1, 1, 0, 1]);
+    });
+}
+
+#[test]
 fn figure_6a_two_single_frames_are_allocated() {
-    Walk::with(|walk| {
-        assert_eq!(walk.allocate(), 11, "found at level 0, no split");
-        assert_eq!(walk.allocate(), 8, "the group of 8 and 9 is split");
+    standard(|walk| {
+        assert_eq!(walk.allocate(0), 11, "found at level 0, no split");
+        assert_eq!(walk.allocate(0), 8, "the group of 8 and 9 is split");
         assert_eq!(
             walk.picture(),
             [
@@ -114,8 +183,28 @@ fn figure_6a_two_single_frames_are_allocated() {
 }
 
 #[test]
+fn figure_6b_the_highest_levels_serve_and_nothing_is_split() {
+    inverse(|walk| {
+        assert_eq!(walk.allocate(0), 0, "found at level 3");
+        assert_eq!(walk.allocate(0), 4, "the highest level is 2 now");
+        assert_eq!(
+            walk.picture(),
+            [
+                (vec![1, 3, 5, 7, 9, 11], vec![1, 3, 5, 7, 9, 11]),
+                (vec![1, 3, 4], vec![2, 6, 8]),
+                (vec![], vec![]),
+                (vec![], vec![]),
+            ]
+        );
+        // "The buddy system has two buddy groups while iBuddy has six" (3.2).
+        let groups = |order| walk.structure.blocks(Order::new(order).unwrap());
+        assert_eq!((groups(0), groups(1)), (3, 3));
+    });
+}
+
+#[test]
 fn figure_7a_frame_10_is_released() {
-    Walk::with(|walk| {
+    standard(|walk| {
         walk.free(10);
         assert_eq!(
             walk.picture(),
@@ -124,6 +213,34 @@ fn figure_7a_frame_10_is_released() {
                 (vec![], vec![]),
                 (vec![2], vec![8]), // 10 with 11, then with 8 and 9
                 (vec![0], vec![0]),
+            ]
+        );
+    });
+}
+
+#[test]
+fn figure_7b_frame_10_ascends_to_level_2() {
+    inverse(|walk| {
+        let before = walk.picture();
+        walk.free(10);
+        let after = walk.picture();
+        // "The only change that has occurred is at level 2": 10 is in its list, and its third bit is set.
+        assert_eq!(after[2], (vec![1, 2], vec![10, 4]));
+        assert_eq!((&after[..2], &after[3]), (&before[..2], &before[3]));
+    });
+}
+
+#[test]
+fn a_request_for_eight_frames_takes_each_from_its_list() {
+    inverse(|walk| {
+        assert_eq!(walk.allocate(3), 0);
+        assert_eq!(
+            walk.picture(),
+            [
+                (vec![9, 11], vec![9, 11]),
+                (vec![4], vec![8]),
+                (vec![], vec![]),
+                (vec![], vec![]),
             ]
         );
     });

@@ -8,22 +8,44 @@
 //!
 //! | structure | file | source |
 //! |---|---|---|
-//! | bitmap and doubly linked lists by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
+//! | bitmap and doubly linked lists of blocks by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
+//! | the same of single frames: iBuddy | [`inverse`] | iBuddy (000) 3.1 |
 
+pub(crate) mod bits;
 mod figures;
 pub mod free_list;
+pub mod inverse;
+pub(crate) mod levels;
 
 #[cfg(test)]
-pub(crate) use figures::with_free_lists;
+pub(crate) use figures::with_structure;
 pub(crate) use free_list::FreeLists;
+pub(crate) use inverse::Inverse;
 
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
-/// A structure that keeps free blocks by order.
+/// Where a structure's state lies: a part of a zone layer's memory, and the frames that it keeps.
+pub(crate) struct Place<'a, P: Platform> {
+    /// The per-frame metadata.
+    pub(crate) table: FrameTable<'a, P>,
+    /// The lists, empty.
+    pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
+    /// The bits, all clear.
+    pub(crate) bits: &'a [P::Cell<u64>],
+    /// The number of the first largest block that it keeps frames of.
+    pub(crate) first: u32,
+    /// The largest order.
+    pub(crate) max_order: Order,
+}
+
+/// A structure that keeps free frames by order.
 pub(crate) trait Structure<P: Platform>: Send + Sync {
+    /// Whether it keeps each frame on its own, and free blocks are what happens to be free together.
+    const INDIVIDUAL: bool;
+
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
 
@@ -33,19 +55,28 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
     /// Puts in a block that is not in.
     fn insert(&self, head: Frame, order: Order);
 
-    /// Takes out a block that is in. Its head's record is left for the caller to tag.
+    /// Takes out a block that is in. Its head's record is left for the caller to tag, the others are interior.
     fn remove(&self, head: Frame, order: Order);
 
-    /// Takes out the block of this order that the structure prefers.
+    /// Takes out the block of this order that the structure prefers, as [`remove`](Self::remove) does.
     fn take(&self, order: Order) -> Option<Frame>;
 
     /// Tells whether this block is in. `head` may be any aligned number below the span rounded up to the
     /// largest block.
     fn contains(&self, head: Frame, order: Order) -> bool;
 
-    /// Returns how many blocks of this order are in. O(1).
+    /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders).
     fn blocks(&self, order: Order) -> u32;
+
+    /// Returns the largest order of which a block is in. O(orders).
+    fn largest(&self) -> Option<Order>;
 
     /// Checks the structure's own invariants. O(frames).
     fn check(&self) -> Result<(), Violation>;
+}
+
+/// A structure that can be made anywhere.
+pub(crate) trait Placed<'a, P: Platform>: Structure<P> {
+    /// Makes an empty structure. O(1).
+    fn new(place: Place<'a, P>) -> Self;
 }

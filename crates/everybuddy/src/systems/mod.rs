@@ -21,12 +21,12 @@ use core::mem::MaybeUninit;
 
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, LINE};
-use crate::coalesce::Eager;
+use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::error::BuildError;
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
-use crate::lock::SpinLock;
+pub use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::{Buffered, CpuList};
 use crate::percpu::linux::LinuxList;
@@ -36,8 +36,11 @@ pub use crate::percpu::linux6::Tuning;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
-use crate::structure::FreeLists;
-use crate::zone::OneZone;
+use crate::structure::{FreeLists, Inverse, Placed};
+use crate::zone::memory::Shape;
+use crate::zone::pool::Pool;
+pub use crate::zone::{Bulk, Select};
+use crate::zone::{OneZone, Spaces, ZoneLayer};
 
 /// The machine that a system is built for.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +111,39 @@ pub enum Front {
     Linux6(Tuning),
 }
 
+/// What free memory is kept as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Free blocks, split and coalesced.
+    Blocks,
+    /// Single frames: iBuddy.
+    Frames,
+}
+
+/// The size of buddy spaces, and which are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceSize {
+    /// Frames of a space, a power of two.
+    pub frames: u32,
+    /// Which unassigned space is preferred.
+    pub select: Select,
+}
+
 /// A system's parameters on a machine: what its options and the machine's memory decide together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The largest order.
     pub max_order: Order,
+    /// What free memory is kept as.
+    pub area: Area,
+    /// The buddy spaces; nothing for one zone.
+    pub spaces: Option<SpaceSize>,
+    /// The kind of the zone's lock, or of each space's.
+    pub lock: LockKind,
+    /// Where it lies.
+    pub line: Line,
+    /// How batches move.
+    pub bulk: Bulk,
     /// The per-CPU layer.
     pub front: Front,
     /// Whether per-CPU lists have locks (`percpu=locked`) rather than ask their owners.
@@ -143,6 +174,27 @@ impl fmt::Display for Parameters {
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
+        }
+        if let Some(spaces) = self.spaces {
+            f.write_str(", spaces of ")?;
+            options::write_space(f, spaces.frames)?;
+            if spaces.select == Select::Fresh {
+                f.write_str(", fresh ones first")?;
+            }
+        }
+        if self.lock == LockKind::Ticket {
+            f.write_str(", ticket lock")?;
+        }
+        match self.bulk.hold {
+            Hold::Batch => {}
+            Hold::Iteration => f.write_str(", lock let go after each block")?,
+            Hold::WhenContended => f.write_str(", lock let go when contended")?,
+        }
+        if self.line == Line::Beside {
+            f.write_str(", lock beside the lists")?;
+        }
+        if self.bulk.rows {
+            f.write_str(", batches in rows")?;
         }
         if self.locked {
             write!(f, ", locked lists")?;
@@ -190,35 +242,38 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
         parameters,
         bytes: plan::<P>(&parameters, span, setup.cpus).bytes(),
     };
-    match (parameters.front, parameters.locked, parameters.check) {
-        (Front::None, ..) => builder.bare(visitor),
-        (Front::Linux(marks), false, true) => builder.linux::<P, V, Token, true>(marks, visitor),
-        (Front::Linux(marks), false, false) => builder.linux::<P, V, Token, false>(marks, visitor),
-        (Front::Linux(marks), true, true) => builder.linux::<P, V, Locked, true>(marks, visitor),
-        (Front::Linux(marks), true, false) => builder.linux::<P, V, Locked, false>(marks, visitor),
-        (Front::Linux6(tuning), false, true) => {
-            builder.linux6::<P, V, Token, true>(tuning, visitor)
+    match (parameters.area, parameters.spaces) {
+        (Area::Blocks, None) => builder.one_of_blocks(visitor),
+        (Area::Frames, None) => {
+            let mut builder = builder;
+            let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
+            builder.listed(zone, visitor)
         }
-        (Front::Linux6(tuning), false, false) => {
-            builder.linux6::<P, V, Token, false>(tuning, visitor)
+        (Area::Blocks, Some(size)) => {
+            let mut builder = builder;
+            let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
+            builder.listed(zone, visitor)
         }
-        (Front::Linux6(tuning), true, true) => {
-            builder.linux6::<P, V, Locked, true>(tuning, visitor)
-        }
-        (Front::Linux6(tuning), true, false) => {
-            builder.linux6::<P, V, Locked, false>(tuning, visitor)
+        (Area::Frames, Some(size)) => {
+            let mut builder = builder;
+            let zone = builder.spaces::<P, Inverse<'_, P>, Ascend>(Ascend, size)?;
+            builder.listed(zone, visitor)
         }
     }
 }
 
-/// The standard buddy in one zone.
-type StandardZone<'a, P> = OneZone<'a, P, FreeLists<'a, P>, Eager, SpinLock<P>>;
-
 /// Plans the metadata of a system; in the same order as [`Builder`] asks for it.
 fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
     let plan = ArenaPlan::default().slice::<Record<P>>(span.frames() as usize);
-    let plan = FreeLists::<P>::plan(plan, span.frames(), parameters.max_order);
-    let plan = StandardZone::<P>::plan(plan);
+    let shape = parameters.shape(span);
+    let mut plan = shape.plan::<P>(plan);
+    if parameters.spaces.is_some() {
+        plan = Pool::<P>::plan(plan, shape.parts(), cpus);
+        plan = match parameters.area {
+            Area::Blocks => Spaces::<P, FreeLists<'_, P>, Eager>::plan(plan, shape.parts()),
+            Area::Frames => Spaces::<P, Inverse<'_, P>, Ascend>::plan(plan, shape.parts()),
+        };
+    }
     match parameters.front {
         Front::None => plan,
         Front::Linux(marks) => {
@@ -242,9 +297,22 @@ struct Builder<'a, 's> {
     bytes: usize,
 }
 
+impl Parameters {
+    /// Returns the locks, lists and bits that the zone layer has.
+    fn shape(&self, span: Span) -> Shape {
+        Shape {
+            frames: span.frames(),
+            part: self.spaces.map_or(span.frames(), |size| size.frames),
+            max_order: self.max_order,
+            lock: self.lock,
+            line: self.line,
+        }
+    }
+}
+
 impl<'a> Builder<'a, '_> {
-    /// Makes the zone, with all ranges free.
-    fn zone<P: Platform>(&mut self) -> Result<StandardZone<'a, P>, BuildError> {
+    /// Makes the records: all frames of the ranges interior, the others holes.
+    fn table<P: Platform>(&mut self) -> Result<FrameTable<'a, P>, BuildError> {
         let mut ranges = self
             .setup
             .ranges
@@ -262,57 +330,143 @@ impl<'a> Builder<'a, '_> {
             let managed = ranges.peek().is_some_and(|range| range.start <= physical);
             Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
         })?;
-        let table = FrameTable::new(records);
-        let structure = FreeLists::new(&mut self.arena, table, self.parameters.max_order)?;
-        let zone = OneZone::new(&mut self.arena, table, structure, Eager)?;
+        Ok(FrameTable::new(records))
+    }
+
+    /// Gives every range to `seed`.
+    fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
-            let (start, frames) = self
-                .span
-                .relative(*range)
-                .map_err(|_| BuildError::SpanTooLarge)?;
-            zone.seed(start, frames);
+            let relative = self.span.relative(*range);
+            let (start, frames) = relative.map_err(|_| BuildError::SpanTooLarge)?;
+            seed(start, frames);
         }
+        Ok(())
+    }
+
+    /// Makes one zone, with all ranges free.
+    fn one_zone<P: Platform, S: Placed<'a, P>, C: Coalesce<P>>(
+        &mut self,
+        policy: C,
+    ) -> Result<OneZone<'a, P, S, C>, BuildError> {
+        let table = self.table()?;
+        let part = self
+            .parameters
+            .shape(self.span)
+            .make(&mut self.arena, table)?;
+        let zone = OneZone::new(part(0), policy, self.parameters.bulk);
+        self.seed(|start, frames| zone.seed(start, frames))?;
         Ok(zone)
+    }
+
+    /// Makes buddy spaces, with all ranges free.
+    fn spaces<P: Platform, S: Placed<'a, P>, C: Coalesce<P>>(
+        &mut self,
+        policy: C,
+        size: SpaceSize,
+    ) -> Result<Spaces<'a, P, S, C>, BuildError> {
+        let table = self.table()?;
+        let Parameters {
+            max_order,
+            lock,
+            bulk,
+            ..
+        } = self.parameters;
+        let shape = self.parameters.shape(self.span);
+        let part = shape.make(&mut self.arena, table)?;
+        let cpus = self.setup.cpus;
+        let pool = Pool::new(&mut self.arena, shape.parts(), cpus, lock, size.select)?;
+        let geometry = (table, size.frames.trailing_zeros(), max_order);
+        let spaces = Spaces::new(&mut self.arena, geometry, part, pool, policy, bulk)?;
+        self.seed(|start, frames| spaces.seed(start, frames))?;
+        Ok(spaces)
     }
 
     fn run<P: Platform, V: WithSystem<P>>(
         self,
         front: impl PerCpu<P>,
-        zone: StandardZone<'a, P>,
+        zone: impl ZoneLayer<P>,
         visitor: V,
     ) -> V::Output {
         visitor.call(self.name, &Layered::new(front, zone, self.span, self.bytes))
     }
 
-    fn bare<P: Platform, V: WithSystem<P>>(mut self, visitor: V) -> Result<V::Output, BuildError> {
-        let zone = self.zone()?;
-        let cpus = self.setup.cpus;
-        Ok(self.run(NoList { cpus }, zone, visitor))
+    /// Runs on the standard buddy in one zone, behind any per-CPU layer.
+    fn one_of_blocks<P: Platform, V: WithSystem<P>>(
+        mut self,
+        visitor: V,
+    ) -> Result<V::Output, BuildError> {
+        let zone = self.one_zone::<P, FreeLists<'a, P>, Eager>(Eager)?;
+        let Parameters {
+            front,
+            locked,
+            check,
+            ..
+        } = self.parameters;
+        match (front, locked, check) {
+            (Front::Linux(marks), false, false) => {
+                self.linux::<P, V, Token, false>(zone, marks, visitor)
+            }
+            (Front::Linux(marks), true, true) => {
+                self.linux::<P, V, Locked, true>(zone, marks, visitor)
+            }
+            (Front::Linux(marks), true, false) => {
+                self.linux::<P, V, Locked, false>(zone, marks, visitor)
+            }
+            (Front::Linux6(tuning), false, true) => {
+                self.linux6::<P, V, Token, true>(zone, tuning, visitor)
+            }
+            (Front::Linux6(tuning), false, false) => {
+                self.linux6::<P, V, Token, false>(zone, tuning, visitor)
+            }
+            (Front::Linux6(tuning), true, true) => {
+                self.linux6::<P, V, Locked, true>(zone, tuning, visitor)
+            }
+            (Front::Linux6(tuning), true, false) => {
+                self.linux6::<P, V, Locked, false>(zone, tuning, visitor)
+            }
+            _ => self.listed(zone, visitor),
+        }
+    }
+
+    /// Runs on any zone layer, behind Linux 2.6.32's list or none.
+    fn listed<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
+        self,
+        zone: Z,
+        visitor: V,
+    ) -> Result<V::Output, BuildError> {
+        match self.parameters.front {
+            Front::None => {
+                let cpus = self.setup.cpus;
+                Ok(self.run(NoList { cpus }, zone, visitor))
+            }
+            Front::Linux(marks) => self.linux::<P, V, Token, true>(zone, marks, visitor),
+            Front::Linux6(_) => Err(BuildError::BadOption("zone")),
+        }
     }
 
     fn linux<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
         mut self,
+        zone: impl ZoneLayer<P>,
         watermarks: Watermarks,
         visitor: V,
     ) -> Result<V::Output, BuildError> {
-        let zone = self.zone()?;
         let lists = LinuxList::<P, CHECK>::maker(&mut self.arena, watermarks, self.setup.cpus)?;
         self.buffered::<P, V, _, A>(zone, lists, visitor)
     }
 
     fn linux6<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
         mut self,
+        zone: impl ZoneLayer<P>,
         tuning: Tuning,
         visitor: V,
     ) -> Result<V::Output, BuildError> {
-        let zone = self.zone()?;
         let lists = Linux6List::<P, CHECK>::maker(&mut self.arena, tuning, self.setup.cpus)?;
         self.buffered::<P, V, _, A>(zone, lists, visitor)
     }
 
     fn buffered<P: Platform, V: WithSystem<P>, L: CpuList<P> + 'a, A: Access<P>>(
         mut self,
-        zone: StandardZone<'a, P>,
+        zone: impl ZoneLayer<P>,
         lists: impl FnMut(usize) -> L,
         visitor: V,
     ) -> Result<V::Output, BuildError> {

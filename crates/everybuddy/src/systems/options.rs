@@ -9,9 +9,11 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::rows::{Kind, ROWS, Row};
-use super::{Front, Parameters, Setup, Tuning, Watermarks};
+use super::{Area, Front, Parameters, Setup, SpaceSize, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
+use crate::lock::{Hold, Line, LockKind};
+use crate::zone::{Bulk, Select};
 
 /// What can be said about a system beside its name. `None` is the row's own choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +28,35 @@ pub struct Options {
     pub locked: Option<bool>,
     /// `check=on` or `check=off`: whether hits notice misuse.
     pub check: Option<bool>,
+    /// `zone=one` or `zone=spaces`: who owns free frames.
+    pub spaces: Option<bool>,
+    /// `space=SIZE`: frames of a buddy space.
+    pub space: Option<u32>,
+    /// `select=used` or `select=fresh`: which unassigned space is preferred.
+    pub select: Option<Select>,
+    /// `lock=spin` or `lock=ticket`: the kind of a zone's lock.
+    pub lock: Option<LockKind>,
+    /// `hold=batch`, `hold=iteration`, `hold=when-contended`: for how long it is held while a batch moves.
+    pub hold: Option<Hold>,
+    /// `line=own` or `line=beside`: where it lies.
+    pub line: Option<Line>,
+    /// `bulk=blocks` or `bulk=rows`: whether neighbours of a batch move at once.
+    pub rows: Option<bool>,
 }
+
+/// The choices of each option that has names for values.
+const PERCPU: [(&str, bool); 2] = [("token", false), ("locked", true)];
+const CHECK: [(&str, bool); 2] = [("on", true), ("off", false)];
+const ZONE: [(&str, bool); 2] = [("one", false), ("spaces", true)];
+const SELECT: [(&str, Select); 2] = [("used", Select::Used), ("fresh", Select::Fresh)];
+const LOCK: [(&str, LockKind); 2] = [("spin", LockKind::Spin), ("ticket", LockKind::Ticket)];
+const LINE: [(&str, Line); 2] = [("own", Line::Own), ("beside", Line::Beside)];
+const BULK: [(&str, bool); 2] = [("blocks", false), ("rows", true)];
+const HOLD: [(&str, Hold); 3] = [
+    ("batch", Hold::Batch),
+    ("iteration", Hold::Iteration),
+    ("when-contended", Hold::WhenContended),
+];
 
 impl Options {
     /// Says nothing.
@@ -36,6 +66,13 @@ impl Options {
         order: None,
         locked: None,
         check: None,
+        spaces: None,
+        space: None,
+        select: None,
+        lock: None,
+        hold: None,
+        line: None,
+        rows: None,
     };
 
     /// The most frames that a list may be told to keep or move.
@@ -58,18 +95,22 @@ impl Options {
                     needs,
                 })?);
             }
-            "percpu" => {
-                let choice = choose("percpu", value, [("token", false), ("locked", true)]);
-                self.locked = Some(choice.map_err(|key| SpecError::BadValue {
-                    key,
-                    needs: "`token` or `locked`",
-                })?);
+            "percpu" => self.locked = choose("percpu", "`token` or `locked`", value, &PERCPU)?,
+            "check" => self.check = choose("check", "`on` or `off`", value, &CHECK)?,
+            "zone" => self.spaces = choose("zone", "`one` or `spaces`", value, &ZONE)?,
+            "select" => self.select = choose("select", "`used` or `fresh`", value, &SELECT)?,
+            "lock" => self.lock = choose("lock", "`spin` or `ticket`", value, &LOCK)?,
+            "line" => self.line = choose("line", "`own` or `beside`", value, &LINE)?,
+            "bulk" => self.rows = choose("bulk", "`blocks` or `rows`", value, &BULK)?,
+            "hold" => {
+                let needs = "`batch`, `iteration` or `when-contended`";
+                self.hold = choose("hold", needs, value, &HOLD)?;
             }
-            "check" => {
-                let choice = choose("check", value, [("on", true), ("off", false)]);
-                self.check = Some(choice.map_err(|key| SpecError::BadValue {
-                    key,
-                    needs: "`on` or `off`",
+            "space" => {
+                let needs = "a power of two of memory, as 4MiB or 64MiB";
+                self.space = Some(space(value).ok_or(SpecError::BadValue {
+                    key: "space",
+                    needs,
                 })?);
             }
             _ => return Err(SpecError::UnknownOption),
@@ -78,16 +119,38 @@ impl Options {
     }
 }
 
-fn choose(
+fn choose<T: Copy>(
     key: &'static str,
+    needs: &'static str,
     value: &str,
-    choices: [(&str, bool); 2],
-) -> Result<bool, &'static str> {
-    choices
-        .iter()
-        .find(|(name, _)| *name == value)
-        .map(|(_, choice)| *choice)
-        .ok_or(key)
+    choices: &[(&str, T)],
+) -> Result<Option<T>, SpecError> {
+    match choices.iter().find(|(name, _)| *name == value) {
+        Some((_, choice)) => Ok(Some(*choice)),
+        None => Err(SpecError::BadValue { key, needs }),
+    }
+}
+
+/// Returns the name of a choice.
+fn name_of<T: PartialEq>(choice: &T, choices: &[(&'static str, T)]) -> &'static str {
+    let found = choices.iter().find(|(_, own)| own == choice);
+    found.map_or("", |(name, _)| name)
+}
+
+/// Units of a space's size, in frames of 4 KiB.
+const UNITS: [(&str, u32); 3] = [("KiB", 0), ("MiB", 1 << 8), ("GiB", 1 << 18)];
+
+/// Reads the size of a space: frames, a power of two.
+fn space(text: &str) -> Option<u32> {
+    let (unit, frames) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
+    let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+    let frames = match frames {
+        // A frame is 4 KiB.
+        0 if number % 4 == 0 => number / 4,
+        0 => return None,
+        frames => number.checked_mul(*frames)?,
+    };
+    (frames.is_power_of_two() && frames <= 1 << 24).then_some(frames)
 }
 
 /// Why a text names no system.
@@ -217,11 +280,50 @@ impl SystemSpec {
             None if self.row.kind == Kind::Bare => Front::None,
             None => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
         };
+        let max_order = self.options.order.unwrap_or(Order::TEN);
+        let locked = self.options.locked.unwrap_or(false);
+        let check = self.options.check.unwrap_or(true);
+        let in_spaces = self.options.spaces.or(preset.spaces).unwrap_or(false);
+        let space = self.options.space;
+        if !in_spaces && (space.is_some() || self.options.select.is_some()) {
+            return Err(BuildError::BadOption("space"));
+        }
+        let frames = space.unwrap_or(max_order.frames().max(SPACE));
+        if frames < max_order.frames() {
+            return Err(BuildError::BadOption("space"));
+        }
+        let bulk = Bulk {
+            hold: self.options.hold.unwrap_or_default(),
+            rows: self.options.rows.unwrap_or(false),
+        };
+        let lock = self.options.lock.unwrap_or_default();
+        // A lock that doesn't know whether anybody waits would never be let go; rows need it throughout.
+        if bulk.hold == Hold::WhenContended && lock != LockKind::Ticket
+            || bulk.hold != Hold::Batch && bulk.rows
+        {
+            return Err(BuildError::BadOption("hold"));
+        }
+        // What experiments on hits need is not compiled for every zone layer.
+        if (in_spaces || self.row.area == Area::Frames) && (locked || !check) {
+            return Err(BuildError::BadOption(if locked {
+                "percpu"
+            } else {
+                "check"
+            }));
+        }
         Ok(Parameters {
-            max_order: self.options.order.unwrap_or(Order::TEN),
+            max_order,
+            area: self.row.area,
+            spaces: in_spaces.then_some(SpaceSize {
+                frames,
+                select: self.options.select.unwrap_or_default(),
+            }),
+            lock,
+            line: self.options.line.unwrap_or_default(),
+            bulk,
             front,
-            locked: self.options.locked.unwrap_or(false),
-            check: self.options.check.unwrap_or(true),
+            locked,
+            check,
         })
     }
 }
@@ -264,6 +366,13 @@ impl fmt::Display for SystemSpec {
             order,
             locked,
             check,
+            spaces,
+            space,
+            select,
+            lock,
+            hold,
+            line,
+            rows,
         } = self.options;
         if let Some(batch) = batch {
             write!(f, "+batch={batch}")?;
@@ -275,12 +384,46 @@ impl fmt::Display for SystemSpec {
             write!(f, "+order={order}")?;
         }
         if let Some(locked) = locked {
-            write!(f, "+percpu={}", if locked { "locked" } else { "token" })?;
+            write!(f, "+percpu={}", name_of(&locked, &PERCPU))?;
         }
         if let Some(check) = check {
-            write!(f, "+check={}", if check { "on" } else { "off" })?;
+            write!(f, "+check={}", name_of(&check, &CHECK))?;
+        }
+        if let Some(spaces) = spaces {
+            write!(f, "+zone={}", name_of(&spaces, &ZONE))?;
+        }
+        if let Some(frames) = space {
+            f.write_str("+space=")?;
+            write_space(f, frames)?;
+        }
+        if let Some(select) = select {
+            write!(f, "+select={}", name_of(&select, &SELECT))?;
+        }
+        if let Some(lock) = lock {
+            write!(f, "+lock={}", name_of(&lock, &LOCK))?;
+        }
+        if let Some(hold) = hold {
+            write!(f, "+hold={}", name_of(&hold, &HOLD))?;
+        }
+        if let Some(line) = line {
+            write!(f, "+line={}", name_of(&line, &LINE))?;
+        }
+        if let Some(rows) = rows {
+            write!(f, "+bulk={}", name_of(&rows, &BULK))?;
         }
         Ok(())
+    }
+}
+
+/// Frames of a space when nothing else is asked for: 4 MiB, as in the paper.
+const SPACE: u32 = 1 << 10;
+
+/// Writes the size of a space in the largest unit that fits.
+pub(super) fn write_space(f: &mut fmt::Formatter<'_>, frames: u32) -> fmt::Result {
+    let fits = |unit: &&(&str, u32)| unit.1 > 0 && frames.is_multiple_of(unit.1);
+    match UNITS.iter().rev().find(fits) {
+        Some((unit, size)) => write!(f, "{}{unit}", frames / size),
+        None => write!(f, "{}KiB", frames * 4),
     }
 }
 
@@ -297,6 +440,11 @@ mod tests {
             "lbs-31+batch=7+high=42",
             "linux-6+percpu=locked",
             "fixlazy-744+check=off",
+            "lbs-31+batch=7+lock=ticket+hold=when-contended+line=own",
+            "lbs-31+zone=spaces+space=16MiB+bulk=rows",
+            "lis-1+select=fresh",
+            "is+order=3+space=32KiB",
+            "is+space=1GiB",
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
@@ -315,6 +463,10 @@ mod tests {
             "lbs-31+batch=0",
             "lbs-31+batch=x",
             "lbs-31+check=maybe",
+            "is+space=5MiB",
+            "is+space=4",
+            "is+space=1KiB",
+            "lbs-31+hold=never",
         ] {
             let error = text.parse::<SystemSpec>().unwrap_err();
             assert!(

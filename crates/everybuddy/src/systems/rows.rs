@@ -4,7 +4,7 @@
 //!
 //! Invariant: names are unique; every option of a row is known to [`Options`].
 
-use super::Options;
+use super::{Area, Options};
 
 /// A system, described.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ pub struct Row {
     pub(super) preset: Options,
     /// The kind of per-CPU layer.
     pub(super) kind: Kind,
+    /// What free memory is kept as.
+    pub(super) area: Area,
 }
 
 /// The kinds of per-CPU layers.
@@ -46,12 +48,35 @@ pub(super) enum Kind {
     Linux6,
 }
 
-const LISTS: &[&str] = &["batch", "high", "order", "percpu", "check"];
+const LISTS: &[&str] = &[
+    "batch", "high", "order", "percpu", "check", "zone", "space", "select", "lock", "hold", "line",
+    "bulk",
+];
+const BYPASS: &[&str] = &[
+    "high", "order", "percpu", "check", "zone", "space", "select", "lock", "line",
+];
+const BARE: &[&str] = &["order", "zone", "space", "select", "lock", "line"];
+const INVERSE_LISTS: &[&str] = &[
+    "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+];
+const INVERSE_BYPASS: &[&str] = &["high", "order", "zone", "space", "select", "lock", "line"];
+const INVERSE_FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bits mean the group and \
+    its representative, next_allocation_level; spaces of 4 MiB, one assigned to each CPU, partly used ones \
+    before free ones.";
+const INVERSE_DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
+    under its lock and exchanged in the same critical section; unassigned spaces are kept by the largest \
+    block that they can give, the smallest that suffices first; when none is left those of other CPUs are \
+    tried in turn. The paper says none of this.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
     lists are found before a request fails, by the protocol of percpu/buffered.rs; Linux 2.6.32 drains \
     all CPUs only on direct reclaim.";
+
+const SPACES: Options = Options {
+    spaces: Some(true),
+    ..Options::NONE
+};
 
 /// All systems.
 pub const ROWS: &[Row] = &[
@@ -65,9 +90,10 @@ pub const ROWS: &[Row] = &[
             buddy's bit is set; bitmap and lists by level.",
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
             split gives the lower half. The papers say neither.",
-        options: &["order"],
+        options: BARE,
         preset: Options::NONE,
         kind: Kind::Bare,
+        area: Area::Blocks,
     },
     Row {
         name: "lbs-1",
@@ -78,9 +104,10 @@ pub const ROWS: &[Row] = &[
         faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the release, \
             directly to the buddy layer.",
         deviates: LINUX_DEVIATES,
-        options: &["high", "order", "percpu", "check"],
+        options: BYPASS,
         preset: Options::NONE,
         kind: Kind::LinuxBypass,
+        area: Area::Blocks,
     },
     Row {
         name: "lbs-31",
@@ -94,6 +121,46 @@ pub const ROWS: &[Row] = &[
         options: LISTS,
         preset: Options::NONE,
         kind: Kind::LinuxBatch,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "is",
+        alias_of: None,
+        summary: "iBuddy: every free frame on its own, a space of 4 MiB for each CPU, no list before it.",
+        composition: "buddy spaces (a spin lock each) > bitmap and lists of single frames by level",
+        source: "iBuddy (000) 3 and 5, figures 5c and 8b",
+        faithful: INVERSE_FAITHFUL,
+        deviates: INVERSE_DEVIATES,
+        options: BARE,
+        preset: SPACES,
+        kind: Kind::Bare,
+        area: Area::Frames,
+    },
+    Row {
+        name: "lis-1",
+        alias_of: None,
+        summary: "Lazy iBuddy with bypass: at its marks, frames go past the list into the CPU's space one by one.",
+        composition: "one list a CPU, batch 1 with bypass, high mark 186 > as is",
+        source: "iBuddy (000) 3 to 5, algorithms 1 and 2",
+        faithful: INVERSE_FAITHFUL,
+        deviates: INVERSE_DEVIATES,
+        options: INVERSE_BYPASS,
+        preset: SPACES,
+        kind: Kind::LinuxBypass,
+        area: Area::Frames,
+    },
+    Row {
+        name: "lis-31",
+        alias_of: None,
+        summary: "Lazy iBuddy with batches of 31.",
+        composition: "one list a CPU, batch 31, high mark 186, low 0 > as is",
+        source: "iBuddy (000) 4 and 6.3.3",
+        faithful: INVERSE_FAITHFUL,
+        deviates: INVERSE_DEVIATES,
+        options: INVERSE_LISTS,
+        preset: SPACES,
+        kind: Kind::LinuxBatch,
+        area: Area::Frames,
     },
     Row {
         name: "fixlazy-186",
@@ -106,6 +173,7 @@ pub const ROWS: &[Row] = &[
         options: LISTS,
         preset: Options::NONE,
         kind: Kind::LinuxBatch,
+        area: Area::Blocks,
     },
     Row {
         name: "fixlazy-372",
@@ -121,6 +189,7 @@ pub const ROWS: &[Row] = &[
             ..Options::NONE
         },
         kind: Kind::LinuxFixed,
+        area: Area::Blocks,
     },
     Row {
         name: "fixlazy-744",
@@ -136,6 +205,7 @@ pub const ROWS: &[Row] = &[
             ..Options::NONE
         },
         kind: Kind::LinuxFixed,
+        area: Area::Blocks,
     },
     Row {
         name: "linux-6",
@@ -147,8 +217,9 @@ pub const ROWS: &[Row] = &[
             releases, the limit on blocks of orders 1 to 3.",
         deviates: "No migrate types, no decay of the high mark over time, no reaction to reclaim, no zone \
             watermarks. The lists have no locks (Linux's way is +percpu=locked).",
-        options: &["order", "percpu", "check"],
+        options: &["order", "percpu", "check", "lock", "hold", "line", "bulk"],
         preset: Options::NONE,
         kind: Kind::Linux6,
+        area: Area::Blocks,
     },
 ];

@@ -11,11 +11,19 @@
 //! | zone layer | file | source |
 //! |---|---|---|
 //! | one zone, one lock | [`one`] | iBuddy (000) 2.1 and figure 8a |
+//! | many spaces, a lock each | [`spaces`] | iBuddy (000) 3.2, 5 and figure 8b |
 
+pub(crate) mod bulk;
+pub(crate) mod memory;
 pub mod one;
+pub(crate) mod pool;
 pub(crate) mod range;
+pub mod spaces;
 
+pub use bulk::Bulk;
 pub(crate) use one::OneZone;
+pub use pool::Select;
+pub(crate) use spaces::Spaces;
 
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};

@@ -6,56 +6,46 @@
 //! want to avoid.
 //!
 //! Invariant: structure, and the records of free blocks' heads, are touched only while the lock is held.
-//! The lock has a cache line of its own: waiters that look at it don't slow its holder's work on the lists.
 
+use core::marker::PhantomData;
+
+use super::bulk::Bulk;
+use super::memory::Part;
 use super::{Caller, ZoneLayer, range};
-use crate::arena::{Arena, ArenaPlan};
-use crate::coalesce::{Coalesce, Row};
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::coalesce::Coalesce;
+use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, RawLock};
+use crate::lock::{Guard, ZoneLock};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
-use crate::structure::Structure;
-
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-pub(crate) struct LockLine<L>(L);
+use crate::structure::Placed;
 
 /// One zone: a structure, a policy, a lock.
-pub(crate) struct OneZone<'a, P: Platform, S, C, L> {
-    lock: &'a LockLine<L>,
+pub(crate) struct OneZone<'a, P: Platform, S, C> {
+    lock: &'a ZoneLock<P>,
     structure: S,
     policy: C,
-    table: FrameTable<'a, P>,
+    bulk: Bulk,
+    memory: PhantomData<&'a P>,
 }
 
-impl<'a, P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> OneZone<'a, P, S, C, L> {
-    /// Plans the memory of [`new`](Self::new) beside the structure's.
-    pub(crate) fn plan(plan: ArenaPlan) -> ArenaPlan {
-        plan.slice::<LockLine<L>>(1)
-    }
-
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> OneZone<'a, P, S, C> {
     /// Makes a zone around an empty structure.
-    pub(crate) fn new(
-        arena: &mut Arena<'a>,
-        table: FrameTable<'a, P>,
-        structure: S,
-        policy: C,
-    ) -> Result<Self, BuildError> {
-        Ok(Self {
-            lock: arena.one(LockLine(L::new()))?,
-            structure,
+    pub(crate) fn new((lock, place): Part<'a, P>, policy: C, bulk: Bulk) -> Self {
+        Self {
+            lock,
+            structure: S::new(place),
             policy,
-            table,
-        })
+            bulk,
+            memory: PhantomData,
+        }
     }
 
     /// Makes a run of interior frames free, before the zone is in use. O(frames / largest block + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
-        if let Some(start) = self.table.frame(start) {
+        if let Some(start) = self.structure.table().frame(start) {
             let probe = &mut P::Probe::default();
             range::free_pieces(&self.structure, &self.policy, start, frames, probe);
         }
@@ -63,71 +53,25 @@ impl<'a, P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> OneZone<'a
 
     /// Takes the lock; a nested caller only tries.
     #[inline]
-    fn enter(&self, caller: &mut Caller<'_, P>) -> Option<Guard<'_, P, L>> {
+    fn enter<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Option<Guard<'c, P>> {
         if caller.nested {
-            Guard::try_lock(&self.lock.0, caller.probe)
+            Guard::try_lock(self.lock, caller.probe)
         } else {
-            Some(Guard::lock(&self.lock.0, caller.probe))
-        }
-    }
-
-    /// Takes in the blocks that `source` yields, those that follow each other in memory in one go. A block
-    /// whose head is not tagged as yielded is left alone, and `wrong` says whether to go on. Under the lock.
-    ///
-    /// A block that comes twice doesn't follow itself, so it is looked at when its first coming was freed.
-    #[inline]
-    fn take_in(
-        &self,
-        probe: &mut P::Probe,
-        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
-        mut wrong: impl FnMut(Frame, &mut P::Probe) -> bool,
-    ) {
-        let mut next = source();
-        while let Some((head, order, tag)) = next {
-            if self.table.tag(head) != tag {
-                if !wrong(head, probe) {
-                    return;
-                }
-                next = source();
-                continue;
-            }
-            let mut row = Row {
-                head,
-                order,
-                blocks: 1,
-            };
-            loop {
-                next = source();
-                match next {
-                    Some((head, order, tag))
-                        if row.is_followed_by(head, order) && self.table.tag(head) == tag =>
-                    {
-                        row.blocks += 1;
-                    }
-                    _ => break,
-                }
-            }
-            if row.blocks == 1 {
-                self.policy.free(&self.structure, head, order, probe);
-            } else {
-                self.policy.free_row(&self.structure, row, probe);
-            }
+            Some(Guard::lock(self.lock, caller.probe))
         }
     }
 
     /// Takes the lock for what no nested caller does.
-    fn enter_whole(&self, caller: &mut Caller<'_, P>) -> Guard<'_, P, L> {
+    fn enter_whole<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Guard<'c, P> {
         debug_assert!(!caller.nested);
-        Guard::lock(&self.lock.0, caller.probe)
+        Guard::lock(self.lock, caller.probe)
     }
 }
 
-impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
-    for OneZone<'_, P, S, C, L>
-{
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for OneZone<'a, P, S, C> {
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
-        self.table
+        self.structure.table()
     }
 
     #[inline(always)]
@@ -137,12 +81,12 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        let _guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
         let head = self
             .policy
-            .allocate(&self.structure, order, caller.probe)
+            .allocate(&self.structure, order, guard.probe)
             .ok_or(AllocateError::Exhausted)?;
-        self.table.set_tag(head, Tag::allocated(order));
+        self.structure.table().set_tag(head, Tag::allocated(order));
         Ok(head)
     }
 
@@ -156,15 +100,15 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
             .ok_or(AllocateError::TooLarge {
                 largest: self.max_order(),
             })?;
-        let _guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
         let head = self
             .policy
-            .allocate(&self.structure, order, caller.probe)
+            .allocate(&self.structure, order, guard.probe)
             .ok_or(AllocateError::Exhausted)?;
-        range::tag_allocated(self.table, head, frames);
+        range::tag_allocated(self.structure.table(), head, frames);
         let rest = head.offset(frames);
         let remnant = order.frames() - frames;
-        range::free_pieces(&self.structure, &self.policy, rest, remnant, caller.probe);
+        range::free_pieces(&self.structure, &self.policy, rest, remnant, guard.probe);
         Ok(head)
     }
 
@@ -175,16 +119,13 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         order: Order,
         wanted: u32,
         tag: Tag,
-        mut sink: impl FnMut(Frame),
+        sink: impl FnMut(Frame),
     ) -> u32 {
-        let Some(_guard) = self.enter(caller) else {
+        let Some(mut guard) = self.enter(caller) else {
             return 0;
         };
-        self.policy
-            .allocate_bulk(&self.structure, order, wanted, caller.probe, |head| {
-                self.table.set_tag(head, tag);
-                sink(head);
-            })
+        let parts = (&self.structure, &self.policy);
+        self.bulk.take(&mut guard, parts, order, wanted, tag, sink)
     }
 
     #[inline]
@@ -195,11 +136,11 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         order: Order,
         tag: Tag,
     ) -> Result<(), FreeError> {
-        let _guard = self.enter(caller).ok_or(FreeError::Busy)?;
-        if self.table.tag(head) != tag {
-            return Err(self.table.diagnose(head));
+        let guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        if self.structure.table().tag(head) != tag {
+            return Err(self.structure.table().diagnose(head));
         }
-        self.policy.free(&self.structure, head, order, caller.probe);
+        self.policy.free(&self.structure, head, order, guard.probe);
         Ok(())
     }
 
@@ -207,13 +148,16 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
     fn free_bulk(
         &self,
         caller: &mut Caller<'_, P>,
-        source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
-        let _guard = self.enter_whole(caller);
-        self.take_in(caller.probe, source, |_, probe| {
-            probe.record(Event::RacedDoubleFree);
-            true
-        });
+        let mut guard = self.enter_whole(caller);
+        let parts = (&self.structure, &self.policy);
+        let mut next = source();
+        self.bulk
+            .give(&mut guard, parts, 0..u32::MAX, &mut next, source, |_, p| {
+                p.record(Event::RacedDoubleFree);
+                true
+            });
     }
 
     fn free_each(
@@ -221,13 +165,22 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         caller: &mut Caller<'_, P>,
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
-        let _guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        let mut guard = self.enter(caller).ok_or(FreeError::Busy)?;
         let mut result = Ok(());
-        let source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
-        self.take_in(caller.probe, source, |head, _| {
-            result = Err(self.table.diagnose(head));
-            false
-        });
+        let mut source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
+        let parts = (&self.structure, &self.policy);
+        let mut next = source();
+        self.bulk.give(
+            &mut guard,
+            parts,
+            0..u32::MAX,
+            &mut next,
+            source,
+            |at, _| {
+                result = Err(self.table().diagnose(at));
+                false
+            },
+        );
         result
     }
 
@@ -237,8 +190,8 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError> {
-        let _guard = self.enter(caller).ok_or(FreeError::Busy)?;
-        range::free_run(&self.structure, &self.policy, start, frames, caller.probe)
+        let guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        range::free_run(&self.structure, &self.policy, start, frames, guard.probe)
     }
 
     fn add(
@@ -248,14 +201,14 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
-        let _guard = self.enter_whole(caller);
+        let guard = self.enter_whole(caller);
         range::add(
             &self.structure,
             &self.policy,
             start,
             frames,
             from,
-            caller.probe,
+            guard.probe,
         )
     }
 
@@ -284,6 +237,6 @@ impl<P: Platform, S: Structure<P>, C: Coalesce<P>, L: RawLock<P>> ZoneLayer<P>
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
         let _guard = self.enter_whole(caller);
-        crate::check::zone(&self.structure, &self.policy)
+        crate::check::walk(&self.structure, 0..self.table().frames())
     }
 }

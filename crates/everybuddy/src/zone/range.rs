@@ -46,6 +46,38 @@ pub(crate) fn free_pieces<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     }
 }
 
+/// Returns the allocated block that holds a frame, and the frame after it.
+fn holder_of<P: Platform>(
+    table: FrameTable<'_, P>,
+    frame: Frame,
+) -> Result<(Frame, u32), FreeError> {
+    match table.holder(frame) {
+        Some((head, FrameState::Allocated { order, .. }))
+            if frame.pfn().0 - head.pfn().0 < order.frames() =>
+        {
+            Ok((head, head.pfn().0 + order.frames()))
+        }
+        Some((_, FrameState::Hole)) => Err(FreeError::Hole),
+        Some((_, FrameState::Reserved)) => Err(FreeError::Reserved),
+        _ => Err(FreeError::NotAllocated),
+    }
+}
+
+/// Tells whether [`free_run`] can free a run.
+pub(crate) fn look<P: Platform>(
+    table: FrameTable<'_, P>,
+    start: Frame,
+    frames: u32,
+) -> Result<(), FreeError> {
+    let end = start.pfn().0 + frames;
+    let mut at = start;
+    while at.pfn().0 < end {
+        let (_, after) = holder_of(table, at)?;
+        at = start.offset(after - start.pfn().0);
+    }
+    Ok(())
+}
+
 /// Frees a run of allocated frames; what remains of the allocations that it cuts stays allocated.
 pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     structure: &S,
@@ -56,25 +88,10 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
 ) -> Result<(), FreeError> {
     let table = structure.table();
     let end = start.pfn().0 + frames;
-    // Returns the allocated block that holds a frame, and the frame after it.
-    let holder = |frame: Frame| match table.holder(frame) {
-        Some((head, FrameState::Allocated { order, .. }))
-            if frame.pfn().0 - head.pfn().0 < order.frames() =>
-        {
-            Ok((head, head.pfn().0 + order.frames()))
-        }
-        Some((_, FrameState::Hole)) => Err(FreeError::Hole),
-        Some((_, FrameState::Reserved)) => Err(FreeError::Reserved),
-        _ => Err(FreeError::NotAllocated),
-    };
+    look(table, start, frames)?;
     let mut at = start;
     while at.pfn().0 < end {
-        let (_, after) = holder(at)?;
-        at = start.offset(after - start.pfn().0);
-    }
-    let mut at = start;
-    while at.pfn().0 < end {
-        let (head, after) = holder(at)?;
+        let (head, after) = holder_of(table, at)?;
         let upto = after.min(end);
         // The head's record is rewritten below: it starts a kept piece or a freed one.
         tag_allocated(table, head, at.pfn().0 - head.pfn().0);
@@ -89,7 +106,7 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
 }
 
 /// Validates a run of frame numbers.
-fn run<P: Platform>(
+pub(crate) fn run<P: Platform>(
     table: FrameTable<'_, P>,
     start: Pfn,
     frames: u32,
@@ -105,16 +122,13 @@ fn run<P: Platform>(
         .ok_or(RegionError::OutsideSpan)
 }
 
-/// Makes a run free whose frames are all tagged `from`.
-pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
-    structure: &S,
-    policy: &C,
+/// Tells whether [`add`] can make a run free; returns its first frame.
+pub(crate) fn look_to_add<P: Platform>(
+    table: FrameTable<'_, P>,
     start: Pfn,
     frames: u32,
     from: Tag,
-    probe: &mut P::Probe,
-) -> Result<(), RegionError> {
-    let table = structure.table();
+) -> Result<Frame, RegionError> {
     let first = run(table, start, frames)?;
     for offset in 0..frames {
         let frame = first.offset(offset);
@@ -125,11 +139,51 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
             });
         }
     }
+    Ok(first)
+}
+
+/// Makes a run free whose frames are all tagged `from`.
+pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    structure: &S,
+    policy: &C,
+    start: Pfn,
+    frames: u32,
+    from: Tag,
+    probe: &mut P::Probe,
+) -> Result<(), RegionError> {
+    let table = structure.table();
+    let first = look_to_add(table, start, frames, from)?;
     for offset in 0..frames {
         table.set_tag(first.offset(offset), Tag::INTERIOR);
     }
     free_pieces(structure, policy, first, frames, probe);
     Ok(())
+}
+
+/// Returns the free block that holds a frame.
+fn free_block_at<P: Platform, S: Structure<P>>(
+    structure: &S,
+    frame: Frame,
+) -> Option<(Frame, Order)> {
+    Order::up_to(structure.max_order())
+        .map(|order| (frame.aligned(order), order))
+        .find(|(head, order)| structure.contains(*head, *order))
+}
+
+/// Tells whether [`withdraw`] can take a run out; returns its first frame.
+pub(crate) fn look_to_withdraw<P: Platform, S: Structure<P>>(
+    structure: &S,
+    start: Pfn,
+    frames: u32,
+) -> Result<Frame, RegionError> {
+    let first = run(structure.table(), start, frames)?;
+    let end = start.0 + frames;
+    let mut at = first;
+    while at.pfn().0 < end {
+        let (head, order) = free_block_at(structure, at).ok_or(RegionError::NotFree(at.pfn()))?;
+        at = first.offset(head.pfn().0 + order.frames() - start.0);
+    }
+    Ok(first)
 }
 
 /// Takes a run of free frames out and tags them `to`.
@@ -140,22 +194,11 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>>(
     to: Tag,
 ) -> Result<(), RegionError> {
     let table = structure.table();
-    let first = run(table, start, frames)?;
+    let first = look_to_withdraw(structure, start, frames)?;
     let end = start.0 + frames;
-    // Returns the free block that holds a frame.
-    let holder = |frame: Frame| {
-        Order::up_to(structure.max_order())
-            .map(|order| (frame.aligned(order), order))
-            .find(|(head, order)| structure.contains(*head, *order))
-    };
     let mut at = first;
     while at.pfn().0 < end {
-        let (head, order) = holder(at).ok_or(RegionError::NotFree(at.pfn()))?;
-        at = first.offset(head.pfn().0 + order.frames() - start.0);
-    }
-    let mut at = first;
-    while at.pfn().0 < end {
-        let Some((head, order)) = holder(at) else {
+        let Some((head, order)) = free_block_at(structure, at) else {
             break;
         };
         // The head's record is rewritten below: by the piece that is kept, or by the tag.

@@ -40,7 +40,38 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+batch=2+high=3", row.name));
             // The suite's memories are small, where the batch by memory is 1: so the real one too.
             texts.push(format!("{}+batch=31+high=186", row.name));
-            texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
+            if takes("percpu") {
+                texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
+            }
+        }
+        if takes("zone") {
+            // Memory in very many spaces, in few, and in one.
+            texts.push(format!("{}+order=3+zone=spaces+space=32KiB", row.name));
+            texts.push(format!("{}+zone=spaces+select=fresh", row.name));
+            texts.push(format!("{}+zone=one", row.name));
+        }
+        if takes("lock") {
+            texts.push(format!("{}+lock=ticket+line=beside", row.name));
+        }
+        if takes("hold") {
+            texts.push(format!("{}+hold=iteration", row.name));
+            texts.push(format!("{}+lock=ticket+hold=when-contended", row.name));
+        }
+        if takes("batch") && takes("hold") && takes("zone") {
+            let small = "order=3+zone=spaces+space=32KiB";
+            texts.push(format!(
+                "{}+{small}+batch=31+high=186+hold=iteration",
+                row.name
+            ));
+        }
+        if takes("bulk") {
+            texts.push(format!("{}+bulk=rows", row.name));
+        }
+        if takes("bulk") && takes("zone") {
+            texts.push(format!(
+                "{}+order=3+zone=spaces+space=64KiB+bulk=rows",
+                row.name
+            ));
         }
     }
     texts.iter().map(|text| text.parse().unwrap()).collect()

@@ -1,0 +1,88 @@
+//! A ticket lock.
+//!
+//! Source: the locks of the measurements in "Integration with Ticket Spinlocks" of the zone lock patch (001).
+//!
+//! Why it exists: waiters are served in the order in which they came, and the holder sees whether anybody
+//! waits: what releasing a lock "when contended" needs.
+//!
+//! Invariant: `served` is the number of the ticket whose holder has the lock; `next` is the ticket that the
+//! next one takes. Tickets count modulo 2^32.
+
+use super::RawLock;
+use crate::platform::{AtomicWord, Ordering, Platform};
+
+/// A ticket lock of two words.
+#[repr(C)]
+pub struct TicketLock<P: Platform> {
+    next: P::AtomicU32,
+    served: P::AtomicU32,
+}
+
+impl<P: Platform> TicketLock<P> {
+    /// Waits for a ticket; returns how many times it looked.
+    #[cold]
+    #[inline(never)]
+    fn queue(&self, ticket: u32) -> u32 {
+        let mut attempt = 0;
+        loop {
+            // Acquire: pairs with the release in `unlock`.
+            let served = self.served.load(Ordering::Acquire);
+            if served == ticket {
+                return attempt + 1;
+            }
+            P::wait(&self.served, served, attempt);
+            attempt = attempt.saturating_add(1);
+        }
+    }
+}
+
+impl<P: Platform> RawLock<P> for TicketLock<P> {
+    /// The ticket.
+    type State = u32;
+
+    fn new() -> Self {
+        Self {
+            next: P::AtomicU32::new(0),
+            served: P::AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    fn lock(&self) -> (u32, u32) {
+        // Relaxed: taking a ticket orders nothing; seeing it served does.
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
+        if self.served.load(Ordering::Acquire) == ticket {
+            (ticket, 0)
+        } else {
+            (ticket, self.queue(ticket))
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<u32> {
+        // Acquire: pairs with the release in `unlock`.
+        let served = self.served.load(Ordering::Acquire);
+        // Relaxed: the exchange only succeeds while nobody holds `served`, which was read before.
+        self.next
+            .compare_exchange(
+                served,
+                served.wrapping_add(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+            .ok()
+    }
+
+    #[inline]
+    fn unlock(&self, ticket: &u32) {
+        // Release: pairs with the acquires in `lock`, `queue` and `try_lock`.
+        self.served.store(ticket.wrapping_add(1), Ordering::Release);
+        P::wake(&self.served);
+    }
+
+    #[inline]
+    fn is_contended(&self, ticket: &u32) -> bool {
+        self.next.load(Ordering::Relaxed) != ticket.wrapping_add(1)
+    }
+}

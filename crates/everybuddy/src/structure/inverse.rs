@@ -1,0 +1,285 @@
+//! iBuddy's structure: every free frame on its own in a list, and bits that mean a group as well.
+//!
+//! Source: iBuddy (000) sections 3.1, 3.1.1 to 3.1.3 and 5; figures 5c, 6b, 7b.
+//!
+//! Why it exists: nearly all requests are for single frames. Here one is given without a split: the frame
+//! that is found at the highest level can be taken "without any modification to the lower levels". The
+//! price is paid by larger blocks, whose frames are linked and unlinked one by one.
+//!
+//! Invariant, for every free frame and every aligned group of frames:
+//! 1. each free frame is in exactly one list;
+//! 2. a group's bit is set exactly when one of its frames, the *representative*, is in the list of the
+//!    group's level, and then all of the group is free;
+//! 3. a free group that is not part of a larger free group has its bit set;
+//! 4. inside a group whose bit is set, of each two halves the one without the representative has its own bit
+//!    set, and the other's is clear.
+//!
+//! So a frame is free exactly when a bit on its way up is set, the first such bit is the one that it
+//! represents, and a group is free exactly when its own bit or one above it is set.
+//!
+//! Decides (the paper doesn't say): a frame is inserted at the head of its list and taken from there. A
+//! block of order j is the one, of the group at the highest level, that holds that group's representative:
+//! any other would leave a group without one.
+//!
+//! Cost: one frame out O(1), in O(orders), with one insertion; a block of m frames out O(m), in
+//! O(m x orders). Two bits a frame beside the records.
+
+use super::bits::LevelBits;
+use super::levels::LevelLists;
+use super::{Place, Placed, Structure};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{Platform, SharedCell};
+use crate::snapshot::Violation;
+
+/// iBuddy's free area.
+pub(crate) struct Inverse<'a, P: Platform> {
+    lists: LevelLists<'a, P>,
+    bits: LevelBits<'a, P>,
+    max_order: Order,
+    /// `next_allocation_level` of the paper: one more than the highest level that is not empty, 0 if all are.
+    next_allocation_level: &'a P::Cell<u32>,
+}
+
+impl<'a, P: Platform> Placed<'a, P> for Inverse<'a, P> {
+    fn new(place: Place<'a, P>) -> Self {
+        let lists = LevelLists::new(place.table, place.levels);
+        Self {
+            next_allocation_level: lists.spare(),
+            lists,
+            bits: LevelBits::new(place.bits, place.first, place.max_order),
+            max_order: place.max_order,
+        }
+    }
+}
+
+impl<P: Platform> Inverse<'_, P> {
+    /// Returns an order's free frames in the order of their list.
+    #[cfg(test)]
+    pub(crate) fn heads(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
+        self.lists.iter(order)
+    }
+
+    /// Tells whether the bit of this group is set.
+    #[cfg(test)]
+    pub(crate) fn bit(&self, head: Frame, order: Order) -> bool {
+        self.bits.get(head, order)
+    }
+
+    /// Returns the lowest set bit from `order` upwards on the way of a frame.
+    #[inline]
+    fn representing(&self, frame: Frame, order: Order) -> Option<Order> {
+        let mut order = order;
+        loop {
+            if self.bits.get(frame, order) {
+                return Some(order);
+            }
+            if order >= self.max_order {
+                return None;
+            }
+            order = order.up();
+        }
+    }
+
+    /// Puts one frame in: it climbs while the group beside it is free, and is inserted once.
+    #[inline]
+    fn ascend(&self, frame: Frame) {
+        let mut order = Order::ZERO;
+        while order < self.max_order && self.bits.get(frame.buddy(order), order) {
+            order = order.up();
+        }
+        self.bits.set(frame, order);
+        self.lists.push(frame, order);
+        if self.next_allocation_level.get() <= u32::from(order.get()) {
+            self.next_allocation_level.set(u32::from(order.get()) + 1);
+        }
+    }
+
+    /// Returns the representative of a group whose bit is set: at each level it is in the half without a bit.
+    fn representative(&self, group: Frame, order: Order) -> Frame {
+        let mut head = group.aligned(order);
+        for level in Order::up_to(order).rev().filter(|level| *level < order) {
+            if self.bits.get(head, level) {
+                head = head.offset(level.frames());
+            }
+        }
+        head
+    }
+
+    /// Takes any free frame out. The groups above it are no longer free; what represented one of them
+    /// represents from now on the part of it that lies on its side. O(orders^2).
+    fn extract(&self, frame: Frame) {
+        let Some(own) = self.representing(frame, Order::ZERO) else {
+            return;
+        };
+        // From the highest: the way down to a representative passes the bits below.
+        for level in Order::up_to(self.max_order)
+            .rev()
+            .filter(|level| *level > own)
+        {
+            if !self.bits.get(frame, level) {
+                continue;
+            }
+            let other = self.representative(frame, level);
+            let apart = (other.pfn().0 ^ frame.pfn().0).ilog2();
+            self.bits.clear(frame, level);
+            self.lists.unlink(other, level);
+            let side = Order::saturating(apart);
+            self.bits.set(other, side);
+            self.lists.push(other, side);
+        }
+        self.bits.clear(frame, own);
+        self.lists.unlink(frame, own);
+    }
+
+    /// Takes one free frame out, of a group all of which is taken out, with its representative.
+    #[inline]
+    fn pick(&self, frame: Frame) {
+        if let Some(order) = self.representing(frame, Order::ZERO) {
+            self.bits.clear(frame, order);
+            self.lists.unlink(frame, order);
+        }
+    }
+
+    /// Lowers `next_allocation_level` to the highest level that is not empty.
+    #[inline]
+    fn adjust(&self) {
+        let mut level = self.next_allocation_level.get();
+        while level > 0 && self.lists.length(Order::saturating(level - 1)) == 0 {
+            level -= 1;
+        }
+        self.next_allocation_level.set(level);
+    }
+}
+
+impl<P: Platform> Structure<P> for Inverse<'_, P> {
+    const INDIVIDUAL: bool = true;
+
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.lists.table()
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    #[inline]
+    fn insert(&self, head: Frame, order: Order) {
+        for offset in 0..order.frames() {
+            self.ascend(head.offset(offset));
+        }
+    }
+
+    #[inline]
+    fn remove(&self, head: Frame, order: Order) {
+        for offset in 0..order.frames() {
+            let frame = head.offset(offset);
+            self.extract(frame);
+            self.table().set_tag(frame, Tag::INTERIOR);
+        }
+        self.adjust();
+    }
+
+    #[inline]
+    fn take(&self, order: Order) -> Option<Frame> {
+        let level = self.next_allocation_level.get();
+        if level <= u32::from(order.get()) {
+            return None;
+        }
+        let highest = Order::saturating(level - 1);
+        if order == Order::ZERO {
+            let frame = self.lists.pop(highest)?;
+            self.bits.clear(frame, highest);
+            if self.lists.length(highest) == 0 {
+                self.adjust();
+            }
+            return Some(frame);
+        }
+        let head = self.lists.first(highest)?.aligned(order);
+        for offset in 0..order.frames() {
+            let frame = head.offset(offset);
+            self.pick(frame);
+            self.table().set_tag(frame, Tag::INTERIOR);
+        }
+        self.adjust();
+        Some(head)
+    }
+
+    #[inline]
+    fn contains(&self, head: Frame, order: Order) -> bool {
+        self.representing(head, order).is_some()
+    }
+
+    fn blocks(&self, order: Order) -> u32 {
+        if order > self.max_order {
+            return 0;
+        }
+        // A free group that is no part of a larger one has, at each level below, one bit for the half without
+        // its representative, and those of that half's halves: 1, 2, 4 and so on.
+        let (mut inside, mut whole) = (0, 0);
+        for level in Order::up_to(self.max_order).rev() {
+            inside = 2 * inside + whole;
+            whole = self.lists.length(level).saturating_sub(inside);
+            if level == order {
+                break;
+            }
+        }
+        whole
+    }
+
+    fn largest(&self) -> Option<Order> {
+        let level = self.next_allocation_level.get();
+        level.checked_sub(1).map(Order::saturating)
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let mut linked = 0u64;
+        for order in Order::up_to(self.max_order) {
+            self.lists.check(order, |frame| {
+                let pfn = frame.pfn();
+                let fail = |what| Err(Violation { pfn, what });
+                if self.representing(frame, Order::ZERO) != Some(order) {
+                    return fail(
+                        "a frame is in the list of a level whose bit it doesn't represent",
+                    );
+                }
+                if order < self.max_order && self.bits.get(frame.buddy(order), order) {
+                    return fail("two groups beside each other are free, and neither ascended");
+                }
+                let group = frame.aligned(order);
+                for offset in 0..order.frames() {
+                    if !self.contains(group.offset(offset), Order::ZERO) {
+                        return fail("a group's bit is set, but not all of it is free");
+                    }
+                }
+                let mut half = frame;
+                for level in Order::up_to(order).filter(|level| *level < order) {
+                    half = half.aligned(level);
+                    if self.bits.get(half, level) || !self.bits.get(half.buddy(level), level) {
+                        return fail("inside a free group, the wrong half has its bit set");
+                    }
+                }
+                Ok(())
+            })?;
+            linked += u64::from(self.lists.length(order));
+        }
+        let fail = |what| Err(Violation { pfn: Pfn(0), what });
+        if self.bits.ones() != linked {
+            return fail("a bit is set without a frame in a list");
+        }
+        if self.next_allocation_level.get() > 0
+            && self
+                .largest()
+                .is_some_and(|order| self.lists.length(order) == 0)
+        {
+            return fail("next_allocation_level is an empty level");
+        }
+        let above = Order::up_to(self.max_order).filter(|order| Some(*order) > self.largest());
+        match above.map(|order| self.lists.length(order)).sum::<u32>() {
+            0 => Ok(()),
+            _ => fail("a level above next_allocation_level is not empty"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Doubly linked lists of frames by level, through the records of the frames.
+//!
+//! Why it exists: the standard buddy links the heads of free blocks, iBuddy every free frame; the lists are
+//! the same.
+//!
+//! Invariant: a list's length is counted; its first element has no previous one; links agree both ways.
+
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{Platform, SharedCell};
+use crate::snapshot::Violation;
+
+/// Room for orders 0 to the limit, rounded up to a power of two: an order masked so needs no bounds check.
+pub(crate) const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
+
+/// A list's head and length, side by side: a request that takes from a level touches both.
+#[repr(C)]
+pub(crate) struct Level<P: Platform> {
+    head: P::Cell<u32>,
+    length: P::Cell<u32>,
+}
+
+/// Says that a list is empty.
+const EMPTY: u32 = u32::MAX;
+
+impl<P: Platform> Level<P> {
+    /// Makes an empty list.
+    pub(crate) fn new() -> Self {
+        Self {
+            head: P::Cell::new(EMPTY),
+            length: P::Cell::new(0),
+        }
+    }
+}
+
+/// The lists of all levels of some memory.
+pub(crate) struct LevelLists<'a, P: Platform> {
+    table: FrameTable<'a, P>,
+    levels: &'a [Level<P>; LEVELS],
+}
+
+impl<'a, P: Platform> LevelLists<'a, P> {
+    /// Makes lists of levels that are empty.
+    pub(crate) fn new(table: FrameTable<'a, P>, levels: &'a [Level<P>; LEVELS]) -> Self {
+        Self { table, levels }
+    }
+
+    /// Returns the per-frame metadata.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> FrameTable<'a, P> {
+        self.table
+    }
+
+    #[inline(always)]
+    fn level(&self, order: Order) -> &'a Level<P> {
+        &self.levels[order.index() & (LEVELS - 1)]
+    }
+
+    /// Returns a cell beside the lists that is no list's: the length of the last level, which no order has.
+    #[inline(always)]
+    pub(crate) fn spare(&self) -> &'a P::Cell<u32> {
+        &self.levels[LEVELS - 1].length
+    }
+
+    /// Returns the number of elements. O(1).
+    #[inline(always)]
+    pub(crate) fn length(&self, order: Order) -> u32 {
+        self.level(order).length.get()
+    }
+
+    #[inline(always)]
+    fn first_of(&self, level: &Level<P>) -> Option<Frame> {
+        self.table.frame(Pfn(level.head.get()))
+    }
+
+    /// Returns the first element. O(1).
+    #[inline(always)]
+    pub(crate) fn first(&self, order: Order) -> Option<Frame> {
+        self.first_of(self.level(order))
+    }
+
+    /// Returns the elements in their order.
+    pub(crate) fn iter(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
+        core::iter::successors(self.first(order), |head| self.table.next(*head))
+    }
+
+    /// Adds a first element. O(1).
+    #[inline]
+    pub(crate) fn push(&self, frame: Frame, order: Order) {
+        let level = self.level(order);
+        let old = self.first_of(level);
+        self.table.set_next(frame, old);
+        self.table.set_previous(frame, None);
+        if let Some(old) = old {
+            self.table.set_previous(old, Some(frame));
+        }
+        level.head.set(frame.pfn().0);
+        level.length.set(level.length.get() + 1);
+    }
+
+    /// Takes the first element. O(1).
+    #[inline]
+    pub(crate) fn pop(&self, order: Order) -> Option<Frame> {
+        let level = self.level(order);
+        let head = self.first_of(level)?;
+        let next = self.table.next(head);
+        if let Some(next) = next {
+            self.table.set_previous(next, None);
+        }
+        level.head.set(next.map_or(EMPTY, |next| next.pfn().0));
+        level.length.set(level.length.get() - 1);
+        Some(head)
+    }
+
+    /// Takes an element out. O(1).
+    #[inline]
+    pub(crate) fn unlink(&self, frame: Frame, order: Order) {
+        let level = self.level(order);
+        let (previous, next) = (self.table.previous(frame), self.table.next(frame));
+        if let Some(next) = next {
+            self.table.set_previous(next, previous);
+        }
+        match previous {
+            Some(previous) => self.table.set_next(previous, next),
+            None => level.head.set(next.map_or(EMPTY, |next| next.pfn().0)),
+        }
+        level.length.set(level.length.get() - 1);
+    }
+
+    /// Walks a list: calls `visit` for each element, checks links and length.
+    pub(crate) fn check(
+        &self,
+        order: Order,
+        mut visit: impl FnMut(Frame) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let (mut length, mut previous) = (0, None);
+        for frame in self.iter(order) {
+            let fail = |what| {
+                let pfn = frame.pfn();
+                Err(Violation { pfn, what })
+            };
+            visit(frame)?;
+            if self.table.previous(frame) != previous {
+                return fail("a list's backward link is wrong");
+            }
+            length += 1;
+            if length > self.table.frames() {
+                return fail("a list has a cycle");
+            }
+            previous = Some(frame);
+        }
+        if length != self.length(order) {
+            return Err(Violation {
+                pfn: Pfn(0),
+                what: "a list's length is miscounted",
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! The memory of a zone layer's locks, lists and bits.
+//!
+//! Why it exists: one zone has a lock, lists and bits once, buddy spaces have them many times, and in both the
+//! lock lies on a line of its own or beside the lists.
+//!
+//! Invariant: bits of different parts never share a word, lists and locks of different parts never a line.
+
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
+use crate::frame::Order;
+use crate::frame_table::FrameTable;
+use crate::lock::{Line, LockKind, ZoneLock};
+use crate::platform::{Platform, SharedCell};
+use crate::structure::Place;
+use crate::structure::bits::LevelBits;
+use crate::structure::levels::{LEVELS, Level};
+
+/// A lock on a line of its own.
+#[repr(C, align(64))]
+struct Alone<P: Platform>(ZoneLock<P>);
+
+/// Lists on lines of their own.
+#[repr(C, align(64))]
+struct Lists<P: Platform>([Level<P>; LEVELS]);
+
+/// A lock and the lists that it guards, together.
+#[repr(C, align(64))]
+struct Beside<P: Platform> {
+    lock: ZoneLock<P>,
+    lists: [Level<P>; LEVELS],
+}
+
+/// What to make.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Frames of the whole zone layer.
+    pub(crate) frames: u32,
+    /// Frames of each part, a multiple of the largest block; of the whole if there is one part.
+    pub(crate) part: u32,
+    /// The largest order.
+    pub(crate) max_order: Order,
+    /// The kind of lock.
+    pub(crate) lock: LockKind,
+    /// Where it lies.
+    pub(crate) line: Line,
+}
+
+/// A part: its lock, and where its structure goes.
+pub(crate) type Part<'a, P> = (&'a ZoneLock<P>, Place<'a, P>);
+
+impl Shape {
+    /// Returns the number of parts.
+    pub(crate) fn parts(&self) -> u32 {
+        self.frames.div_ceil(self.part.max(1))
+    }
+
+    fn blocks_of_part(&self) -> u32 {
+        self.part.div_ceil(self.max_order.frames())
+    }
+
+    fn words_of_part<P: Platform>(&self) -> usize {
+        LevelBits::<P>::words(self.blocks_of_part(), self.max_order)
+    }
+
+    /// Plans the memory of [`make`](Self::make).
+    pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
+        let parts = self.parts() as usize;
+        let plan = plan.slice::<P::Cell<u64>>(self.words_of_part::<P>() * parts);
+        match self.line {
+            Line::Own => plan.slice::<Alone<P>>(parts).slice::<Lists<P>>(parts),
+            Line::Beside => plan.slice::<Beside<P>>(parts),
+        }
+    }
+
+    /// Makes all parts. O(frames / 32).
+    pub(crate) fn make<'a, P: Platform>(
+        &self,
+        arena: &mut Arena<'a>,
+        table: FrameTable<'a, P>,
+    ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
+        let parts = self.parts() as usize;
+        let words = self.words_of_part::<P>();
+        let bits = arena.slice(words * parts, |_| P::Cell::new(0))?;
+        let lists = || core::array::from_fn(|_| Level::new());
+        let (alone, apart, beside) = match self.line {
+            Line::Own => (
+                arena.slice(parts, |_| Alone(ZoneLock::new(self.lock)))?,
+                arena.slice(parts, |_| Lists(lists()))?,
+                &[][..],
+            ),
+            Line::Beside => (
+                &[][..],
+                &[][..],
+                arena.slice(parts, |_| Beside {
+                    lock: ZoneLock::new(self.lock),
+                    lists: lists(),
+                })?,
+            ),
+        };
+        let (blocks, max_order) = (self.blocks_of_part(), self.max_order);
+        Ok(move |part: u32| {
+            let at = part as usize;
+            let (lock, levels) = match beside.get(at) {
+                Some(Beside { lock, lists }) => (lock, lists),
+                None => (&alone[at].0, &apart[at].0),
+            };
+            let place = Place {
+                table,
+                levels,
+                bits: &bits[at * words..][..words],
+                first: part * blocks,
+                max_order,
+            };
+            (lock, place)
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! The pool of buddy spaces: who has which, and which can be had.
+//!
+//! Source: iBuddy (000) section 5: the four states of a space, and the policy that selects one.
+//!
+//! Why it exists: a CPU whose space has run out needs another at once, not after a look at 8,192. Unassigned
+//! spaces are kept in lists by the largest block that they can give, with a bit for each list that is not
+//! empty.
+//!
+//! Invariant: everything here is written under the pool's lock. A space's state leaves `ASSIGNED` only while
+//! the space's own lock is held too, and changes among the unassigned states only so: whoever holds a space's
+//! lock and reads `ASSIGNED` knows that it stays so. A space is in at most one list, and in none while it is
+//! assigned or has nothing to give. `users` counts the CPUs to which a space is assigned.
+//!
+//! Lock order: a space's lock, then the pool's. Never two spaces' at once.
+//!
+//! Decides: lists are last in, first out; of the partly used spaces the one with the smallest block that
+//! suffices is taken, so that larger ones stay whole.
+
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
+use crate::frame::Order;
+use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+
+/// Which unassigned space is preferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Select {
+    /// `select=used`: partly used ones before free ones, as iBuddy (000) section 5 says.
+    #[default]
+    Used,
+    /// `select=fresh`: free ones before partly used ones, as Spring Buddy (002) describes iBuddy.
+    Fresh,
+}
+
+/// No space.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A space's state: a list's number, or one of the two below.
+pub(crate) type State = u32;
+/// Assigned to at least one CPU; in no list.
+pub(crate) const ASSIGNED: State = u32::MAX;
+/// Nothing to give; in no list.
+pub(crate) const FULL: State = u32::MAX - 1;
+/// All frames are free, and it can give a largest block: the last list. The others are numbered by the order of the largest free block.
+pub(crate) const FREE: State = 31;
+
+/// A space, as the pool sees it.
+#[repr(C)]
+struct Entry<P: Platform> {
+    state: P::AtomicU32,
+    users: P::Cell<u32>,
+    previous: P::Cell<u32>,
+    next: P::Cell<u32>,
+}
+
+/// The pool's head, on a line of its own.
+#[repr(C, align(64))]
+struct Head<P: Platform> {
+    lock: ZoneLock<P>,
+    /// One bit for each list that is not empty.
+    filled: P::Cell<u32>,
+    /// Assignments so far, modulo 2^32: who saw the same number twice knows that nothing moved.
+    moves: P::AtomicU32,
+}
+
+/// Which space a CPU has, on a line of its own: only that CPU changes it.
+#[repr(C, align(64))]
+struct Assigned<P: Platform>(P::AtomicU32);
+
+/// The pool.
+pub(crate) struct Pool<'a, P: Platform> {
+    head: &'a Head<P>,
+    lists: &'a [P::Cell<u32>],
+    entries: &'a [Entry<P>],
+    assigned: &'a [Assigned<P>],
+    select: Select,
+}
+
+const LISTS: usize = 32;
+
+impl<'a, P: Platform> Pool<'a, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16) -> ArenaPlan {
+        plan.slice::<Head<P>>(1)
+            .slice::<P::Cell<u32>>(LISTS)
+            .slice::<Entry<P>>(spaces as usize)
+            .slice::<Assigned<P>>(usize::from(cpus))
+    }
+
+    /// Makes a pool of spaces that have nothing to give.
+    pub(crate) fn new(
+        arena: &mut Arena<'a>,
+        spaces: u32,
+        cpus: u16,
+        lock: LockKind,
+        select: Select,
+    ) -> Result<Self, BuildError> {
+        Ok(Self {
+            head: arena.one(Head {
+                lock: ZoneLock::new(lock),
+                filled: P::Cell::new(0),
+                moves: P::AtomicU32::new(0),
+            })?,
+            lists: arena.slice(LISTS, |_| P::Cell::new(NONE))?,
+            entries: arena.slice(spaces as usize, |_| Entry {
+                state: P::AtomicU32::new(FULL),
+                users: P::Cell::new(0),
+                previous: P::Cell::new(NONE),
+                next: P::Cell::new(NONE),
+            })?,
+            assigned: arena.slice(usize::from(cpus), |_| Assigned(P::AtomicU32::new(NONE)))?,
+            select,
+        })
+    }
+
+    /// Takes the pool's lock; a nested caller only tries.
+    pub(crate) fn enter<'c>(
+        &'c self,
+        probe: &'c mut P::Probe,
+        nested: bool,
+    ) -> Option<Guard<'c, P>> {
+        match nested {
+            true => Guard::try_lock(&self.head.lock, probe),
+            false => Some(Guard::lock(&self.head.lock, probe)),
+        }
+    }
+
+    /// Returns the space of a CPU, or [`NONE`].
+    #[inline]
+    pub(crate) fn of(&self, cpu: usize) -> u32 {
+        // Relaxed: a hint. Any space can be used by anybody who holds its lock.
+        self.assigned
+            .get(cpu)
+            .map_or(NONE, |own| own.0.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of CPUs.
+    pub(crate) fn cpus(&self) -> usize {
+        self.assigned.len()
+    }
+
+    /// Returns a space's state. Exact if it is [`ASSIGNED`] and the caller holds the space's lock.
+    #[inline]
+    pub(crate) fn state(&self, space: u32) -> State {
+        self.entries
+            .get(space as usize)
+            .map_or(FULL, |entry| entry.state.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of assignments so far.
+    pub(crate) fn moves(&self) -> u32 {
+        // Acquire: pairs with the release in `moved`.
+        self.head.moves.load(Ordering::Acquire)
+    }
+
+    /// Counts an assignment. Under the pool's lock.
+    fn moved(&self) {
+        // Release: pairs with the acquire in `moves`.
+        self.head.moves.fetch_add(1, Ordering::Release);
+    }
+
+    /// Finds an unassigned space that can give a block of `order`. O(1), under the pool's lock.
+    pub(crate) fn candidate(&self, order: Order) -> Option<u32> {
+        let filled = self.head.filled.get();
+        let used = filled & !(1 << FREE) & (u32::MAX << order.get());
+        let free = filled & 1 << FREE;
+        let (first, second) = match self.select {
+            Select::Used => (used, free),
+            Select::Fresh => (free, used),
+        };
+        let chosen = if first != 0 { first } else { second };
+        if chosen == 0 {
+            return None;
+        }
+        let space = self.lists.get(chosen.trailing_zeros() as usize)?.get();
+        (space != NONE).then_some(space)
+    }
+
+    /// Assigns an unassigned space, or one more time an assigned one, to a CPU that has none. Under the
+    /// pool's lock.
+    pub(crate) fn assign(&self, cpu: usize, space: u32) {
+        let Some(entry) = self.entries.get(space as usize) else {
+            return;
+        };
+        self.unlist(space);
+        // Relaxed: written under the pool's lock; others read a hint.
+        entry.state.store(ASSIGNED, Ordering::Relaxed);
+        entry.users.set(entry.users.get() + 1);
+        if let Some(own) = self.assigned.get(cpu) {
+            own.0.store(space, Ordering::Relaxed);
+        }
+        self.moved();
+    }
+
+    /// Takes a CPU's space away from it; tells whether nobody else has it, so that its state must be
+    /// [`settle`](Self::settle)d. Under the pool's lock and the space's.
+    pub(crate) fn release(&self, cpu: usize, space: u32) -> bool {
+        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
+        else {
+            return false;
+        };
+        // Relaxed: as in `assign`. A nested request may have changed it.
+        if own.0.load(Ordering::Relaxed) != space {
+            return false;
+        }
+        own.0.store(NONE, Ordering::Relaxed);
+        entry.users.set(entry.users.get() - 1);
+        self.moved();
+        if entry.users.get() > 0 {
+            return false;
+        }
+        entry.state.store(FULL, Ordering::Relaxed);
+        true
+    }
+
+    /// Puts a space that is not assigned into the list of its state. Under the pool's lock and the space's.
+    pub(crate) fn settle(&self, space: u32, state: State) {
+        let Some(entry) = self.entries.get(space as usize) else {
+            return;
+        };
+        if entry.state.load(Ordering::Relaxed) == ASSIGNED {
+            return;
+        }
+        self.unlist(space);
+        entry.state.store(state, Ordering::Relaxed);
+        let Some(list) = self.lists.get(state as usize) else {
+            return;
+        };
+        let old = list.get();
+        entry.previous.set(NONE);
+        entry.next.set(old);
+        if let Some(old) = self.entries.get(old as usize) {
+            old.previous.set(space);
+        }
+        list.set(space);
+        let filled = &self.head.filled;
+        filled.set(filled.get() | 1 << state);
+    }
+
+    /// Takes a space out of its list, if it is in one.
+    fn unlist(&self, space: u32) {
+        let Some(entry) = self.entries.get(space as usize) else {
+            return;
+        };
+        let state = entry.state.load(Ordering::Relaxed);
+        let Some(list) = self.lists.get(state as usize) else {
+            return;
+        };
+        let (previous, next) = (entry.previous.get(), entry.next.get());
+        if let Some(next) = self.entries.get(next as usize) {
+            next.previous.set(previous);
+        }
+        match self.entries.get(previous as usize) {
+            Some(previous) => previous.next.set(next),
+            None => list.set(next),
+        }
+        if list.get() == NONE {
+            let filled = &self.head.filled;
+            filled.set(filled.get() & !(1 << state));
+        }
+        entry.state.store(FULL, Ordering::Relaxed);
+    }
+
+    /// Checks lists, bits and users while nobody works; `expected` says the state of an unassigned space.
+    pub(crate) fn check(&self, expected: impl Fn(u32) -> State) -> Result<(), (u32, &'static str)> {
+        let mut listed = 0;
+        for (state, list) in self.lists.iter().enumerate() {
+            let state = state as u32;
+            if (self.head.filled.get() >> state & 1 == 1) != (list.get() != NONE) {
+                return Err((list.get(), "a list of spaces and its bit disagree"));
+            }
+            let (mut previous, mut at) = (NONE, list.get());
+            while let Some(entry) = self.entries.get(at as usize) {
+                if entry.state.load(Ordering::Relaxed) != state || entry.previous.get() != previous
+                {
+                    return Err((at, "a space is in a list that is not its state's"));
+                }
+                listed += 1;
+                if listed > self.entries.len() {
+                    return Err((at, "a list of spaces has a cycle"));
+                }
+                (previous, at) = (at, entry.next.get());
+            }
+        }
+        let mut to_list = 0;
+        for (index, entry) in self.entries.iter().enumerate() {
+            let (space, state) = (index as u32, entry.state.load(Ordering::Relaxed));
+            let users = self
+                .assigned
+                .iter()
+                .filter(|own| own.0.load(Ordering::Relaxed) == space);
+            if users.count() != entry.users.get() as usize
+                || (entry.users.get() > 0) != (state == ASSIGNED)
+            {
+                return Err((space, "a space's users are miscounted"));
+            }
+            if state != ASSIGNED && state != expected(space) {
+                return Err((space, "a space is not in the list of what it can give"));
+            }
+            to_list += usize::from((state as usize) < LISTS);
+        }
+        match to_list == listed {
+            true => Ok(()),
+            false => Err((
+                0,
+                "a space is lost: it has something to give, and is in no list",
+            )),
+        }
+    }
+}

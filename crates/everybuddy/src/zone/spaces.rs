@@ -1,0 +1,644 @@
+//! Buddy spaces: memory in parts, each with a lock and a free area of its own.
+//!
+//! Source: iBuddy (000) section 3.2, section 5, algorithms 1 and 2, figure 8b.
+//!
+//! Why it exists: with one space assigned to each CPU, CPUs meet at a lock only when one frees what another
+//! allocated, or when spaces have run out. And what one CPU breaks up is its space, not all of memory.
+//!
+//! Invariant: a block lies in one space; a space's structure and its count of free frames are touched only
+//! under its lock. What the pool knows of an unassigned space is what it can give, once every operation on it
+//! has ended; see [`pool`](super::pool) for states and lock order.
+//!
+//! Decides (the paper doesn't say):
+//! - Algorithm 1 looks at a space before it takes the lock. Here the space is tried under its lock, and
+//!   exchanged, if it can't serve, in the same critical section: nothing can slip in between.
+//! - A CPU keeps a space that can't serve a request when no other can either.
+//! - When no unassigned space can serve, the spaces of the other CPUs are tried, one by one, and the one that
+//!   serves is shared.
+//! - A request fails as exhausted when all of that failed and no space changed hands meanwhile. A frame that is
+//!   freed into a space behind the searcher's back is not found.
+//!
+//! Cost: allocate and free O(orders), one lock, and the pool's when a space is exchanged or an unassigned one
+//! changes its list; a search of all CPUs' spaces before a failure.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::bulk::Bulk;
+use super::memory::Part;
+use super::pool::{ASSIGNED, FREE, FULL, NONE, Pool, State};
+use super::{Caller, ZoneLayer, range};
+use crate::arena::{Arena, ArenaPlan};
+use crate::coalesce::Coalesce;
+use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::{Guard, ZoneLock};
+use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::snapshot::{Census, Snapshot, Violation};
+use crate::structure::{Placed, Structure};
+
+/// A space: what is guarded by its lock.
+#[repr(C, align(64))]
+struct Space<'a, P: Platform, S> {
+    lock: &'a ZoneLock<P>,
+    structure: S,
+    /// Free frames.
+    free: P::Cell<u32>,
+    /// Frames that are neither holes nor reserved.
+    managed: P::Cell<u32>,
+}
+
+impl<P: Platform, S: Structure<P>> Space<'_, P, S> {
+    /// Returns the state that it has while it is assigned to nobody.
+    fn state(&self) -> State {
+        match self.structure.largest() {
+            Some(order)
+                if order == self.structure.max_order() && self.free.get() == self.managed.get() =>
+            {
+                FREE
+            }
+            Some(order) => u32::from(order.get()),
+            None => FULL,
+        }
+    }
+
+    /// Counts frames that were taken and given. While a batch moves and the lock is let go in between, others
+    /// see a count that is behind.
+    fn adjust(&self, taken: u32, given: u32) {
+        let free = self.free.get().wrapping_sub(taken).wrapping_add(given);
+        self.free.set(free);
+    }
+}
+
+/// All spaces.
+pub(crate) struct Spaces<'a, P: Platform, S, C> {
+    spaces: &'a [Space<'a, P, S>],
+    pool: Pool<'a, P>,
+    table: FrameTable<'a, P>,
+    /// Frames of a space, as a power of two.
+    shift: u32,
+    max_order: Order,
+    policy: C,
+    bulk: Bulk,
+    memory: PhantomData<&'a P>,
+}
+
+/// How often a request starts over because spaces changed hands under it.
+const ATTEMPTS: u32 = 64;
+
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
+    /// Plans the memory of [`new`](Self::new) beside that of the parts and the pool.
+    pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
+        plan.slice::<Space<'a, P, S>>(spaces as usize)
+    }
+
+    /// Makes spaces of 2^`shift` frames, all empty.
+    pub(crate) fn new(
+        arena: &mut Arena<'a>,
+        (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
+        part: impl Fn(u32) -> Part<'a, P>,
+        pool: Pool<'a, P>,
+        policy: C,
+        bulk: Bulk,
+    ) -> Result<Self, BuildError> {
+        let count = table.frames().div_ceil(1 << shift);
+        let spaces = arena.slice(count as usize, |index| {
+            let (lock, place) = part(index as u32);
+            Space {
+                lock,
+                structure: S::new(place),
+                free: P::Cell::new(0),
+                managed: P::Cell::new(0),
+            }
+        })?;
+        Ok(Self {
+            spaces,
+            pool,
+            table,
+            shift,
+            max_order,
+            policy,
+            bulk,
+            memory: PhantomData,
+        })
+    }
+
+    /// Makes a run of interior frames free, before the spaces are in use. O(frames / largest block + orders),
+    /// with iBuddy's structure O(frames x orders).
+    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+        let probe = &mut P::Probe::default();
+        for (index, start, frames) in self.parts(start, frames) {
+            if let (Some(space), Some(first)) =
+                (self.spaces.get(index as usize), self.table.frame(start))
+            {
+                range::free_pieces(&space.structure, &self.policy, first, frames, probe);
+                space.adjust(0, frames);
+                space.managed.set(space.managed.get() + frames);
+                self.pool.settle(index, space.state());
+            }
+        }
+    }
+
+    /// Cuts a run at the borders of spaces: space, first frame, frames.
+    fn parts(
+        &self,
+        start: Pfn,
+        frames: u32,
+    ) -> impl Iterator<Item = (u32, Pfn, u32)> + use<'a, P, S, C> {
+        let (shift, end) = (self.shift, start.0 + frames);
+        let mut at = start.0;
+        core::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let index = at >> shift;
+            // 64 bits: the last space may end where frame numbers do.
+            let border = (u64::from(index) + 1) << shift;
+            let upto = border.min(u64::from(end)) as u32;
+            let part = (index, Pfn(at), upto - at);
+            at = upto;
+            Some(part)
+        })
+    }
+
+    fn frames_of(&self, index: u32) -> Range<u32> {
+        let end = (u64::from(index) + 1) << self.shift;
+        index << self.shift..end.min(u64::from(self.table.frames())) as u32
+    }
+
+    /// Takes a space's lock; a nested caller only tries.
+    #[inline]
+    fn enter<'c>(
+        &self,
+        space: &'c Space<'a, P, S>,
+        probe: &'c mut P::Probe,
+        nested: bool,
+    ) -> Option<Guard<'c, P>> {
+        match nested {
+            true => Guard::try_lock(space.lock, probe),
+            false => Some(Guard::lock(space.lock, probe)),
+        }
+    }
+
+    /// Tells the pool what an unassigned space can give now. Under the space's lock; for no nested caller.
+    #[inline]
+    fn settle(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+        let known = self.pool.state(index);
+        if known != ASSIGNED {
+            let state = space.state();
+            if state != known
+                && let Some(_pool) = self.pool.enter(probe, false)
+            {
+                self.pool.settle(index, state);
+            }
+        }
+    }
+
+    /// Does `work`, which returns what came of it and how many frames left the space, on the first space that
+    /// can: the CPU's own, an unassigned one, another CPU's.
+    #[inline]
+    fn on_some<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<R, AllocateError> {
+        let cpu = caller.cpu.index();
+        for _ in 0..ATTEMPTS {
+            let own = self.pool.of(cpu);
+            let Some(space) = self.spaces.get(own as usize) else {
+                match self.exchange(caller, None, order)? {
+                    true => continue,
+                    false => break,
+                }
+            };
+            let mut guard = self
+                .enter(space, caller.probe, caller.nested)
+                .ok_or(AllocateError::Busy)?;
+            // A nested request may have exchanged the space since it was looked up; one that is nested itself
+            // can't wait for the pool.
+            if caller.nested && self.pool.state(own) != ASSIGNED {
+                return Err(AllocateError::Busy);
+            }
+            if let Some((result, frames)) = work(space, &mut guard) {
+                space.adjust(frames, 0);
+                if self.pool.state(own) != ASSIGNED {
+                    self.settle(own, space, guard.probe);
+                }
+                return Ok(result);
+            }
+            // The lock stays taken: what is said of the old space must be true when the pool learns it.
+            let mut inner = Caller {
+                cpu: caller.cpu,
+                probe: guard.probe,
+                nested: caller.nested,
+            };
+            if !self.exchange(&mut inner, Some((own, space)), order)? {
+                break;
+            }
+        }
+        self.share(caller, order, work)
+    }
+
+    /// Gives a CPU an unassigned space that can serve `order`, for the one that it has, whose lock it holds.
+    /// Tells whether there was one; if not, the CPU keeps what it has.
+    #[cold]
+    fn exchange(
+        &self,
+        caller: &mut Caller<'_, P>,
+        old: Option<(u32, &Space<'a, P, S>)>,
+        order: Order,
+    ) -> Result<bool, AllocateError> {
+        let cpu = caller.cpu.index();
+        let _pool = self
+            .pool
+            .enter(caller.probe, caller.nested)
+            .ok_or(AllocateError::Busy)?;
+        let Some(new) = self.pool.candidate(order) else {
+            return Ok(false);
+        };
+        if let Some((index, space)) = old
+            && self.pool.release(cpu, index)
+        {
+            self.pool.settle(index, space.state());
+        }
+        if self.pool.of(cpu) == NONE {
+            self.pool.assign(cpu, new);
+        }
+        Ok(true)
+    }
+
+    /// Serves a request from another CPU's space, and shares that space from then on.
+    #[cold]
+    fn share<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<R, AllocateError> {
+        let own = caller.cpu.index();
+        for _ in 0..ATTEMPTS {
+            let moves = self.pool.moves();
+            let mut was_busy = false;
+            // From its own place on: not everybody shall share with the first CPU.
+            let cpus = self.pool.cpus();
+            for step in 0..cpus {
+                let cpu = (own + step) % cpus.max(1);
+                let index = self.pool.of(cpu);
+                let Some(space) = self.spaces.get(index as usize) else {
+                    continue;
+                };
+                let Some(mut guard) = self.enter(space, caller.probe, caller.nested) else {
+                    was_busy = true;
+                    continue;
+                };
+                if caller.nested && self.pool.state(index) != ASSIGNED {
+                    was_busy = true;
+                    continue;
+                }
+                if let Some((result, frames)) = work(space, &mut guard) {
+                    space.adjust(frames, 0);
+                    self.settle(index, space, guard.probe);
+                    drop(guard);
+                    if cpu != own && !caller.nested {
+                        self.adopt(caller, index);
+                    }
+                    return Ok(result);
+                }
+            }
+            if was_busy {
+                return Err(AllocateError::Busy);
+            }
+            // What was in nobody's hands before may be in the pool now, and the other way round.
+            let pool = self.pool.enter(caller.probe, caller.nested);
+            let candidate = self.pool.candidate(order);
+            drop(pool);
+            match candidate {
+                Some(index) => {
+                    if let Some(result) = self.visit(caller, index, &mut work)? {
+                        return Ok(result);
+                    }
+                }
+                None if self.pool.moves() == moves => return Err(AllocateError::Exhausted),
+                None => {}
+            }
+        }
+        Err(AllocateError::Busy)
+    }
+
+    /// Serves a request from a space that is nobody's, without taking it over.
+    fn visit<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        index: u32,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<Option<R>, AllocateError> {
+        let Some(space) = self.spaces.get(index as usize) else {
+            return Ok(None);
+        };
+        if caller.nested {
+            return Err(AllocateError::Busy);
+        }
+        let mut guard = Guard::lock(space.lock, caller.probe);
+        Ok(work(space, &mut guard).map(|(result, frames)| {
+            space.adjust(frames, 0);
+            self.settle(index, space, guard.probe);
+            result
+        }))
+    }
+
+    /// Gives a CPU a share of a space that others have.
+    fn adopt(&self, caller: &mut Caller<'_, P>, index: u32) {
+        let cpu = caller.cpu.index();
+        let old = self.pool.of(cpu);
+        if let Some(space) = self.spaces.get(old as usize) {
+            let guard = Guard::lock(space.lock, caller.probe);
+            let Some(_pool) = self.pool.enter(guard.probe, false) else {
+                return;
+            };
+            if self.pool.release(cpu, old) {
+                self.pool.settle(old, space.state());
+            }
+        }
+        let Some(_pool) = self.pool.enter(caller.probe, false) else {
+            return;
+        };
+        if self.pool.of(cpu) == NONE && self.pool.state(index) == ASSIGNED {
+            self.pool.assign(cpu, index);
+        }
+    }
+
+    /// Does `work`, which returns how many frames it freed, on the space that holds a frame.
+    #[inline]
+    fn on_own(
+        &self,
+        caller: &mut Caller<'_, P>,
+        frame: Frame,
+        work: impl FnOnce(&S, &mut P::Probe) -> Result<u32, FreeError>,
+    ) -> Result<(), FreeError> {
+        let index = frame.pfn().0 >> self.shift;
+        let space = self.spaces.get(index as usize).ok_or(FreeError::Foreign)?;
+        let guard = self
+            .enter(space, caller.probe, caller.nested)
+            .ok_or(FreeError::Busy)?;
+        if caller.nested && self.pool.state(index) != ASSIGNED {
+            // A nested caller can't wait for the pool later, so it takes it first.
+            let pool = self.pool.enter(guard.probe, true).ok_or(FreeError::Busy)?;
+            space.adjust(0, work(&space.structure, pool.probe)?);
+            self.pool.settle(index, space.state());
+            return Ok(());
+        }
+        space.adjust(0, work(&space.structure, guard.probe)?);
+        self.settle(index, space, guard.probe);
+        Ok(())
+    }
+}
+
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<'a, P, S, C> {
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.table
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    #[inline]
+    fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
+        self.on_some(caller, order, |space, guard| {
+            let head = self.policy.allocate(&space.structure, order, guard.probe)?;
+            self.table.set_tag(head, Tag::allocated(order));
+            Some((head, order.frames()))
+        })
+    }
+
+    fn allocate_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let order = Order::covering(frames)
+            .filter(|order| *order <= self.max_order)
+            .ok_or(AllocateError::TooLarge {
+                largest: self.max_order,
+            })?;
+        self.on_some(caller, order, |space, guard| {
+            let structure = &space.structure;
+            let head = self.policy.allocate(structure, order, guard.probe)?;
+            range::tag_allocated(self.table, head, frames);
+            let (rest, remnant) = (head.offset(frames), order.frames() - frames);
+            range::free_pieces(structure, &self.policy, rest, remnant, guard.probe);
+            Some((head, frames))
+        })
+    }
+
+    fn allocate_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        wanted: u32,
+        tag: Tag,
+        mut sink: impl FnMut(Frame),
+    ) -> u32 {
+        let mut given = 0;
+        // A batch may come from several spaces, each under its own lock.
+        while given < wanted {
+            let result = self.on_some(caller, order, |space, guard| {
+                let parts = (&space.structure, &self.policy);
+                let rest = wanted - given;
+                // Others may take from the space whenever the lock is let go, and count what they take.
+                let mut before = 0;
+                let moved = self.bulk.take(guard, parts, order, rest, tag, |head| {
+                    before += 1;
+                    sink(head);
+                });
+                (moved > 0).then_some((moved, before << order.get()))
+            });
+            match result {
+                Ok(moved) => given += moved,
+                Err(_) => break,
+            }
+        }
+        given
+    }
+
+    #[inline]
+    fn free(
+        &self,
+        caller: &mut Caller<'_, P>,
+        head: Frame,
+        order: Order,
+        tag: Tag,
+    ) -> Result<(), FreeError> {
+        self.on_own(caller, head, |structure, probe| {
+            if self.table.tag(head) != tag {
+                return Err(self.table.diagnose(head));
+            }
+            self.policy.free(structure, head, order, probe);
+            Ok(order.frames())
+        })
+    }
+
+    #[inline]
+    fn free_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+    ) {
+        let mut next = source();
+        while let Some((head, ..)) = next {
+            let index = head.pfn().0 >> self.shift;
+            let Some(space) = self.spaces.get(index as usize) else {
+                return;
+            };
+            let mut guard = Guard::lock(space.lock, caller.probe);
+            let parts = (&space.structure, &self.policy);
+            let within = self.frames_of(index);
+            let given =
+                self.bulk
+                    .give(&mut guard, parts, within, &mut next, &mut source, |_, p| {
+                        p.record(Event::RacedDoubleFree);
+                        true
+                    });
+            space.adjust(0, given);
+            self.settle(index, space, guard.probe);
+        }
+    }
+
+    fn free_each(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order)>,
+    ) -> Result<(), FreeError> {
+        while let Some((head, order)) = source() {
+            self.free(caller, head, order, Tag::allocated(order))?;
+        }
+        Ok(())
+    }
+
+    fn free_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Frame,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        // No allocation crosses a border, so each part can be looked at for itself.
+        for (_, start, frames) in self.parts(start.pfn(), frames) {
+            let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
+            self.on_own(caller, first, |structure, _| {
+                range::look(structure.table(), first, frames)?;
+                Ok(0)
+            })?;
+        }
+        for (_, start, frames) in self.parts(start.pfn(), frames) {
+            let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
+            self.on_own(caller, first, |structure, probe| {
+                range::free_run(structure, &self.policy, first, frames, probe)?;
+                Ok(frames)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        from: Tag,
+    ) -> Result<(), RegionError> {
+        range::look_to_add(self.table, start, frames, from)?;
+        for (index, start, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, caller.probe);
+            let structure = &space.structure;
+            range::add(structure, &self.policy, start, frames, from, guard.probe)?;
+            space.managed.set(space.managed.get() + frames);
+            space.adjust(0, frames);
+            self.settle(index, space, guard.probe);
+        }
+        Ok(())
+    }
+
+    fn withdraw(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        to: Tag,
+    ) -> Result<(), RegionError> {
+        range::run(self.table, start, frames)?;
+        for (index, start, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let _guard = Guard::lock(space.lock, caller.probe);
+            range::look_to_withdraw(&space.structure, start, frames)?;
+        }
+        for (index, part, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, caller.probe);
+            if let Err(error) = range::withdraw(&space.structure, part, frames, to) {
+                drop(guard);
+                // Somebody took a frame since it was looked at: what was withdrawn comes back.
+                if part.0 > start.0 {
+                    self.add(caller, start, part.0 - start.0, to)?;
+                }
+                return Err(error);
+            }
+            space.managed.set(space.managed.get() - frames);
+            space.adjust(frames, 0);
+            self.settle(index, space, guard.probe);
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
+        let mut free_blocks = [0; Order::LIMIT.index() + 1];
+        for space in self.spaces {
+            let _guard = Guard::lock(space.lock, caller.probe);
+            if space.free.get() == 0 {
+                continue;
+            }
+            for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
+                *blocks += space.structure.blocks(order);
+            }
+        }
+        Snapshot {
+            free_blocks,
+            buffered_frames: 0,
+        }
+    }
+
+    fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
+        let mut census = Census::default();
+        for (index, space) in self.spaces.iter().enumerate() {
+            let _guard = Guard::lock(space.lock, caller.probe);
+            let frames = self.frames_of(index as u32);
+            let own = crate::check::walk(&space.structure, frames.clone())?;
+            let managed = own.free + own.allocated + own.buffered;
+            if u64::from(space.free.get()) != own.free || u64::from(space.managed.get()) != managed
+            {
+                return Err(Violation {
+                    pfn: Pfn(frames.start),
+                    what: "a space's frames are miscounted",
+                });
+            }
+            census.add(&own);
+        }
+        let state = |index: u32| self.spaces.get(index as usize).map_or(FULL, Space::state);
+        self.pool.check(state).map_err(|(index, what)| Violation {
+            pfn: Pfn(index.checked_shl(self.shift).unwrap_or(0)),
+            what,
+        })?;
+        Ok(census)
+    }
+}
