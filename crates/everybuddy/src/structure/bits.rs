@@ -1,12 +1,12 @@
 //! One bit for each aligned block of each level.
 //!
-//! Why it exists: both kinds of free lists keep such a bitmap. The bits of a largest block lie together, as a
-//! tree in an array: the block itself is node 1, the halves of node n are 2n and 2n + 1, and single frames
-//! are the last nodes. So a level's bit is found by one shift, a block's lines are few and its own, and
-//! blocks of different owners never share a word.
+//! Why it exists: both kinds of free lists keep such a bitmap. Each level's bits lie together, the levels one
+//! after the other; the parts of a zone layer have words of their own, so that different owners never share
+//! one.
 //!
-//! Invariant: `words` holds `stride` words for each largest block from `first` on.
+//! Invariant: `starts[order]` is where the words of that level begin.
 
+use super::levels::LEVELS;
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::platform::{Platform, SharedCell};
@@ -14,43 +14,51 @@ use crate::platform::{Platform, SharedCell};
 /// The bits of all levels of some memory.
 pub(crate) struct LevelBits<'a, P: Platform> {
     words: &'a [P::Cell<u64>],
-    /// The first largest block that has bits here.
+    /// The first frame that has bits here.
     first: u32,
-    /// Words of a largest block, as a power of two.
-    stride: u32,
-    max_order: Order,
+    starts: [u32; LEVELS],
+}
+
+/// Returns where each level's words begin, and how many there are.
+fn geometry(blocks: u32, max_order: Order) -> ([u32; LEVELS], usize) {
+    // Whole largest blocks, so that a buddy's bit exists even where the buddy does not.
+    let frames = u64::from(blocks) << max_order.get();
+    let mut starts = [0; LEVELS];
+    let mut words = 0u64;
+    for order in Order::up_to(max_order) {
+        starts[order.index()] = words as u32;
+        words += (frames >> order.get()).div_ceil(64);
+    }
+    (starts, words as usize)
 }
 
 impl<'a, P: Platform> LevelBits<'a, P> {
-    /// Returns the words that so many largest blocks need.
+    /// Returns the words that so many largest blocks need: two bits a frame, and a little.
     pub(crate) fn words(blocks: u32, max_order: Order) -> usize {
-        (blocks as usize) << Self::stride(max_order)
+        geometry(blocks, max_order).1
     }
 
-    /// Two bits a frame, at least a word.
-    fn stride(max_order: Order) -> u32 {
-        (u32::from(max_order.get()) + 1).saturating_sub(6)
-    }
-
-    /// Makes the bits of the blocks from number `first` on, all clear if the words are zero.
-    pub(crate) fn new(words: &'a [P::Cell<u64>], first: u32, max_order: Order) -> Self {
+    /// Makes the bits of so many largest blocks, from frame `first` on; all clear if the words are zero.
+    pub(crate) fn new(
+        words: &'a [P::Cell<u64>],
+        first: u32,
+        blocks: u32,
+        max_order: Order,
+    ) -> Self {
+        let (starts, _) = geometry(blocks, max_order);
         Self {
             words,
             first,
-            stride: Self::stride(max_order),
-            max_order,
+            starts,
         }
     }
 
     /// Returns the word and the mask of a block's bit. The block lies in this memory.
     #[inline(always)]
     fn locate(&self, head: Frame, order: Order) -> (&'a P::Cell<u64>, u64) {
-        let number = head.pfn().0;
-        let block = (number >> self.max_order.get()) - self.first;
-        let leaf = number & (self.max_order.frames() - 1) | self.max_order.frames();
-        let node = leaf >> order.get();
-        let word = (block << self.stride) + node / 64;
-        (&self.words[word as usize], 1 << (node % 64))
+        let group = (head.pfn().0 - self.first) >> order.get();
+        let word = self.starts[order.index() & (LEVELS - 1)] + group / 64;
+        (&self.words[word as usize], 1 << (group % 64))
     }
 
     /// Tells whether a block's bit is set.

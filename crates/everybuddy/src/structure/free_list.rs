@@ -42,7 +42,7 @@ impl<'a, P: Platform> Placed<'a, P> for FreeLists<'a, P> {
     fn new(place: Place<'a, P>) -> Self {
         Self {
             lists: LevelLists::new(place.table, place.levels),
-            bits: LevelBits::new(place.bits, place.first, place.max_order),
+            bits: LevelBits::new(place.bits, place.first, place.blocks, place.max_order),
             max_order: place.max_order,
         }
     }

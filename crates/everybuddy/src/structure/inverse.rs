@@ -47,7 +47,7 @@ impl<'a, P: Platform> Placed<'a, P> for Inverse<'a, P> {
         Self {
             next_allocation_level: lists.spare(),
             lists,
-            bits: LevelBits::new(place.bits, place.first, place.max_order),
+            bits: LevelBits::new(place.bits, place.first, place.blocks, place.max_order),
             max_order: place.max_order,
         }
     }

@@ -35,8 +35,10 @@ pub(crate) struct Place<'a, P: Platform> {
     pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
     /// The bits, all clear.
     pub(crate) bits: &'a [P::Cell<u64>],
-    /// The number of the first largest block that it keeps frames of.
+    /// The first frame that it may keep.
     pub(crate) first: u32,
+    /// How many largest blocks it may keep frames of.
+    pub(crate) blocks: u32,
     /// The largest order.
     pub(crate) max_order: Order,
 }

@@ -65,7 +65,7 @@ const INVERSE_FAITHFUL: &str = "Every free frame linked on its own, one bitmap w
     before free ones.";
 const INVERSE_DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
     under its lock and exchanged in the same critical section; unassigned spaces are kept by the largest \
-    block that they can give, the smallest that suffices first; when none is left those of other CPUs are \
+    block that they can give, the smallest that suffices and is worth an exchange first; when none is left those of other CPUs are \
     tried in turn. The paper says none of this.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \

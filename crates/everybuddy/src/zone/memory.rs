@@ -108,7 +108,8 @@ impl Shape {
                 table,
                 levels,
                 bits: &bits[at * words..][..words],
-                first: part * blocks,
+                first: (part * blocks) << max_order.get(),
+                blocks,
                 max_order,
             };
             (lock, place)

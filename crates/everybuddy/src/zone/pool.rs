@@ -13,8 +13,10 @@
 //!
 //! Lock order: a space's lock, then the pool's. Never two spaces' at once.
 //!
-//! Decides: lists are last in, first out; of the partly used spaces the one with the smallest block that
-//! suffices is taken, so that larger ones stay whole.
+//! Decides (the paper says only that partly used spaces come first): lists are last in, first out. Of the partly
+//! used spaces the one is taken whose largest block is the smallest that suffices, so that larger ones stay
+//! whole, but of eight frames or more, if there is one: where frames are freed at random, a space that gained
+//! one frame would be exchanged after one request. If all are smaller, the one with the largest.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
@@ -77,6 +79,9 @@ pub(crate) struct Pool<'a, P: Platform> {
 }
 
 const LISTS: usize = 32;
+
+/// Lists of spaces that last a while: the largest free block has eight frames or more.
+const WORTHWHILE: u32 = u32::MAX << 3;
 
 impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
@@ -164,15 +169,16 @@ impl<'a, P: Platform> Pool<'a, P> {
         let filled = self.head.filled.get();
         let used = filled & !(1 << FREE) & (u32::MAX << order.get());
         let free = filled & 1 << FREE;
-        let (first, second) = match self.select {
-            Select::Used => (used, free),
-            Select::Fresh => (free, used),
+        let list = match (used, free, self.select) {
+            (0, 0, _) => return None,
+            (0, ..) => FREE,
+            (_, 1.., Select::Fresh) => FREE,
+            _ => match used & WORTHWHILE {
+                0 => used.ilog2(),
+                worthwhile => worthwhile.trailing_zeros(),
+            },
         };
-        let chosen = if first != 0 { first } else { second };
-        if chosen == 0 {
-            return None;
-        }
-        let space = self.lists.get(chosen.trailing_zeros() as usize)?.get();
+        let space = self.lists.get(list as usize)?.get();
         (space != NONE).then_some(space)
     }
 
