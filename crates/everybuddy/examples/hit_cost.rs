@@ -47,7 +47,7 @@ mod by_hand {
         pub(super) top: u32,
         pub(super) bottom: u32,
         pub(super) marks: u64,
-        pub(super) entries: Vec<u32>,
+        pub(super) entries: Box<[u32; 256]>,
     }
 
     pub(super) struct Allocator {
@@ -63,8 +63,7 @@ mod by_hand {
             if top <= list.marks as u32 {
                 return None;
             }
-            let at = (top - 1) as usize & list.entries.len().wrapping_sub(1);
-            let frame = *list.entries.get(at)?;
+            let frame = list.entries[(top - 1) as usize & 255];
             let record = self.records.get_mut(frame as usize)?;
             if record[0] != BUFFERED | cpu as u32 {
                 return None;
@@ -86,12 +85,8 @@ mod by_hand {
             if top >= (list.marks >> 32) as u32 || record[0] != ALLOCATED {
                 return false;
             }
-            let at = top as usize & list.entries.len().wrapping_sub(1);
-            let Some(entry) = list.entries.get_mut(at) else {
-                return false;
-            };
             record[0] = BUFFERED | cpu as u32;
-            *entry = frame;
+            list.entries[top as usize & 255] = frame;
             list.top = top + 1;
             true
         }
@@ -248,7 +243,7 @@ fn list_by_hand() -> by_hand::Allocator {
             top: 31,
             bottom: 0,
             marks: 185 << 32,
-            entries: (0..256).collect(),
+            entries: Box::new(std::array::from_fn(|entry| entry as u32)),
         }],
         records: vec![[by_hand::BUFFERED, 0]; 1 << 18],
     }

@@ -14,8 +14,13 @@
 //! | `bs` | none | one zone | bitmap and free lists | at once | iBuddy (000) 3.1; Barkley & Lee (003) 3 |
 //! | `lbs-31` | Linux 2.6.32's list, batch up to 31 | one zone | the same | at once | iBuddy (000) 2.1, 2.4, 4 |
 //! | `lbs-1` | the same, bypassed at the marks | one zone | the same | at once | iBuddy (000) 2.4 |
-//! | `fixlazy-372`, `-744` | the same, high mark 372, 744 | one zone | the same | at once | Spring Buddy (002) IV |
-//! | `linux-6` | Linux 6.12's lists | one zone | the same | at once | Linux 6.12 |
+//! | `is` | none | buddy spaces | single frames by level | none: frames ascend | iBuddy (000) 3, 5 |
+//! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | iBuddy (000) 4 |
+//! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | Spring Buddy (002) IV |
+//! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
+//!
+//! Any zone layer takes either structure, any lock and any hold policy by option (`bs+zone=spaces`,
+//! `lbs-31+lock=ticket+hold=when-contended`): see [`systems::Options`].
 //!
 //! All run on a [`Platform`], a type parameter: [`Native`] here; a simulator and model checkers bring their
 //! own. The crate is `no_std`, has no dependencies and no heap; metadata lies in memory that the caller

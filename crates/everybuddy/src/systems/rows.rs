@@ -65,8 +65,8 @@ const INVERSE_FAITHFUL: &str = "Every free frame linked on its own, one bitmap w
     before free ones.";
 const INVERSE_DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
     under its lock and exchanged in the same critical section; unassigned spaces are kept by the largest \
-    block that they can give, the smallest that suffices and is worth an exchange first; when none is left those of other CPUs are \
-    tried in turn. The paper says none of this.";
+    block that they can give, the smallest that suffices and is worth an exchange first; when none is left \
+    those of other CPUs are tried in turn. The paper says none of this.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
@@ -139,7 +139,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "lis-1",
         alias_of: None,
-        summary: "Lazy iBuddy with bypass: at its marks, frames go past the list into the CPU's space one by one.",
+        summary: "Lazy iBuddy with bypass: at its marks, frames go past the list one by one.",
         composition: "one list a CPU, batch 1 with bypass, high mark 186 > as is",
         source: "iBuddy (000) 3 to 5, algorithms 1 and 2",
         faithful: INVERSE_FAITHFUL,

@@ -43,7 +43,8 @@ pub(crate) type State = u32;
 pub(crate) const ASSIGNED: State = u32::MAX;
 /// Nothing to give; in no list.
 pub(crate) const FULL: State = u32::MAX - 1;
-/// All frames are free, and it can give a largest block: the last list. The others are numbered by the order of the largest free block.
+/// All frames are free, and it can give a largest block: the last list. The others are numbered by the order
+/// of the largest free block.
 pub(crate) const FREE: State = 31;
 
 /// A space, as the pool sees it.
