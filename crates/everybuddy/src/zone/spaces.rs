@@ -183,16 +183,22 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
     }
 
     /// Tells the pool what an unassigned space can give now. Under the space's lock; for no nested caller.
-    #[inline]
+    #[inline(always)]
     fn settle(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         let known = self.pool.state(index);
         if known != ASSIGNED {
-            let state = space.state();
-            if state != known
-                && let Some(_pool) = self.pool.enter(probe, false)
-            {
-                self.pool.settle(index, state);
-            }
+            self.inform(index, space, known, probe);
+        }
+    }
+
+    /// Does so, if the pool knows something else.
+    #[inline(never)]
+    fn inform(&self, index: u32, space: &Space<'a, P, S>, known: State, probe: &mut P::Probe) {
+        let state = space.state();
+        if state != known
+            && let Some(_pool) = self.pool.enter(probe, false)
+        {
+            self.pool.settle(index, state);
         }
     }
 
@@ -224,9 +230,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
             }
             if let Some((result, frames)) = work(space, &mut guard) {
                 space.adjust(frames, 0);
-                if self.pool.state(own) != ASSIGNED {
-                    self.settle(own, space, guard.probe);
-                }
+                self.settle(own, space, guard.probe);
                 return Ok(result);
             }
             // The lock stays taken: what is said of the old space must be true when the pool learns it.
@@ -312,7 +316,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
                 return Err(AllocateError::Busy);
             }
             // What was in nobody's hands before may be in the pool now, and the other way round.
-            let pool = self.pool.enter(caller.probe, caller.nested);
+            let pool = self
+                .pool
+                .enter(caller.probe, caller.nested)
+                .ok_or(AllocateError::Busy)?;
             let candidate = self.pool.candidate(order);
             drop(pool);
             match candidate {
