@@ -18,6 +18,7 @@ pub(crate) mod memory;
 pub mod one;
 pub(crate) mod pool;
 pub(crate) mod range;
+mod space;
 pub mod spaces;
 
 pub use bulk::Bulk;

@@ -26,51 +26,19 @@ use core::ops::Range;
 
 use super::bulk::Bulk;
 use super::memory::Part;
-use super::pool::{ASSIGNED, FREE, FULL, NONE, Pool, State};
+use super::pool::{ASSIGNED, FULL, NONE, Pool, State};
+use super::space::Space;
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, ZoneLock};
+use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
-use crate::structure::{Placed, Structure};
-
-/// A space: what is guarded by its lock.
-#[repr(C, align(64))]
-struct Space<'a, P: Platform, S> {
-    lock: &'a ZoneLock<P>,
-    structure: S,
-    /// Free frames.
-    free: P::Cell<u32>,
-    /// Frames that are neither holes nor reserved.
-    managed: P::Cell<u32>,
-}
-
-impl<P: Platform, S: Structure<P>> Space<'_, P, S> {
-    /// Returns the state that it has while it is assigned to nobody.
-    fn state(&self) -> State {
-        match self.structure.largest() {
-            Some(order)
-                if order == self.structure.max_order() && self.free.get() == self.managed.get() =>
-            {
-                FREE
-            }
-            Some(order) => u32::from(order.get()),
-            None => FULL,
-        }
-    }
-
-    /// Counts frames that were taken and given. While a batch moves and the lock is let go in between, others
-    /// see a count that is behind.
-    fn adjust(&self, taken: u32, given: u32) {
-        let free = self.free.get().wrapping_sub(taken).wrapping_add(given);
-        self.free.set(free);
-    }
-}
+use crate::structure::Placed;
 
 /// All spaces.
 pub(crate) struct Spaces<'a, P: Platform, S, C> {
@@ -104,15 +72,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let count = table.frames().div_ceil(1 << shift);
-        let spaces = arena.slice(count as usize, |index| {
-            let (lock, place) = part(index as u32);
-            Space {
-                lock,
-                structure: S::new(place),
-                free: P::Cell::new(0),
-                managed: P::Cell::new(0),
-            }
-        })?;
+        let spaces = arena.slice(count as usize, |index| Space::new(part(index as u32)))?;
         Ok(Self {
             spaces,
             pool,
