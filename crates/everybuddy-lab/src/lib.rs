@@ -7,6 +7,8 @@
 //! |--------|---------------|
 //! | [`cmd`] | the command line: one file a subcommand |
 //! | [`run`] | the replay: preparing a trace, aging memory, timing, counting |
+//! | [`experiment`] | papers' experiments as data, and their claims |
+//! | [`figures`] | results as pictures: one file a figure |
 //! | [`export`] | results as tidy rows, in JSON lines and CSV: one file a format |
 //! | [`show`] | results for people: tables, legends, progress |
 //!
@@ -17,7 +19,9 @@
 pub mod choice;
 pub mod cmd;
 pub mod error;
+pub mod experiment;
 pub mod export;
+pub mod figures;
 pub mod library;
 pub mod run;
 pub mod show;

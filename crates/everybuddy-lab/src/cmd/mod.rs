@@ -8,6 +8,8 @@
 
 mod bench;
 mod compare;
+mod experiments;
+mod reproduce;
 mod systems;
 mod trace;
 mod trace_check;
@@ -32,6 +34,7 @@ Examples:
   everybuddy compare                            all systems on the bundled traces
   everybuddy compare gcc_build --systems bs,linux-6
   everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
+  everybuddy reproduce fragmentation            a paper's experiment: measured, drawn, judged
   everybuddy trace info dbench_tar              what a trace is like
   everybuddy systems                            what there is to compare
 
@@ -52,6 +55,8 @@ enum Command {
     Trace(trace::Command),
     Systems(systems::Arguments),
     Workloads(workloads::Arguments),
+    Reproduce(reproduce::Arguments),
+    Experiments(experiments::Arguments),
 }
 
 impl Cli {
@@ -62,6 +67,8 @@ impl Cli {
             Command::Trace(command) => trace::run(command),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),
+            Command::Reproduce(arguments) => reproduce::run(arguments),
+            Command::Experiments(arguments) => experiments::run(arguments),
         }
     }
 }

@@ -55,6 +55,16 @@ pub struct Row {
     pub simulated: bool,
 }
 
+impl Row {
+    /// Returns the system's full name, options included.
+    pub fn name(&self) -> String {
+        match self.options.is_empty() {
+            true => self.system.clone(),
+            false => format!("{}+{}", self.system, self.options),
+        }
+    }
+}
+
 /// Rounds to six significant digits: more would only be noise, and differ between machines.
 pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)

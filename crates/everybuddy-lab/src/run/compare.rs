@@ -5,16 +5,16 @@
 //!
 //! Invariant: every pass begins with a freshly built system on the same memory.
 
-use everybuddy::platform::NativeCpus;
-use everybuddy::{Counts, CpuId, FrameAllocator, NoProbe, Setup, Snapshot, SystemSpec, WithSystem};
+use everybuddy::{Counts, NoProbe, Setup, SystemSpec};
 
 use crate::Error;
 use crate::run::clock::Timer;
-use crate::run::host::{Arena, Machine, Reading, SystemPort};
+use crate::run::host::{Arena, Reading};
 use crate::run::memory::{Memory, Random};
 use crate::run::observe::{Counting, Observer, Sample, Segments, Singles, Tally, Whole};
 use crate::run::outcome::{Comparison, Outcome};
 use crate::run::pace::{Pace, Round};
+use crate::run::pass::{self, Done};
 use crate::run::play::{Played, play};
 use crate::run::port::Floor;
 use crate::run::script::{Lane, Script};
@@ -111,38 +111,14 @@ struct Stage<'s> {
 }
 
 impl Stage<'_> {
-    /// How far threads may run ahead of each other: half of the spare memory, within reason.
-    fn window(&self) -> u32 {
-        let spare =
-            (self.memory.frames - self.memory.taken).saturating_sub(self.script.peak_frames);
-        (spare / 2).clamp(512, 4096) as u32
-    }
-
     /// Performs one pass on a fresh system.
     fn perform<B: Reading, O: Observer>(
         &mut self,
         spec: &SystemSpec,
         audit: bool,
         observer: impl Fn(&Lane) -> O + Sync,
-    ) -> Result<Done<O>, Error> {
-        let pass = Pass {
-            script: self.script,
-            memory: self.memory,
-            window: self.window(),
-            audit,
-            observer,
-        };
-        let explain = |error| match error {
-            Error::Broken(what) => Error::Broken(format!(
-                "system {spec} on trace {}: {what}",
-                self.script.name
-            )),
-            other => other,
-        };
-        let built = self
-            .arena
-            .build::<B, _>(spec, &self.memory, self.script.cpus, pass);
-        built.and_then(|done| done).map_err(explain)
+    ) -> Result<Done<B, O>, Error> {
+        pass::perform(self.script, &self.memory, self.arena, spec, audit, observer)
     }
 
     /// Counts what happens inside, and audits the end.
@@ -191,7 +167,11 @@ impl Stage<'_> {
 
     /// Performs the same passes with nothing behind the port.
     fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
-        let (script, timer, window) = (self.script, self.timer, self.window());
+        let (script, timer, window) = (
+            self.script,
+            self.timer,
+            pass::window(self.script, &self.memory),
+        );
         let open = |_: &Lane| Some(Floor::default());
         let whole = play(script, window, open, drop::<Floor>, |lane| {
             Whole::new(timer, lane)
@@ -248,74 +228,4 @@ fn by_direction(threads: impl Iterator<Item = [Vec<u32>; 2]>) -> [Vec<u32>; 2] {
         }
     }
     joined
-}
-
-/// One pass, as what runs on a system of any composition.
-struct Pass<'s, F> {
-    script: &'s Script,
-    memory: Memory,
-    window: u32,
-    audit: bool,
-    observer: F,
-}
-
-/// What a pass gives.
-struct Done<O> {
-    played: Played<O>,
-    end: Option<Snapshot>,
-    max_order: everybuddy::Order,
-    metadata_bytes: usize,
-}
-
-impl<B: Reading, O: Observer, F: Fn(&Lane) -> O + Sync> WithSystem<Machine<B>> for Pass<'_, F> {
-    type Output = Result<Done<O>, Error>;
-
-    fn call<A: FrameAllocator<Machine<B>>>(self, _: &'static str, system: &A) -> Self::Output {
-        let cpus = NativeCpus::new(self.script.cpus);
-        let broken = |what: String| Error::Broken(what);
-        let busy = || broken("the first CPU's token is taken".to_string());
-        let mut first = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
-        self.memory.age(system, &mut first)?;
-        system.park(&mut first);
-        cpus.surrender(first);
-
-        let open = |lane: &Lane| SystemPort::<A, B>::claim(system, &cpus, lane);
-        let played = play(
-            self.script,
-            self.window,
-            open,
-            SystemPort::surrender,
-            self.observer,
-        )?;
-        if played.trouble.failed > 0 {
-            let failed = played.trouble.failed;
-            return Err(broken(format!(
-                "{failed} frees of allocated blocks were refused"
-            )));
-        }
-        let mut end = None;
-        if self.audit {
-            let mut first = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
-            end = Some(system.snapshot(&mut first));
-            system
-                .quiesce(&mut first)
-                .map_err(|error| broken(error.to_string()))?;
-            let census = system
-                .check(&mut first)
-                .map_err(|error| broken(error.to_string()))?;
-            let live = self.script.final_frames + self.memory.taken;
-            if played.trouble.refused == 0 && census.allocated != live {
-                let counted = census.allocated;
-                return Err(broken(format!(
-                    "{counted} frames are allocated at the end, not {live}"
-                )));
-            }
-        }
-        Ok(Done {
-            played,
-            end,
-            max_order: system.max_order(),
-            metadata_bytes: system.metadata_bytes(),
-        })
-    }
 }

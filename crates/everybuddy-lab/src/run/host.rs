@@ -40,7 +40,7 @@ impl Waiting for Yielding {
 pub type Machine<B> = Native<Yielding, B>;
 
 /// A probe that can be read, also when it counts nothing.
-pub trait Reading: Probe {
+pub trait Reading: Probe + Send {
     /// Returns what was counted.
     fn read(&self) -> Counts;
 }
@@ -130,11 +130,15 @@ impl<'s, A: FrameAllocator<Machine<B>>, B: Reading> SystemPort<'s, A, B> {
         })
     }
 
-    /// Gives the tokens back. Every CPU must be parked.
-    pub fn surrender(self) {
-        for token in self.tokens {
+    /// Gives the tokens back, and returns what their probes heard. Every CPU must be parked.
+    pub fn surrender(self) -> Vec<B> {
+        use everybuddy::CpuToken;
+        let give_back = |mut token: NativeCpu<B>| {
+            let probe = std::mem::take(token.probe());
             self.cpus.surrender(token);
-        }
+            probe
+        };
+        self.tokens.into_iter().map(give_back).collect()
     }
 
     /// Tries again what found no frame at once.

@@ -13,10 +13,14 @@
 //! | [`gate`] | what keeps several threads close to the order of the trace |
 //! | [`clock`] | the timer, and what it costs |
 //! | [`observe`] | the passes: throughput, mean latency, single latencies, counts |
+//! | [`moments`] | mean and standard deviation of what is not kept |
+//! | `pass` | one pass: a script on a freshly built system |
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
 //! | [`pace`] | from many times to a few numbers, in spite of disturbances |
 //! | [`outcome`] | what came out, in numbers |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
+//! | [`merge`] | several traces as one |
+//! | [`reproduce`] | ways to measure a paper's experiments |
 //! | [`bystanders`] | the machine that was measured on, and whether it was quiet |
 //!
 //! Invariant: while a pass is timed nothing is allocated, dispatched by name, or printed.
@@ -28,11 +32,15 @@ pub mod compare;
 pub mod gate;
 pub mod host;
 pub mod memory;
+pub mod merge;
+pub mod moments;
 pub mod observe;
 pub mod outcome;
 pub mod pace;
+pub(crate) mod pass;
 pub mod play;
 pub mod port;
+pub mod reproduce;
 pub mod script;
 
 pub use compare::{Plan, compare};

@@ -8,6 +8,7 @@
 //! | [`bench_claims`] | what a benchmark has to show, and whether it does |
 //! | [`bench_doc`] | a benchmark as a page of the docs |
 //! | [`comparison`] | the table of systems on a trace, its legend, how it was measured |
+//! | [`experiments`] | the list of experiments, their tables and claims |
 //! | [`trace`] | what a trace is like |
 //! | [`systems`] | the list of systems |
 //! | [`table`] | aligned columns, the best value marked |
@@ -21,6 +22,7 @@ pub mod bench;
 pub mod bench_claims;
 pub mod bench_doc;
 pub mod comparison;
+pub mod experiments;
 pub mod output;
 pub mod progress;
 pub mod sparkline;

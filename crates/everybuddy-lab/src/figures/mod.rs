@@ -1,0 +1,73 @@
+//! Figures: results as pictures, in SVG.
+//!
+//! Exists so that what a paper drew can be laid beside what came out here. A figure reads exported rows and
+//! nothing else. To add a figure: one file, one line in [`FIGURES`].
+//!
+//! | file | what it is |
+//! |------|------------|
+//! | `chart` | panels, axes, legend, colours: what all figures share |
+//! | `fragmentation` | free 4 MiB blocks over time |
+//! | `space_size` | times and free blocks over the size of a space |
+//! | `fill_levels` | the cost of a single frame over how full memory is |
+//! | `latency_distribution` | histograms of single allocations |
+//! | `lock_hold` | how long locks are waited for and held |
+//!
+//! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
+//! no series differs from another by colour alone.
+
+mod chart;
+mod fill_levels;
+mod fragmentation;
+mod latency_distribution;
+mod lock_hold;
+mod space_size;
+
+use crate::experiment::Experiment;
+use crate::export::Row;
+
+/// Why a picture could not be drawn, in words.
+pub type Undrawn = String;
+
+/// A way to draw results.
+pub struct Figure {
+    /// The name in an experiment's file.
+    pub name: &'static str,
+    /// Makes the SVG.
+    pub draw: fn(&Experiment, &[Row]) -> Result<String, Undrawn>,
+}
+
+/// All figures.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "fragmentation",
+        draw: fragmentation::draw,
+    },
+    Figure {
+        name: "space-size",
+        draw: space_size::draw,
+    },
+    Figure {
+        name: "fill-levels",
+        draw: fill_levels::draw,
+    },
+    Figure {
+        name: "latency-distribution",
+        draw: latency_distribution::draw,
+    },
+    Figure {
+        name: "lock-hold",
+        draw: lock_hold::draw,
+    },
+];
+
+/// Returns the systems of some rows, in the order of the rows.
+fn systems<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+    let mut names = Vec::new();
+    for row in rows {
+        let name = row.name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

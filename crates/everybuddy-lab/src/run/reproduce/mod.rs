@@ -1,0 +1,161 @@
+//! Ways to measure an experiment: one file each, from an experiment to rows.
+//!
+//! Exists so that tables, figures and claims look at the rows that are exported, and at nothing else. To
+//! add a method: one file, one line in [`METHODS`].
+//!
+//! | file | what it measures |
+//! |------|------------------|
+//! | `fragmentation` | free 4 MiB blocks while several traces are replayed |
+//! | `workloads` | times on synthetic workloads |
+//! | `spaces` | both, for a sweep over sizes of spaces |
+//! | `bulk` | frames that a refill and a drain move |
+//! | `locks` | how long locks are waited for, and held |
+//! | `distribution` | times of single allocations |
+//!
+//! All run on this machine. A platform that simulates comes as a field of [`Conditions`].
+//!
+//! Invariant: every row bears its experiment's name, alone or before an `@`.
+
+mod bulk;
+mod distribution;
+mod fragmentation;
+mod locks;
+mod spaces;
+mod workloads;
+
+pub use distribution::{BANDS, BIN, bin};
+pub use fragmentation::{AT_ONCE, SEQUENCE};
+
+use everybuddy::SystemSpec;
+use everybuddy_trace::{Leniency, Resolved, resolve};
+
+use crate::Error;
+use crate::choice;
+use crate::experiment::Experiment;
+use crate::export::{Row, rounded};
+use crate::library;
+use crate::run::clock::Timer;
+use crate::run::host::Arena;
+use crate::run::memory::Memory;
+use crate::run::merge;
+use crate::run::script::Script;
+
+/// A way to measure.
+pub struct Method {
+    /// The name in an experiment's file.
+    pub name: &'static str,
+    /// How many steps it takes, for the progress bar.
+    pub steps: fn(&Experiment) -> u64,
+    /// Measures.
+    pub run: fn(&Experiment, &Conditions, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
+}
+
+/// All methods.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "fragmentation",
+        steps: fragmentation::steps,
+        run: fragmentation::run,
+    },
+    Method {
+        name: "workloads",
+        steps: workloads::steps,
+        run: workloads::run,
+    },
+    Method {
+        name: "spaces",
+        steps: spaces::steps,
+        run: spaces::run,
+    },
+    Method {
+        name: "bulk",
+        steps: bulk::steps,
+        run: bulk::run,
+    },
+    Method {
+        name: "locks",
+        steps: locks::steps,
+        run: locks::run,
+    },
+    Method {
+        name: "distribution",
+        steps: distribution::steps,
+        run: distribution::run,
+    },
+];
+
+/// What the command line says about a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// What random choices come from.
+    pub seed: u64,
+    /// Everything is so many times shorter: to try out, not to measure.
+    pub shrink: u32,
+}
+
+/// What all methods use.
+pub struct Bench<'b> {
+    /// The timer.
+    pub timer: &'b Timer,
+    /// Memory for metadata.
+    pub arena: &'b mut Arena,
+    /// Is told what was done after each step.
+    pub step: &'b mut dyn FnMut(&str),
+}
+
+/// Reads the traces of an experiment, with their names.
+fn traces(
+    experiment: &Experiment,
+    conditions: &Conditions,
+) -> Result<Vec<(String, Resolved)>, Error> {
+    let read = |name: &String| {
+        let (trace, _) = library::read(name, Leniency::Strict)?;
+        let resolved = resolve(&trace)?;
+        Ok((trace.name, merge::cut(resolved, conditions.shrink)))
+    };
+    experiment.traces().iter().map(read).collect()
+}
+
+/// Chooses the memory of a replay: as the experiment says.
+fn memory(experiment: &Experiment, script: &Script) -> Result<Memory, Error> {
+    let frames = experiment.frames().map_err(Error::usage)?;
+    Memory::new(script, frames, None)
+}
+
+/// What the rows of a system on a source have in common.
+fn common(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    source: &str,
+    spec: &SystemSpec,
+    cpus: u16,
+) -> Row {
+    Row {
+        experiment: experiment.name.clone(),
+        source: source.to_string(),
+        system: spec.name().to_string(),
+        options: choice::options(spec),
+        platform: experiment.platform.clone(),
+        cpus,
+        seed: conditions.seed,
+        operation: "all",
+        ..Row::default()
+    }
+}
+
+/// Makes a row with a number.
+fn row(
+    common: &Row,
+    metric: &'static str,
+    statistic: &'static str,
+    value: f64,
+    unit: &'static str,
+) -> Row {
+    Row {
+        metric,
+        statistic,
+        value: rounded(value),
+        unit,
+        ..common.clone()
+    }
+}

@@ -1,0 +1,74 @@
+//! Times on synthetic workloads, as `everybuddy bench` measures them.
+//!
+//! Exists so that experiments and benchmarks mean the same by a number.
+//!
+//! Invariant: systems take turns in each round, on fresh memory of 1 GiB, on one thread.
+
+use everybuddy_workload::{Variant, WORKLOADS};
+
+use super::{Bench, Conditions};
+use crate::Error;
+use crate::experiment::Experiment;
+use crate::export::{Row, bench as rows};
+use crate::run::bench::{Entrant, Plan, measure};
+
+/// How many visits there are.
+pub(super) fn steps(experiment: &Experiment) -> u64 {
+    plan(experiment, None).map_or(0, |plan| plan.visits())
+}
+
+/// Runs all workloads of the experiment on all of its systems.
+pub(super) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let plan = plan(experiment, Some(conditions))?;
+    let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
+    let mut exported = rows::of(&results);
+    for row in &mut exported {
+        // `bench`, or `bench@ROUND`.
+        let round = row.experiment.split_once('@').map(|(_, round)| round);
+        row.experiment = match round {
+            Some(round) => format!("{}@{round}", experiment.name),
+            None => experiment.name.clone(),
+        };
+    }
+    Ok(exported)
+}
+
+fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+    let find = |name: &String| {
+        let mut all = WORKLOADS.iter().flat_map(|row| row.variants);
+        let found = all.find(|variant| variant.name == name);
+        let unknown = || {
+            Error::usage(format!(
+                "experiment {}: no workload `{name}`",
+                experiment.name
+            ))
+        };
+        found.ok_or_else(unknown)
+    };
+    let variants: Vec<&'static Variant> = experiment
+        .workloads
+        .iter()
+        .map(find)
+        .collect::<Result<_, _>>()?;
+    let shrink = conditions.map_or(1, |conditions| conditions.shrink);
+    Ok(Plan {
+        entrants: experiment
+            .specs()?
+            .into_iter()
+            .map(Entrant::System)
+            .collect(),
+        variants,
+        threads: vec![1],
+        frames: match shrink {
+            1 => Plan::FRAMES,
+            _ => (Plan::FRAMES / shrink).next_multiple_of(1024).max(4096),
+        },
+        rounds: if shrink == 1 { Plan::ROUNDS } else { 1 },
+        seed: conditions.map_or(1, |conditions| conditions.seed),
+        shrink,
+    })
+}

@@ -1,0 +1,231 @@
+//! Experiments as text: the list, the tables, the claims.
+//!
+//! Exists so that results of every experiment are laid out alike.
+//!
+//! Invariant: shows rows that are exported, and nothing else.
+
+use crate::experiment::claim::{Claim, State, Verdict, short};
+use crate::experiment::{Experiment, TableSpec};
+use crate::export::Row;
+use crate::run::bystanders::Machine;
+use crate::run::clock::Timer;
+
+use super::output::Style;
+use super::table::{self, Better, Column};
+
+/// Makes the list.
+pub fn list(experiments: &[Experiment]) -> String {
+    let style = Style::of_output(false);
+    let mut out = String::new();
+    for own in experiments {
+        let name = style.bold(&format!("{:<21}", own.name));
+        let text = style.wrapped("", 22, &own.title);
+        out += &format!("{name} {}", &text[22..]);
+        out += &style.wrapped("", 22, &own.source);
+        out += &style.wrapped("", 22, &format!("needs: {}", own.needs));
+        for claim in &own.claims {
+            out += &style.wrapped("", 22, &format!("claim: {}", claim.text));
+        }
+        out.push('\n');
+    }
+    out += "`everybuddy reproduce NAME` runs one, `everybuddy reproduce all` runs all.\n";
+    out
+}
+
+/// Makes what stands above the tables: name, title, source, remarks.
+pub fn head(experiment: &Experiment, style: &Style) -> String {
+    let mut out = style.bold(&experiment.name) + "\n";
+    out += &style.wrapped("", 0, &experiment.title);
+    out += &style.wrapped("source", 8, &experiment.source);
+    out
+}
+
+/// Makes the tables of an experiment's rows.
+pub fn tables(experiment: &Experiment, rows: &[Row], style: &Style) -> String {
+    let mut out = String::new();
+    for spec in &experiment.tables {
+        out.push('\n');
+        out += &style.wrapped("", 0, &spec.title);
+        out += &table(experiment, spec, rows, style);
+    }
+    out += &published(experiment, style);
+    out
+}
+
+fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style) -> String {
+    let fits = |row: &&Row| {
+        row.experiment == experiment.name
+            && row.metric == spec.metric
+            && row.order == spec.order
+            && spec.operations.iter().any(|own| own == row.operation)
+            && spec.statistics.iter().any(|own| own == row.statistic)
+            && (spec.sources.is_empty() || spec.sources.contains(&row.source))
+    };
+    let own: Vec<&Row> = rows.iter().filter(fits).collect();
+    let mut names: Vec<String> = Vec::new();
+    let mut sources: Vec<&str> = Vec::new();
+    for row in &own {
+        if !names.contains(&row.name()) {
+            names.push(row.name());
+        }
+        if !sources.contains(&row.source.as_str()) {
+            sources.push(&row.source);
+        }
+    }
+    let mut columns = Vec::new();
+    for source in sources {
+        for operation in &spec.operations {
+            for statistic in &spec.statistics {
+                let is_here = |row: &&&Row| {
+                    row.source == source && row.operation == operation && row.statistic == statistic
+                };
+                let here: Vec<&&Row> = own.iter().filter(is_here).collect();
+                if here.is_empty() {
+                    continue;
+                }
+                let value = |name: &String| {
+                    let row = here.iter().find(|row| row.name() == *name);
+                    row.map(|row| row.value)
+                };
+                let values: Vec<Option<f64>> = names.iter().map(value).collect();
+                let what = match spec.operations.len() {
+                    1 => statistic.clone(),
+                    _ => format!("{operation} {statistic}"),
+                };
+                columns.push(Column {
+                    head: [source.to_string().into(), what.into()],
+                    better: match spec.better.as_deref() {
+                        Some("higher") => Better::Higher,
+                        _ => Better::Lower,
+                    },
+                    texts: values
+                        .iter()
+                        .map(|value| value.map_or(String::new(), short))
+                        .collect(),
+                    values,
+                    expendable: 0,
+                });
+            }
+        }
+    }
+    if names.is_empty() {
+        return "nothing was measured\n".to_string();
+    }
+    let competing = match spec.better {
+        Some(_) => 0..names.len(),
+        None => 0..0,
+    };
+    // Where nothing is better nothing steps back either.
+    let style = match spec.better {
+        Some(_) => *style,
+        None => Style {
+            colour: false,
+            ..*style
+        },
+    };
+    table::text(&names, &columns, competing, &style)
+}
+
+/// Makes the table of what the source printed.
+fn published(experiment: &Experiment, style: &Style) -> String {
+    if experiment.published.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let title = format!("{} has, on other workloads:", experiment.source);
+    out += &style.wrapped("", 0, &title);
+    let names: Vec<String> = experiment
+        .published
+        .iter()
+        .map(|p| p.what.clone())
+        .collect();
+    let column = |head: &'static str, of: &dyn Fn(usize) -> String| Column {
+        head: [head.into(), "".into()],
+        better: Better::Lower,
+        values: names.iter().map(|_| None).collect(),
+        texts: (0..names.len()).map(of).collect(),
+        expendable: 0,
+    };
+    let all = &experiment.published;
+    let columns = [
+        column("metric", &|at| all[at].metric.clone()),
+        column("operation", &|at| all[at].operation.clone()),
+        column("mean", &|at| format!("{:.2}", all[at].mean)),
+        column("stddev", &|at| format!("{:.2}", all[at].stddev)),
+    ];
+    let plain = Style {
+        colour: false,
+        ..*style
+    };
+    // The first column holds workloads here.
+    let text = table::text(&names, &columns, 0..0, &plain);
+    let text = text.replacen("system", "source", 1);
+    // Heads of one line.
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        out += line;
+        out.push('\n');
+    }
+    out
+}
+
+/// Makes the verdicts, and the remarks.
+pub fn verdicts(
+    experiment: &Experiment,
+    verdicts: Option<&[(Claim, Verdict)]>,
+    style: &Style,
+) -> String {
+    let mut out = String::from("\n");
+    let Some(verdicts) = verdicts else {
+        out += "claims are not judged: the run was shortened\n\n";
+        return out;
+    };
+    for (claim, verdict) in verdicts {
+        let word = match (verdict.state, &claim.differs) {
+            (State::Holds, _) => "holds",
+            (State::Undecided, _) => "undecided",
+            (State::Fails, Some(_)) => "differs",
+            (State::Fails, None) => "FAILS",
+        };
+        let text = style.wrapped(word, 11, &claim.text);
+        out += &match verdict.state {
+            State::Holds => text,
+            _ => style.warning(&text),
+        };
+        for (state, case) in &verdict.cases {
+            let mark = match state {
+                State::Holds => "+",
+                State::Undecided => "?",
+                State::Fails => "-",
+            };
+            out += &style.wrapped(&format!("           {mark}"), 13, case);
+        }
+        if let (State::Fails, Some(why)) = (verdict.state, &claim.differs) {
+            out += &style.wrapped("", 13, &format!("why: {why}"));
+        }
+    }
+    if !experiment.remarks.is_empty() {
+        out += &style.wrapped("remarks", 11, &experiment.remarks);
+    }
+    out.push('\n');
+    out
+}
+
+/// Makes what stands below all experiments: the machine.
+pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
+    let mut on: Vec<String> = vec!["measured natively".to_string()];
+    on.extend(machine.processor.clone());
+    on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));
+    on.extend(
+        machine
+            .load
+            .map(|load| format!("load {load:.2} before the run")),
+    );
+    on.push(format!("reading the clock costs {:.1} ns", timer.mean()));
+    let mut out = style.wrapped("machine", 11, &on.join(" · "));
+    if machine.was_busy() {
+        let busy =
+            "other programs were running: trust the order and the ratios, not the nanoseconds";
+        out += &style.warning(&style.wrapped("busy", 11, busy));
+    }
+    out
+}
