@@ -31,15 +31,10 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
         let order = match state {
             FrameState::Hole | FrameState::Reserved => Order::ZERO,
             FrameState::Allocated { order, .. } | FrameState::Buffered { order, .. } => order,
-            FrameState::Free { .. } => {
-                let mut orders = Order::up_to(structure.max_order());
-                match orders
-                    .find(|order| head.pfn().is_aligned(*order) && structure.contains(head, *order))
-                {
-                    Some(order) => order,
-                    None => return fail("a frame is linked, but no bit says that it is free"),
-                }
-            }
+            FrameState::Free { .. } => match structure.order_at(head) {
+                Some(order) => order,
+                None => return fail("a frame is linked, but no bit says that it is free"),
+            },
         };
         let count = u64::from(order.frames());
         match state {
@@ -51,6 +46,7 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
                 census.free += count;
                 let buddy = head.buddy(order);
                 if !S::INDIVIDUAL
+                    && structure.contains(head, order)
                     && order < structure.max_order()
                     && structure.contains(buddy, order)
                 {

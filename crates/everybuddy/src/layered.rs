@@ -336,8 +336,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
-        self.front.with_all_home(cpu, &self.zone, |_, all_home| {
+        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
             if all_home {
+                self.zone.settle(&mut Caller::of(cpu));
                 Ok(())
             } else {
                 Err(AllocateError::Busy)

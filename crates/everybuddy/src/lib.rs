@@ -17,6 +17,7 @@
 //! | `is` | none | buddy spaces | single frames by level | none: frames ascend | iBuddy (000) 3, 5 |
 //! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | iBuddy (000) 4 |
 //! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | Spring Buddy (002) IV |
+//! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | Barkley & Lee (003) |
 //! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
 //!
 //! Any zone layer takes either structure, any lock and any hold policy by option (`bs+zone=spaces`,

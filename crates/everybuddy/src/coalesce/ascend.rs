@@ -17,19 +17,14 @@ use crate::structure::Structure;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ascend;
 
-impl<P: Platform> Coalesce<P> for Ascend {
+impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Ascend {
     #[inline]
-    fn allocate<S: Structure<P>>(
-        &self,
-        structure: &S,
-        order: Order,
-        _: &mut P::Probe,
-    ) -> Option<Frame> {
+    fn allocate(&self, structure: &S, order: Order, _: &mut P::Probe) -> Option<Frame> {
         structure.take(order)
     }
 
     #[inline]
-    fn free<S: Structure<P>>(&self, structure: &S, head: Frame, order: Order, _: &mut P::Probe) {
+    fn free(&self, structure: &S, head: Frame, order: Order, _: &mut P::Probe) {
         structure.insert(head, order);
     }
 }

@@ -21,14 +21,9 @@ use crate::zone::range::pieces;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Eager;
 
-impl<P: Platform> Coalesce<P> for Eager {
+impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
     #[inline]
-    fn allocate<S: Structure<P>>(
-        &self,
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
+    fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
         let mut found = order;
         let head = loop {
             if let Some(head) = structure.take(found) {
@@ -48,13 +43,7 @@ impl<P: Platform> Coalesce<P> for Eager {
     }
 
     #[inline]
-    fn free<S: Structure<P>>(
-        &self,
-        structure: &S,
-        head: Frame,
-        order: Order,
-        probe: &mut P::Probe,
-    ) {
+    fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
         let (mut head, mut order) = (head, order);
         while order < structure.max_order() && structure.contains(head.buddy(order), order) {
             let buddy = head.buddy(order);
@@ -70,7 +59,7 @@ impl<P: Platform> Coalesce<P> for Eager {
     /// Gives pieces of a free block in address order, which is what splitting it for each request gives; the
     /// halves that one by one would be put into lists, only to be taken out again, are left out.
     #[inline]
-    fn allocate_bulk<S: Structure<P>>(
+    fn allocate_bulk(
         &self,
         structure: &S,
         order: Order,
@@ -106,7 +95,7 @@ impl<P: Platform> Coalesce<P> for Eager {
     }
 
     /// Merges the blocks of the row first, then with the buddies outside.
-    fn free_row<S: Structure<P>>(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+    fn free_row(&self, structure: &S, row: Row, probe: &mut P::Probe) {
         let table = structure.table();
         for (head, order) in pieces(row.head, row.frames(), structure.max_order()) {
             let inner = Row {
@@ -161,29 +150,18 @@ mod tests {
     /// The policy without its own ways of doing many at once.
     struct OneByOne;
 
-    impl<P: Platform> Coalesce<P> for OneByOne {
-        fn allocate<S: Structure<P>>(
-            &self,
-            structure: &S,
-            order: Order,
-            probe: &mut P::Probe,
-        ) -> Option<Frame> {
+    impl<P: Platform, S: Structure<P>> Coalesce<P, S> for OneByOne {
+        fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
             Eager.allocate(structure, order, probe)
         }
 
-        fn free<S: Structure<P>>(
-            &self,
-            structure: &S,
-            head: Frame,
-            order: Order,
-            probe: &mut P::Probe,
-        ) {
-            Coalesce::<P>::free(&Eager, structure, head, order, probe);
+        fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+            Coalesce::<P, S>::free(&Eager, structure, head, order, probe);
         }
     }
 
     /// Allocates and frees in rows; returns what was given, what stayed and what was counted.
-    fn history<C: Coalesce<Counting>>(
+    fn history<C: for<'a> Coalesce<Counting, FreeLists<'a, Counting>>>(
         policy: C,
         steps: &[(u8, u32, u32)],
     ) -> (Vec<Vec<u32>>, Counts) {

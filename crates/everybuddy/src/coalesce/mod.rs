@@ -9,15 +9,19 @@
 //! | policy | file | source |
 //! |---|---|---|
 //! | at once | [`eager`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
+//! | delayed: DELAY-2, watermarks | [`delay`] | Barkley & Lee (003) 3, 4 |
 //! | none: frames ascend | [`ascend`] | iBuddy (000) 3.1.1 to 3.1.3 |
 
 pub mod ascend;
+pub mod delay;
+mod delay_tests;
 pub mod eager;
 
 pub(crate) use ascend::Ascend;
+pub(crate) use delay::Delay;
 pub(crate) use eager::Eager;
 
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::frame_table::Frame;
 use crate::platform::Platform;
 use crate::structure::Structure;
@@ -54,21 +58,19 @@ impl Row {
 }
 
 /// A policy of splitting and coalescing over a structure.
-pub(crate) trait Coalesce<P: Platform>: Send + Sync {
+pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
+    /// Whether blocks that could be coalesced may be left as they are.
+    const DELAYS: bool = false;
+
     /// Takes a block of `order` out, splitting a larger one if need be. The caller tags its head. O(orders).
-    fn allocate<S: Structure<P>>(
-        &self,
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame>;
+    fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame>;
 
     /// Puts a block in, coalescing as the policy says. O(orders).
-    fn free<S: Structure<P>>(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
+    fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
 
     /// Takes up to `wanted` blocks of `order` out, each to `sink`, which tags its head; returns how many. The
     /// same blocks in the same order as one by one, and the same blocks stay. O(wanted x orders).
-    fn allocate_bulk<S: Structure<P>>(
+    fn allocate_bulk(
         &self,
         structure: &S,
         order: Order,
@@ -86,9 +88,27 @@ pub(crate) trait Coalesce<P: Platform>: Send + Sync {
     }
 
     /// Puts a row of blocks in; what is in afterwards is the same as one by one. O(blocks x orders).
-    fn free_row<S: Structure<P>>(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+    fn free_row(&self, structure: &S, row: Row, probe: &mut P::Probe) {
         for head in row.heads() {
             self.free(structure, head, row.order, probe);
         }
     }
+
+    /// Puts in a block that was no memory before: one that no split ever made. O(orders).
+    fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        self.free(structure, head, order, probe);
+    }
+
+    /// Learns that the frames from `from` up to `upto` of an allocated block are about to be freed without the
+    /// rest, all counted from its head.
+    fn cut(&self, _: &S, _: Order, _: u32, _: u32) {}
+
+    /// Coalesces everything that was delayed. O(blocks x orders).
+    fn settle(&self, _: &S, _: &mut P::Probe) {}
+
+    /// Learns that a run of frames was added, whose blocks were adopted. O(frames x orders).
+    fn came(&self, _: &S, _: Pfn, _: u32) {}
+
+    /// Learns that a run of free frames will be taken out, when everything is settled. O(frames x orders).
+    fn goes(&self, _: &S, _: Pfn, _: u32) {}
 }

@@ -28,6 +28,7 @@ pub(crate) fn with_structure<P: Platform, R>(
         max_order: Order::new(largest).unwrap(),
         lock: LockKind::Spin,
         line: Line::Own,
+        classes: true,
     };
     let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
     let plan = shape.plan::<P>(plan);
@@ -71,7 +72,7 @@ struct Walk<S, C> {
     policy: C,
 }
 
-impl<S: Structure<Native> + Shown, C: Coalesce<Native>> Walk<S, C> {
+impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
     fn with<'a>(place: super::Place<'a, Native>, policy: C, frames: &[u32]) -> Self
     where
         S: Placed<'a, Native>,

@@ -9,6 +9,7 @@
 //! | structure | file | source |
 //! |---|---|---|
 //! | bitmap and doubly linked lists of blocks by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
+//! | the same, of locally and globally free blocks | [`local_lists`] | Barkley & Lee (003) 4 |
 //! | the same of single frames: iBuddy | [`inverse`] | iBuddy (000) 3.1 |
 
 pub(crate) mod bits;
@@ -16,11 +17,13 @@ mod figures;
 pub mod free_list;
 pub mod inverse;
 pub(crate) mod levels;
+pub mod local_lists;
 
 #[cfg(test)]
 pub(crate) use figures::with_structure;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
+pub(crate) use local_lists::{LocalLists, LocalStructure, add};
 
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
@@ -33,6 +36,8 @@ pub(crate) struct Place<'a, P: Platform> {
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
     pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
+    /// The classes of locally and globally free blocks; none for structures without.
+    pub(crate) classes: &'a [local_lists::Class<P>],
     /// The bits, all clear.
     pub(crate) bits: &'a [P::Cell<u64>],
     /// The first frame that it may keep.
@@ -72,6 +77,13 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
 
     /// Returns the largest order of which a block is in. O(orders).
     fn largest(&self) -> Option<Order>;
+
+    /// Returns the order of the free block that starts here; for checks. O(frames).
+    fn order_at(&self, head: Frame) -> Option<Order> {
+        let aligned = |order: &Order| head.pfn().is_aligned(*order);
+        let mut orders = Order::up_to(self.max_order()).filter(aligned);
+        orders.find(|order| self.contains(head, *order))
+    }
 
     /// Checks the structure's own invariants. O(frames).
     fn check(&self) -> Result<(), Violation>;

@@ -21,7 +21,8 @@ use core::mem::MaybeUninit;
 
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, LINE};
-use crate::coalesce::{Ascend, Coalesce, Eager};
+pub use crate::coalesce::delay::Rule;
+use crate::coalesce::{Ascend, Coalesce, Delay, Eager};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -36,7 +37,7 @@ pub use crate::percpu::linux6::Tuning;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
-use crate::structure::{FreeLists, Inverse, Placed};
+use crate::structure::{FreeLists, Inverse, LocalLists, Placed};
 use crate::zone::memory::Shape;
 use crate::zone::pool::Pool;
 pub use crate::zone::{Bulk, Select};
@@ -118,6 +119,8 @@ pub enum Area {
     Blocks,
     /// Single frames: iBuddy.
     Frames,
+    /// Locally and globally free blocks, coalesced late.
+    Delayed(Rule),
 }
 
 /// The size of buddy spaces, and which are preferred.
@@ -144,6 +147,8 @@ pub struct Parameters {
     pub line: Line,
     /// How batches move.
     pub bulk: Bulk,
+    /// Whether delayed coalescing is done before a request is refused.
+    pub reclaim: bool,
     /// The per-CPU layer.
     pub front: Front,
     /// Whether per-CPU lists have locks (`percpu=locked`) rather than ask their owners.
@@ -174,6 +179,18 @@ impl fmt::Display for Parameters {
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
+        }
+        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = self.area {
+            let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
+            write!(
+                f,
+                ", lazy ratio {}, speedup ratio {}",
+                ratio(lazy),
+                ratio(speedup)
+            )?;
+        }
+        if self.reclaim {
+            f.write_str(", coalesces before it refuses")?;
         }
         if let Some(spaces) = self.spaces {
             f.write_str(", spaces of ")?;
@@ -249,6 +266,21 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
             let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
             builder.listed(zone, visitor)
         }
+        (Area::Delayed(rule), spaces) => {
+            let mut builder = builder;
+            let reclaim = parameters.reclaim;
+            let policy = Delay { rule, reclaim };
+            match spaces {
+                None => {
+                    let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
+                    builder.listed(zone, visitor)
+                }
+                Some(size) => {
+                    let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
+                    builder.listed(zone, visitor)
+                }
+            }
+        }
         (Area::Blocks, Some(size)) => {
             let mut builder = builder;
             let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
@@ -272,6 +304,7 @@ fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPla
         plan = match parameters.area {
             Area::Blocks => Spaces::<P, FreeLists<'_, P>, Eager>::plan(plan, shape.parts()),
             Area::Frames => Spaces::<P, Inverse<'_, P>, Ascend>::plan(plan, shape.parts()),
+            Area::Delayed(_) => Spaces::<P, LocalLists<'_, P>, Delay>::plan(plan, shape.parts()),
         };
     }
     match parameters.front {
@@ -306,6 +339,7 @@ impl Parameters {
             max_order: self.max_order,
             lock: self.lock,
             line: self.line,
+            classes: matches!(self.area, Area::Delayed(_)),
         }
     }
 }
@@ -344,7 +378,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Makes one zone, with all ranges free.
-    fn one_zone<P: Platform, S: Placed<'a, P>, C: Coalesce<P>>(
+    fn one_zone<P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>>(
         &mut self,
         policy: C,
     ) -> Result<OneZone<'a, P, S, C>, BuildError> {
@@ -359,7 +393,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Makes buddy spaces, with all ranges free.
-    fn spaces<P: Platform, S: Placed<'a, P>, C: Coalesce<P>>(
+    fn spaces<P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>>(
         &mut self,
         policy: C,
         size: SpaceSize,

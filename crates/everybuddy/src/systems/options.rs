@@ -9,7 +9,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::rows::{Kind, ROWS, Row};
-use super::{Area, Front, Parameters, Setup, SpaceSize, Tuning, Watermarks};
+use super::{Area, Front, Parameters, Rule, Setup, SpaceSize, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -42,6 +42,12 @@ pub struct Options {
     pub line: Option<Line>,
     /// `bulk=blocks` or `bulk=rows`: whether neighbours of a batch move at once.
     pub rows: Option<bool>,
+    /// `reclaim=off` or `reclaim=on`: whether delayed coalescing is done before a request is refused.
+    pub reclaim: Option<bool>,
+    /// `lazy=RATIO`: up to which usage blocks are freed locally, in thousandths.
+    pub lazy: Option<u32>,
+    /// `speedup=RATIO`: above which usage a second block is freed globally, in thousandths.
+    pub speedup: Option<u32>,
 }
 
 /// The choices of each option that has names for values.
@@ -73,6 +79,9 @@ impl Options {
         hold: None,
         line: None,
         rows: None,
+        reclaim: None,
+        lazy: None,
+        speedup: None,
     };
 
     /// The most frames that a list may be told to keep or move.
@@ -102,6 +111,9 @@ impl Options {
             "lock" => self.lock = choose("lock", "`spin` or `ticket`", value, &LOCK)?,
             "line" => self.line = choose("line", "`own` or `beside`", value, &LINE)?,
             "bulk" => self.rows = choose("bulk", "`blocks` or `rows`", value, &BULK)?,
+            "reclaim" => self.reclaim = choose("reclaim", "`on` or `off`", value, &CHECK)?,
+            "lazy" => self.lazy = Some(ratio("lazy", value)?),
+            "speedup" => self.speedup = Some(ratio("speedup", value)?),
             "hold" => {
                 let needs = "`batch`, `iteration` or `when-contended`";
                 self.hold = choose("hold", needs, value, &HOLD)?;
@@ -131,6 +143,29 @@ fn choose<T: Copy>(
     }
 }
 
+/// Reads a ratio from 0 to 1/2, in thousandths.
+fn ratio(key: &'static str, text: &str) -> Result<u32, SpecError> {
+    let value = match text {
+        "1/2" => Ok(0.5),
+        other => other.parse::<f64>(),
+    };
+    match value {
+        Ok(ratio) if (0.0..=0.5).contains(&ratio) => Ok((ratio * 1000.0 + 0.5) as u32),
+        _ => Err(SpecError::BadValue {
+            key,
+            needs: "a ratio from 0 to 0.5",
+        }),
+    }
+}
+
+/// Writes an option that is a ratio.
+fn write_ratio(f: &mut fmt::Formatter<'_>, key: &str, thousandths: Option<u32>) -> fmt::Result {
+    match thousandths {
+        Some(thousandths) => write!(f, "+{key}={}", f64::from(thousandths) / 1000.0),
+        None => Ok(()),
+    }
+}
+
 /// Returns the name of a choice.
 fn name_of<T: PartialEq>(choice: &T, choices: &[(&'static str, T)]) -> &'static str {
     let found = choices.iter().find(|(_, own)| own == choice);
@@ -146,7 +181,7 @@ fn space(text: &str) -> Option<u32> {
     let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
     let frames = match frames {
         // A frame is 4 KiB.
-        0 if number % 4 == 0 => number / 4,
+        0 if number.is_multiple_of(4) => number / 4,
         0 => return None,
         frames => number.checked_mul(*frames)?,
     };
@@ -303,8 +338,19 @@ impl SystemSpec {
         {
             return Err(BuildError::BadOption("hold"));
         }
+        let area = match self.row.area {
+            Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
+                let lazy = self.options.lazy.unwrap_or(lazy);
+                let speedup = self.options.speedup.unwrap_or(speedup);
+                if lazy > speedup {
+                    return Err(BuildError::BadOption("lazy"));
+                }
+                Area::Delayed(Rule::Watermarks { lazy, speedup })
+            }
+            area => area,
+        };
         // What experiments on hits need is not compiled for every zone layer.
-        if (in_spaces || self.row.area == Area::Frames) && (locked || !check) {
+        if (in_spaces || area != Area::Blocks) && (locked || !check) {
             return Err(BuildError::BadOption(if locked {
                 "percpu"
             } else {
@@ -313,7 +359,8 @@ impl SystemSpec {
         }
         Ok(Parameters {
             max_order,
-            area: self.row.area,
+            area,
+            reclaim: self.options.reclaim.unwrap_or(false),
             spaces: in_spaces.then_some(SpaceSize {
                 frames,
                 select: self.options.select.unwrap_or_default(),
@@ -373,6 +420,9 @@ impl fmt::Display for SystemSpec {
             hold,
             line,
             rows,
+            reclaim,
+            lazy,
+            speedup,
         } = self.options;
         if let Some(batch) = batch {
             write!(f, "+batch={batch}")?;
@@ -411,7 +461,11 @@ impl fmt::Display for SystemSpec {
         if let Some(rows) = rows {
             write!(f, "+bulk={}", name_of(&rows, &BULK))?;
         }
-        Ok(())
+        if let Some(reclaim) = reclaim {
+            write!(f, "+reclaim={}", name_of(&reclaim, &CHECK))?;
+        }
+        write_ratio(f, "lazy", lazy)?;
+        write_ratio(f, "speedup", speedup)
     }
 }
 
@@ -445,6 +499,8 @@ mod tests {
             "lis-1+select=fresh",
             "is+order=3+space=32KiB",
             "is+space=1GiB",
+            "delay-2+reclaim=on",
+            "watermark+lazy=0.25+speedup=0.5",
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
@@ -464,6 +520,9 @@ mod tests {
             "lbs-31+batch=x",
             "lbs-31+check=maybe",
             "is+space=5MiB",
+            "watermark+lazy=0.6",
+            "watermark+speedup=-1",
+            "watermark+lazy=half",
             "is+space=4",
             "is+space=1KiB",
             "lbs-31+hold=never",

@@ -4,7 +4,7 @@
 //!
 //! Invariant: names are unique; every option of a row is known to [`Options`].
 
-use super::{Area, Options};
+use super::{Area, Options, Rule};
 
 /// A system, described.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,10 @@ const INVERSE_DEVIATES: &str = "A block is the one that holds its group's repres
     under its lock and exchanged in the same critical section; unassigned spaces are kept by the largest \
     block that they can give, the smallest that suffices and is worth an exchange first; when none is left \
     those of other CPUs are tried in turn. The paper says none of this.";
+const DELAYED_DEVIATES: &str = "Memory need not be a power of two. A part of an allocation can be freed; the whole \
+    is a split block then. Before memory is taken out of service everything is coalesced. With +reclaim=on \
+    also before a request is refused, which is what a kernel wants; without it, as in the paper, a request may \
+    be refused while locally free buddies could be coalesced.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
@@ -206,6 +210,42 @@ pub const ROWS: &[Row] = &[
         },
         kind: Kind::LinuxFixed,
         area: Area::Blocks,
+    },
+    Row {
+        name: "watermark",
+        alias_of: None,
+        summary: "The lazy buddy by watermarks: a class coalesces only when much of it is free.",
+        composition: "one zone (spin lock) > lists of locally and globally free blocks > watermarks (1/2, 1/2)",
+        source: "Barkley & Lee (003) 3.1",
+        faithful: "Lazy, reclaiming and accelerated mode by the usage of a class; a coalesced block is freed into \
+            the next class by that class's mode.",
+        deviates: "The usage counts the block that is being freed: without it not all coalesces in the end. Memory \
+            need not be a power of two. +reclaim=on coalesces everything before a request is refused.",
+        options: &[
+            "order", "zone", "space", "select", "lock", "line", "reclaim", "lazy", "speedup",
+        ],
+        preset: Options::NONE,
+        kind: Kind::Bare,
+        area: Area::Delayed(Rule::Watermarks {
+            lazy: 500,
+            speedup: 500,
+        }),
+    },
+    Row {
+        name: "delay-2",
+        alias_of: None,
+        summary: "The lazy buddy of UNIX System V: at most two coalescing delays for a release into a class.",
+        composition: "one zone (spin lock) > lists of locally and globally free blocks > a slack variable a class",
+        source: "Barkley & Lee (003) 3.2 and 4, figures 1 and 3",
+        faithful: "The slack variable of figure 3, with its recursive use on splits and coalescings; locally free \
+            blocks at the head of a list, globally free ones at the tail, allocation from the head.",
+        deviates: DELAYED_DEVIATES,
+        options: &[
+            "order", "zone", "space", "select", "lock", "line", "reclaim",
+        ],
+        preset: Options::NONE,
+        kind: Kind::Bare,
+        area: Area::Delayed(Rule::Slack),
     },
     Row {
         name: "linux-6",

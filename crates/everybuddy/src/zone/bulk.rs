@@ -37,7 +37,7 @@ pub(crate) type Given = (Frame, Order, Tag);
 impl Bulk {
     /// Takes up to `wanted` blocks out, tags their heads, and gives each to `sink`; returns how many.
     #[inline]
-    pub(crate) fn take<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    pub(crate) fn take<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
         guard: &mut Guard<'_, P>,
         (structure, policy): (&S, &C),
@@ -70,7 +70,7 @@ impl Bulk {
     /// first one is expected. A block whose head has another tag than yielded is left alone, and `wrong` says
     /// whether to go on. Returns how many frames went in.
     #[inline]
-    pub(crate) fn give<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+    pub(crate) fn give<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
         guard: &mut Guard<'_, P>,
         (structure, policy): (&S, &C),

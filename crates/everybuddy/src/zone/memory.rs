@@ -14,6 +14,7 @@ use crate::platform::{Platform, SharedCell};
 use crate::structure::Place;
 use crate::structure::bits::LevelBits;
 use crate::structure::levels::{LEVELS, Level};
+use crate::structure::local_lists::Class;
 
 /// A lock on a line of its own.
 #[repr(C, align(64))]
@@ -22,6 +23,10 @@ struct Alone<P: Platform>(ZoneLock<P>);
 /// Lists on lines of their own.
 #[repr(C, align(64))]
 struct Lists<P: Platform>([Level<P>; LEVELS]);
+
+/// Classes on lines of their own.
+#[repr(C, align(64))]
+struct Classes<P: Platform>([Class<P>; LEVELS]);
 
 /// A lock and the lists that it guards, together.
 #[repr(C, align(64))]
@@ -43,6 +48,8 @@ pub(crate) struct Shape {
     pub(crate) lock: LockKind,
     /// Where it lies.
     pub(crate) line: Line,
+    /// Whether the structure has classes of locally and globally free blocks.
+    pub(crate) classes: bool,
 }
 
 /// A part: its lock, and where its structure goes.
@@ -66,6 +73,7 @@ impl Shape {
     pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
         let parts = self.parts() as usize;
         let plan = plan.slice::<P::Cell<u64>>(self.words_of_part::<P>() * parts);
+        let plan = plan.slice::<Classes<P>>(if self.classes { parts } else { 0 });
         match self.line {
             Line::Own => plan.slice::<Alone<P>>(parts).slice::<Lists<P>>(parts),
             Line::Beside => plan.slice::<Beside<P>>(parts),
@@ -81,6 +89,9 @@ impl Shape {
         let parts = self.parts() as usize;
         let words = self.words_of_part::<P>();
         let bits = arena.slice(words * parts, |_| P::Cell::new(0))?;
+        let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
+            Classes(core::array::from_fn(|_| Class::new()))
+        })?;
         let lists = || core::array::from_fn(|_| Level::new());
         let (alone, apart, beside) = match self.line {
             Line::Own => (
@@ -107,6 +118,7 @@ impl Shape {
             let place = Place {
                 table,
                 levels,
+                classes: classes.get(at).map_or(&[], |classes| &classes.0[..]),
                 bits: &bits[at * words..][..words],
                 first: (part * blocks) << max_order.get(),
                 blocks,

@@ -18,6 +18,7 @@ pub(crate) mod memory;
 pub mod one;
 pub(crate) mod pool;
 pub(crate) mod range;
+mod search;
 mod space;
 pub mod spaces;
 
@@ -134,6 +135,9 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError>;
+
+    /// Coalesces everything whose coalescing was delayed. O(blocks x orders) where it is, else nothing.
+    fn settle(&self, caller: &mut Caller<'_, P>);
 
     /// Returns the free blocks by order; nothing is buffered here.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;

@@ -31,7 +31,7 @@ pub(crate) struct OneZone<'a, P: Platform, S, C> {
     memory: PhantomData<&'a P>,
 }
 
-impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> OneZone<'a, P, S, C> {
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> {
     /// Makes a zone around an empty structure.
     pub(crate) fn new((lock, place): Part<'a, P>, policy: C, bulk: Bulk) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> OneZone<'a, P, S, C> {
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
         if let Some(start) = self.structure.table().frame(start) {
             let probe = &mut P::Probe::default();
-            range::free_pieces(&self.structure, &self.policy, start, frames, probe);
+            range::adopt_pieces(&self.structure, &self.policy, start, frames, probe);
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> OneZone<'a, P, S, C> {
     }
 }
 
-impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for OneZone<'a, P, S, C> {
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZone<'a, P, S, C> {
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
         self.structure.table()
@@ -106,6 +106,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for OneZone
             .allocate(&self.structure, order, guard.probe)
             .ok_or(AllocateError::Exhausted)?;
         range::tag_allocated(self.structure.table(), head, frames);
+        self.policy
+            .cut(&self.structure, order, frames, order.frames());
         let rest = head.offset(frames);
         let remnant = order.frames() - frames;
         range::free_pieces(&self.structure, &self.policy, rest, remnant, guard.probe);
@@ -219,8 +221,16 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for OneZone
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        let _guard = self.enter_whole(caller);
-        range::withdraw(&self.structure, start, frames, to)
+        let guard = self.enter_whole(caller);
+        let (structure, policy) = (&self.structure, &self.policy);
+        range::withdraw(structure, policy, start, frames, to, guard.probe)
+    }
+
+    fn settle(&self, caller: &mut Caller<'_, P>) {
+        if C::DELAYS {
+            let guard = self.enter_whole(caller);
+            self.policy.settle(&self.structure, guard.probe);
+        }
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {

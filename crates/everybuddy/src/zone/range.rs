@@ -34,7 +34,7 @@ pub(crate) fn tag_allocated<P: Platform>(table: FrameTable<'_, P>, start: Frame,
 }
 
 /// Puts the pieces of a run into the structure. O(orders).
-pub(crate) fn free_pieces<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+pub(crate) fn free_pieces<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
     start: Frame,
@@ -78,8 +78,21 @@ pub(crate) fn look<P: Platform>(
     Ok(())
 }
 
+/// Puts the pieces of a run that was no memory before into the structure. O(orders).
+pub(crate) fn adopt_pieces<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    structure: &S,
+    policy: &C,
+    start: Frame,
+    frames: u32,
+    probe: &mut P::Probe,
+) {
+    for (head, order) in pieces(start, frames, structure.max_order()) {
+        policy.adopt(structure, head, order, probe);
+    }
+}
+
 /// Frees a run of allocated frames; what remains of the allocations that it cuts stays allocated.
-pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
     start: Frame,
@@ -93,6 +106,11 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     while at.pfn().0 < end {
         let (head, after) = holder_of(table, at)?;
         let upto = after.min(end);
+        let start_of_block = head.pfn().0;
+        if let Some(order) = Order::covering(after - start_of_block) {
+            let from = at.pfn().0 - start_of_block;
+            policy.cut(structure, order, from, upto - start_of_block);
+        }
         // The head's record is rewritten below: it starts a kept piece or a freed one.
         tag_allocated(table, head, at.pfn().0 - head.pfn().0);
         let rest = start.offset(upto - start.pfn().0);
@@ -143,7 +161,7 @@ pub(crate) fn look_to_add<P: Platform>(
 }
 
 /// Makes a run free whose frames are all tagged `from`.
-pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
+pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
     start: Pfn,
@@ -156,15 +174,18 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P>>(
     for offset in 0..frames {
         table.set_tag(first.offset(offset), Tag::INTERIOR);
     }
-    free_pieces(structure, policy, first, frames, probe);
+    policy.settle(structure, probe);
+    adopt_pieces(structure, policy, first, frames, probe);
+    policy.came(structure, start, frames);
     Ok(())
 }
 
 /// Returns the free block that holds a frame.
-fn free_block_at<P: Platform, S: Structure<P>>(
+pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
     structure: &S,
-    frame: Frame,
+    frame: Pfn,
 ) -> Option<(Frame, Order)> {
+    let frame = structure.table().frame(frame)?;
     Order::up_to(structure.max_order())
         .map(|order| (frame.aligned(order), order))
         .find(|(head, order)| structure.contains(*head, *order))
@@ -180,25 +201,30 @@ pub(crate) fn look_to_withdraw<P: Platform, S: Structure<P>>(
     let end = start.0 + frames;
     let mut at = first;
     while at.pfn().0 < end {
-        let (head, order) = free_block_at(structure, at).ok_or(RegionError::NotFree(at.pfn()))?;
+        let (head, order) =
+            free_block_at(structure, at.pfn()).ok_or(RegionError::NotFree(at.pfn()))?;
         at = first.offset(head.pfn().0 + order.frames() - start.0);
     }
     Ok(first)
 }
 
 /// Takes a run of free frames out and tags them `to`.
-pub(crate) fn withdraw<P: Platform, S: Structure<P>>(
+pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
+    policy: &C,
     start: Pfn,
     frames: u32,
     to: Tag,
+    probe: &mut P::Probe,
 ) -> Result<(), RegionError> {
     let table = structure.table();
+    policy.settle(structure, probe);
     let first = look_to_withdraw(structure, start, frames)?;
+    policy.goes(structure, start, frames);
     let end = start.0 + frames;
     let mut at = first;
     while at.pfn().0 < end {
-        let Some((head, order)) = free_block_at(structure, at) else {
+        let Some((head, order)) = free_block_at(structure, at.pfn()) else {
             break;
         };
         // The head's record is rewritten below: by the piece that is kept, or by the tag.

@@ -26,7 +26,7 @@ use core::ops::Range;
 
 use super::bulk::Bulk;
 use super::memory::Part;
-use super::pool::{ASSIGNED, FULL, NONE, Pool, State};
+use super::pool::{ASSIGNED, FULL, Pool, State};
 use super::space::Space;
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
@@ -42,8 +42,8 @@ use crate::structure::Placed;
 
 /// All spaces.
 pub(crate) struct Spaces<'a, P: Platform, S, C> {
-    spaces: &'a [Space<'a, P, S>],
-    pool: Pool<'a, P>,
+    pub(super) spaces: &'a [Space<'a, P, S>],
+    pub(super) pool: Pool<'a, P>,
     table: FrameTable<'a, P>,
     /// Frames of a space, as a power of two.
     shift: u32,
@@ -53,10 +53,7 @@ pub(crate) struct Spaces<'a, P: Platform, S, C> {
     memory: PhantomData<&'a P>,
 }
 
-/// How often a request starts over because spaces changed hands under it.
-const ATTEMPTS: u32 = 64;
-
-impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Plans the memory of [`new`](Self::new) beside that of the parts and the pool.
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
         plan.slice::<Space<'a, P, S>>(spaces as usize)
@@ -93,7 +90,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
             if let (Some(space), Some(first)) =
                 (self.spaces.get(index as usize), self.table.frame(start))
             {
-                range::free_pieces(&space.structure, &self.policy, first, frames, probe);
+                range::adopt_pieces(&space.structure, &self.policy, first, frames, probe);
                 space.adjust(0, frames);
                 space.managed.set(space.managed.get() + frames);
                 self.pool.settle(index, space.state());
@@ -130,7 +127,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
 
     /// Takes a space's lock; a nested caller only tries.
     #[inline]
-    fn enter<'c>(
+    pub(super) fn enter<'c>(
         &self,
         space: &'c Space<'a, P, S>,
         probe: &'c mut P::Probe,
@@ -144,7 +141,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
 
     /// Tells the pool what an unassigned space can give now. Under the space's lock; for no nested caller.
     #[inline(always)]
-    fn settle(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+    pub(super) fn tell(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         let known = self.pool.state(index);
         if known != ASSIGNED {
             self.inform(index, space, known, probe);
@@ -159,181 +156,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
             && let Some(_pool) = self.pool.enter(probe, false)
         {
             self.pool.settle(index, state);
-        }
-    }
-
-    /// Does `work`, which returns what came of it and how many frames left the space, on the first space that
-    /// can: the CPU's own, an unassigned one, another CPU's.
-    #[inline]
-    fn on_some<R>(
-        &self,
-        caller: &mut Caller<'_, P>,
-        order: Order,
-        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
-    ) -> Result<R, AllocateError> {
-        let cpu = caller.cpu.index();
-        for _ in 0..ATTEMPTS {
-            let own = self.pool.of(cpu);
-            let Some(space) = self.spaces.get(own as usize) else {
-                match self.exchange(caller, None, order)? {
-                    true => continue,
-                    false => break,
-                }
-            };
-            let mut guard = self
-                .enter(space, caller.probe, caller.nested)
-                .ok_or(AllocateError::Busy)?;
-            // A nested request may have exchanged the space since it was looked up; one that is nested itself
-            // can't wait for the pool.
-            if caller.nested && self.pool.state(own) != ASSIGNED {
-                return Err(AllocateError::Busy);
-            }
-            if let Some((result, frames)) = work(space, &mut guard) {
-                space.adjust(frames, 0);
-                self.settle(own, space, guard.probe);
-                return Ok(result);
-            }
-            // The lock stays taken: what is said of the old space must be true when the pool learns it.
-            let mut inner = Caller {
-                cpu: caller.cpu,
-                probe: guard.probe,
-                nested: caller.nested,
-            };
-            if !self.exchange(&mut inner, Some((own, space)), order)? {
-                break;
-            }
-        }
-        self.share(caller, order, work)
-    }
-
-    /// Gives a CPU an unassigned space that can serve `order`, for the one that it has, whose lock it holds.
-    /// Tells whether there was one; if not, the CPU keeps what it has.
-    #[cold]
-    fn exchange(
-        &self,
-        caller: &mut Caller<'_, P>,
-        old: Option<(u32, &Space<'a, P, S>)>,
-        order: Order,
-    ) -> Result<bool, AllocateError> {
-        let cpu = caller.cpu.index();
-        let _pool = self
-            .pool
-            .enter(caller.probe, caller.nested)
-            .ok_or(AllocateError::Busy)?;
-        let Some(new) = self.pool.candidate(order) else {
-            return Ok(false);
-        };
-        if let Some((index, space)) = old
-            && self.pool.release(cpu, index)
-        {
-            self.pool.settle(index, space.state());
-        }
-        if self.pool.of(cpu) == NONE {
-            self.pool.assign(cpu, new);
-        }
-        Ok(true)
-    }
-
-    /// Serves a request from another CPU's space, and shares that space from then on.
-    #[cold]
-    fn share<R>(
-        &self,
-        caller: &mut Caller<'_, P>,
-        order: Order,
-        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
-    ) -> Result<R, AllocateError> {
-        let own = caller.cpu.index();
-        for _ in 0..ATTEMPTS {
-            let moves = self.pool.moves();
-            let mut was_busy = false;
-            // From its own place on: not everybody shall share with the first CPU.
-            let cpus = self.pool.cpus();
-            for step in 0..cpus {
-                let cpu = (own + step) % cpus.max(1);
-                let index = self.pool.of(cpu);
-                let Some(space) = self.spaces.get(index as usize) else {
-                    continue;
-                };
-                let Some(mut guard) = self.enter(space, caller.probe, caller.nested) else {
-                    was_busy = true;
-                    continue;
-                };
-                if caller.nested && self.pool.state(index) != ASSIGNED {
-                    was_busy = true;
-                    continue;
-                }
-                if let Some((result, frames)) = work(space, &mut guard) {
-                    space.adjust(frames, 0);
-                    self.settle(index, space, guard.probe);
-                    drop(guard);
-                    if cpu != own && !caller.nested {
-                        self.adopt(caller, index);
-                    }
-                    return Ok(result);
-                }
-            }
-            if was_busy {
-                return Err(AllocateError::Busy);
-            }
-            // What was in nobody's hands before may be in the pool now, and the other way round.
-            let pool = self
-                .pool
-                .enter(caller.probe, caller.nested)
-                .ok_or(AllocateError::Busy)?;
-            let candidate = self.pool.candidate(order);
-            drop(pool);
-            match candidate {
-                Some(index) => {
-                    if let Some(result) = self.visit(caller, index, &mut work)? {
-                        return Ok(result);
-                    }
-                }
-                None if self.pool.moves() == moves => return Err(AllocateError::Exhausted),
-                None => {}
-            }
-        }
-        Err(AllocateError::Busy)
-    }
-
-    /// Serves a request from a space that is nobody's, without taking it over.
-    fn visit<R>(
-        &self,
-        caller: &mut Caller<'_, P>,
-        index: u32,
-        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
-    ) -> Result<Option<R>, AllocateError> {
-        let Some(space) = self.spaces.get(index as usize) else {
-            return Ok(None);
-        };
-        if caller.nested {
-            return Err(AllocateError::Busy);
-        }
-        let mut guard = Guard::lock(space.lock, caller.probe);
-        Ok(work(space, &mut guard).map(|(result, frames)| {
-            space.adjust(frames, 0);
-            self.settle(index, space, guard.probe);
-            result
-        }))
-    }
-
-    /// Gives a CPU a share of a space that others have.
-    fn adopt(&self, caller: &mut Caller<'_, P>, index: u32) {
-        let cpu = caller.cpu.index();
-        let old = self.pool.of(cpu);
-        if let Some(space) = self.spaces.get(old as usize) {
-            let guard = Guard::lock(space.lock, caller.probe);
-            let Some(_pool) = self.pool.enter(guard.probe, false) else {
-                return;
-            };
-            if self.pool.release(cpu, old) {
-                self.pool.settle(old, space.state());
-            }
-        }
-        let Some(_pool) = self.pool.enter(caller.probe, false) else {
-            return;
-        };
-        if self.pool.of(cpu) == NONE && self.pool.state(index) == ASSIGNED {
-            self.pool.assign(cpu, index);
         }
     }
 
@@ -358,12 +180,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> Spaces<'a, P, S, C> {
             return Ok(());
         }
         space.adjust(0, work(&space.structure, guard.probe)?);
-        self.settle(index, space, guard.probe);
+        self.tell(index, space, guard.probe);
         Ok(())
     }
 }
 
-impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<'a, P, S, C> {
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spaces<'a, P, S, C> {
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
         self.table
@@ -397,6 +219,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
             let structure = &space.structure;
             let head = self.policy.allocate(structure, order, guard.probe)?;
             range::tag_allocated(self.table, head, frames);
+            self.policy.cut(structure, order, frames, order.frames());
             let (rest, remnant) = (head.offset(frames), order.frames() - frames);
             range::free_pieces(structure, &self.policy, rest, remnant, guard.probe);
             Some((head, frames))
@@ -472,7 +295,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
                         true
                     });
             space.adjust(0, given);
-            self.settle(index, space, guard.probe);
+            self.tell(index, space, guard.probe);
         }
     }
 
@@ -528,7 +351,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
             range::add(structure, &self.policy, start, frames, from, guard.probe)?;
             space.managed.set(space.managed.get() + frames);
             space.adjust(0, frames);
-            self.settle(index, space, guard.probe);
+            self.tell(index, space, guard.probe);
         }
         Ok(())
     }
@@ -545,7 +368,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RegionError::OutsideSpan);
             };
-            let _guard = Guard::lock(space.lock, caller.probe);
+            let guard = Guard::lock(space.lock, caller.probe);
+            self.policy.settle(&space.structure, guard.probe);
+            self.tell(index, space, guard.probe);
             range::look_to_withdraw(&space.structure, start, frames)?;
         }
         for (index, part, frames) in self.parts(start, frames) {
@@ -553,7 +378,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
                 return Err(RegionError::OutsideSpan);
             };
             let guard = Guard::lock(space.lock, caller.probe);
-            if let Err(error) = range::withdraw(&space.structure, part, frames, to) {
+            if let Err(error) = range::withdraw(
+                &space.structure,
+                &self.policy,
+                part,
+                frames,
+                to,
+                guard.probe,
+            ) {
                 drop(guard);
                 // Somebody took a frame since it was looked at: what was withdrawn comes back.
                 if part.0 > start.0 {
@@ -563,9 +395,20 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P>> ZoneLayer<P> for Spaces<
             }
             space.managed.set(space.managed.get() - frames);
             space.adjust(frames, 0);
-            self.settle(index, space, guard.probe);
+            self.tell(index, space, guard.probe);
         }
         Ok(())
+    }
+
+    fn settle(&self, caller: &mut Caller<'_, P>) {
+        if !C::DELAYS {
+            return;
+        }
+        for (index, space) in self.spaces.iter().enumerate() {
+            let guard = Guard::lock(space.lock, caller.probe);
+            self.policy.settle(&space.structure, guard.probe);
+            self.tell(index as u32, space, guard.probe);
+        }
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {

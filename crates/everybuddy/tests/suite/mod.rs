@@ -26,9 +26,19 @@ pub trait Host<P: Platform>: Sync {
 
 /// Returns what the suite runs over: all rows, and variants of those that have lists.
 pub fn specs() -> Vec<SystemSpec> {
-    let mut texts: Vec<String> = ROWS.iter().map(|row| row.name.to_string()).collect();
+    let mut texts: Vec<String> = Vec::new();
     for row in ROWS {
         let takes = |key| row.options.contains(&key);
+        // What delays coalescing refuses requests that could be served, as its paper has it, unless it is told
+        // to coalesce first.
+        if takes("reclaim") {
+            let on = "reclaim=on";
+            texts.push(format!("{}+{on}", row.name));
+            texts.push(format!("{}+order=3+{on}", row.name));
+            texts.push(format!("{}+order=3+zone=spaces+space=64KiB+{on}", row.name));
+            continue;
+        }
+        texts.push(row.name.to_string());
         texts.push(format!("{}+order=3", row.name));
         if takes("percpu") {
             texts.push(format!("{}+percpu=locked", row.name));

@@ -1,0 +1,282 @@
+//! The policies of 1989: coalescing is delayed while a class of blocks is in use.
+//!
+//! Source: Barkley and Lee (003). DELAY-2: section 3.2, figure 1, and section 4, figure 3 (the slack variable).
+//! Watermarks: section 3.1.
+//!
+//! Why it exists: a block that comes back is likely to be asked for again. Freed *locally* it costs a list
+//! operation and its buddy is not looked at; freed *globally* it is coalesced if it can be. The rule keeps each
+//! class in the *lazy space*, so that when all blocks have come back all are coalesced, and a release into a class
+//! costs at most two coalescing delays there.
+//!
+//! Invariant: with N blocks of a class in existence, Fl of them locally and Fg globally free, the slack
+//! D = N - 2 Fl - Fg is what is allocated or split less what is locally free, and never negative.
+//!
+//! Decides (the paper is silent):
+//! - Memory need not be a power of two: a class may have any number of blocks that can never coalesce.
+//! - The watermarks' usage counts the block that is being freed: otherwise not all coalesces in the end.
+//! - A piece of an allocation that is freed makes the whole a split block: its halves exist from then on.
+//! - Before memory is taken out of service everything delayed is coalesced; with `reclaim=on`, also before a request
+//!   is refused. (The paper refuses, and its table 3 measures that.)
+
+use super::Coalesce;
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, Tag};
+use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::structure::{LocalStructure, add};
+
+/// When a block is freed locally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// While the slack allows it: DELAY-2.
+    Slack,
+    /// While at most a share of the class is free.
+    Watermarks {
+        /// Up to this share, in thousandths, blocks are freed locally: the lazy ratio.
+        lazy: u32,
+        /// Above this share a second block is freed globally with each: the speedup ratio.
+        speedup: u32,
+    },
+}
+
+/// How a block is freed in its class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Locally.
+    Lazy,
+    /// Globally.
+    Reclaiming,
+    /// Globally, and with it a locally free block of the class.
+    Accelerated,
+}
+
+/// Delays coalescing by a rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delay {
+    /// The rule.
+    pub(crate) rule: Rule,
+    /// `reclaim=on`: whether everything delayed is coalesced before a request is refused.
+    pub(crate) reclaim: bool,
+}
+
+/// Subtracts from a count.
+#[inline(always)]
+fn less<P: Platform>(cell: &P::Cell<u32>, amount: u32) {
+    cell.set(cell.get().wrapping_sub(amount));
+}
+
+impl Delay {
+    /// Returns the mode of a class into which a block is about to be freed.
+    #[inline]
+    fn mode<P: Platform, S: LocalStructure<P>>(self, structure: &S, order: Order) -> Mode {
+        let class = structure.class(order);
+        match self.rule {
+            Rule::Slack => match class.slack.get() {
+                0 => Mode::Accelerated,
+                1 => Mode::Reclaiming,
+                _ => Mode::Lazy,
+            },
+            Rule::Watermarks { lazy, speedup } => {
+                let free = u64::from(class.local.get() + class.global.get() + 1) * 1000;
+                let total = u64::from(class.total.get());
+                if free <= u64::from(lazy) * total {
+                    Mode::Lazy
+                } else if free <= u64::from(speedup) * total {
+                    Mode::Reclaiming
+                } else {
+                    Mode::Accelerated
+                }
+            }
+        }
+    }
+
+    /// Takes a block out: a locally free one, a globally free one, half of a larger one.
+    fn find<P: Platform, S: LocalStructure<P>>(
+        self,
+        structure: &S,
+        order: Order,
+        probe: &mut P::Probe,
+    ) -> Option<Frame> {
+        let class = structure.class(order);
+        if let Some(head) = structure.take_local(order) {
+            add::<P>(&class.slack, 2);
+            return Some(head);
+        }
+        if let Some(head) = structure.take(order) {
+            add::<P>(&class.slack, 1);
+            return Some(head);
+        }
+        if order >= structure.max_order() {
+            return None;
+        }
+        // The larger block is got by the same rules.
+        let head = self.find(structure, order.up(), probe)?;
+        probe.record(Event::Split(order.up()));
+        structure.insert_local(head.offset(order.frames()), order);
+        // Two blocks more, one of them locally free: the slack stays.
+        add::<P>(&class.total, 2);
+        Some(head)
+    }
+
+    /// Frees an allocated block globally: it is marked, or coalesced with its buddy; then the result is freed into
+    /// the next class.
+    fn free_globally<P: Platform, S: LocalStructure<P>>(
+        self,
+        structure: &S,
+        head: Frame,
+        order: Order,
+        probe: &mut P::Probe,
+    ) {
+        let class = structure.class(order);
+        less::<P>(&class.slack, 1);
+        let buddy = head.buddy(order);
+        if order >= structure.max_order() || !structure.contains(buddy, order) {
+            structure.insert(head, order);
+            return;
+        }
+        structure.remove(buddy, order);
+        less::<P>(&class.total, 2);
+        probe.record(Event::Coalesce(order));
+        structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
+        self.free(structure, head.min(buddy), order.up(), probe);
+    }
+
+    /// Tells whether all frames of a group are there: in the table, and neither holes nor reserved.
+    fn is_whole<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        start: u32,
+        order: Order,
+    ) -> bool {
+        let table = structure.table();
+        (start..start + order.frames()).all(|frame| {
+            let tag = table.frame(Pfn(frame)).map(|frame| table.tag(frame));
+            tag.is_some_and(|tag| tag != Tag::HOLE && tag != Tag::RESERVED)
+        })
+    }
+
+    /// Calls `each` for every group larger than a frame that overlaps a run, is whole, and is split: neither free
+    /// nor a part of a free block.
+    fn split_groups<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        start: Pfn,
+        frames: u32,
+        mut each: impl FnMut(Order),
+    ) {
+        let end = start.0 + frames;
+        for order in Order::up_to(structure.max_order()).skip(1) {
+            let mut group = start.0 & !(order.frames() - 1);
+            while group < end {
+                let is_free = structure.table().frame(Pfn(group)).is_some_and(|head| {
+                    Order::up_to(structure.max_order())
+                        .filter(|larger| *larger >= order)
+                        .any(|larger| structure.contains(head.aligned(larger), larger))
+                });
+                if !is_free && Self::is_whole(structure, group, order) {
+                    each(order);
+                }
+                group += order.frames();
+            }
+        }
+    }
+}
+
+impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
+    const DELAYS: bool = true;
+
+    fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
+        let found = self.find(structure, order, probe);
+        if found.is_some() || !self.reclaim {
+            return found;
+        }
+        self.settle(structure, probe);
+        self.find(structure, order, probe)
+    }
+
+    fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        let mode = self.mode(structure, order);
+        if mode == Mode::Lazy {
+            less::<P>(&structure.class(order).slack, 2);
+            structure.insert_local(head, order);
+            return;
+        }
+        self.free_globally(structure, head, order, probe);
+        if mode == Mode::Accelerated
+            && let Some(second) = structure.take_local(order)
+        {
+            add::<P>(&structure.class(order).slack, 2);
+            self.free_globally(structure, second, order, probe);
+        }
+    }
+
+    fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        let (mut head, mut order) = (head, order);
+        while order < structure.max_order() && structure.contains(head.buddy(order), order) {
+            let buddy = head.buddy(order);
+            structure.remove(buddy, order);
+            less::<P>(&structure.class(order).total, 1);
+            probe.record(Event::Coalesce(order));
+            structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
+            (head, order) = (head.min(buddy), order.up());
+        }
+        add::<P>(&structure.class(order).total, 1);
+        structure.insert(head, order);
+    }
+
+    fn cut(&self, structure: &S, order: Order, from: u32, upto: u32) {
+        for level in Order::up_to(order).skip(1) {
+            let within = |at: u32| !at.is_multiple_of(level.frames());
+            let group = |at: u32| at >> level.get();
+            let first = within(from);
+            let second = within(upto) && !(first && group(from) == group(upto));
+            let halves = 2 * (u32::from(first) + u32::from(second));
+            let class = structure.class(level.down());
+            add::<P>(&class.total, halves);
+            add::<P>(&class.slack, halves);
+        }
+    }
+
+    fn settle(&self, structure: &S, probe: &mut P::Probe) {
+        for order in Order::up_to(structure.max_order()) {
+            while let Some(head) = structure.take_local(order) {
+                add::<P>(&structure.class(order).slack, 2);
+                self.free_globally(structure, head, order, probe);
+            }
+        }
+    }
+
+    fn came(&self, structure: &S, start: Pfn, frames: u32) {
+        Self::split_groups(structure, start, frames, |order| {
+            add::<P>(&structure.class(order).total, 1);
+            add::<P>(&structure.class(order).slack, 1);
+        });
+    }
+
+    fn goes(&self, structure: &S, start: Pfn, frames: u32) {
+        Self::split_groups(structure, start, frames, |order| {
+            less::<P>(&structure.class(order).total, 1);
+            less::<P>(&structure.class(order).slack, 1);
+        });
+        // The free blocks that are cut: what remains of them are blocks of their own.
+        let end = start.0 + frames;
+        let mut at = start.0;
+        while at < end {
+            let Some((head, order)) = crate::zone::range::free_block_at(structure, Pfn(at)) else {
+                return;
+            };
+            less::<P>(&structure.class(order).total, 1);
+            let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
+            let upto = after.min(end);
+            let kept = crate::zone::range::pieces(head, at - from, structure.max_order());
+            let rest = head.offset(upto - from);
+            let kept = kept.chain(crate::zone::range::pieces(
+                rest,
+                after - upto,
+                structure.max_order(),
+            ));
+            for (_, order) in kept {
+                add::<P>(&structure.class(order).total, 1);
+            }
+            at = upto;
+        }
+    }
+}

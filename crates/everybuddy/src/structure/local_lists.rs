@@ -1,0 +1,282 @@
+//! Lists of locally and of globally free blocks.
+//!
+//! Source: Barkley and Lee (003) sections 3.1 and 4: both kinds on one doubly linked list per class, locally free
+//! ones at the head, globally free ones at the tail, allocation from the head.
+//!
+//! Why it exists: a block that is freed locally costs a list operation and nothing else: its bit stays clear, so
+//! that its buddy takes it for allocated, and nobody coalesces it until its class has too many of its kind.
+//!
+//! Invariant: the first `local` blocks of a list are locally free, and their bits are clear; the other `global`
+//! ones have their bits set. `total` is the number N of blocks of the class that exist, free, allocated or split
+//! further.
+//!
+//! Cost: O(1) each. Two bits a frame beside the records, and six words a class.
+
+use super::bits::LevelBits;
+use super::levels::LEVELS;
+use super::{Place, Placed, Structure};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::{Platform, SharedCell};
+use crate::snapshot::Violation;
+
+/// What is known of a class of blocks.
+#[repr(C)]
+pub(crate) struct Class<P: Platform> {
+    head: P::Cell<u32>,
+    tail: P::Cell<u32>,
+    /// Locally free blocks, Fl.
+    pub(crate) local: P::Cell<u32>,
+    /// Globally free blocks, Fg.
+    pub(crate) global: P::Cell<u32>,
+    /// Blocks that exist, N.
+    pub(crate) total: P::Cell<u32>,
+    /// The slack variable D of DELAY-2.
+    pub(crate) slack: P::Cell<u32>,
+}
+
+/// No frame.
+const NONE: u32 = u32::MAX;
+
+impl<P: Platform> Class<P> {
+    /// Makes a class without blocks.
+    pub(crate) fn new() -> Self {
+        Self {
+            head: P::Cell::new(NONE),
+            tail: P::Cell::new(NONE),
+            local: P::Cell::new(0),
+            global: P::Cell::new(0),
+            total: P::Cell::new(0),
+            slack: P::Cell::new(0),
+        }
+    }
+}
+
+/// Adds to a count; a negative amount is given as its two's complement.
+#[inline(always)]
+pub(crate) fn add<P: Platform>(cell: &P::Cell<u32>, amount: u32) {
+    cell.set(cell.get().wrapping_add(amount));
+}
+
+/// A structure that knows locally free blocks.
+pub(crate) trait LocalStructure<P: Platform>: Structure<P> {
+    /// Returns a class.
+    fn class(&self, order: Order) -> &Class<P>;
+
+    /// Puts in a block that nobody shall coalesce.
+    fn insert_local(&self, head: Frame, order: Order);
+
+    /// Takes the first block if it is locally free.
+    fn take_local(&self, order: Order) -> Option<Frame>;
+}
+
+/// The lists of all classes.
+pub(crate) struct LocalLists<'a, P: Platform> {
+    table: FrameTable<'a, P>,
+    classes: &'a [Class<P>],
+    bits: LevelBits<'a, P>,
+    max_order: Order,
+}
+
+impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
+    fn new(place: Place<'a, P>) -> Self {
+        Self {
+            table: place.table,
+            classes: place.classes,
+            bits: LevelBits::new(place.bits, place.first, place.blocks, place.max_order),
+            max_order: place.max_order,
+        }
+    }
+}
+
+impl<P: Platform> LocalLists<'_, P> {
+    /// Takes an element out of a list, wherever it is.
+    fn unlink(&self, frame: Frame, order: Order) {
+        let class = self.class(order);
+        let (previous, next) = (self.table.previous(frame), self.table.next(frame));
+        let number = |frame: Option<Frame>| frame.map_or(NONE, |frame| frame.pfn().0);
+        match next {
+            Some(next) => self.table.set_previous(next, previous),
+            None => class.tail.set(number(previous)),
+        }
+        match previous {
+            Some(previous) => self.table.set_next(previous, next),
+            None => class.head.set(number(next)),
+        }
+    }
+
+    fn first(&self, order: Order) -> Option<Frame> {
+        self.table.frame(Pfn(self.class(order).head.get()))
+    }
+
+    fn iter(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
+        core::iter::successors(self.first(order), |head| self.table.next(*head))
+    }
+}
+
+impl<P: Platform> LocalStructure<P> for LocalLists<'_, P> {
+    #[inline(always)]
+    fn class(&self, order: Order) -> &Class<P> {
+        &self.classes[order.index() & (LEVELS - 1)]
+    }
+
+    #[inline]
+    fn insert_local(&self, head: Frame, order: Order) {
+        let class = self.class(order);
+        let old = self.first(order);
+        self.table.set_next(head, old);
+        self.table.set_previous(head, None);
+        match old {
+            Some(old) => self.table.set_previous(old, Some(head)),
+            None => class.tail.set(head.pfn().0),
+        }
+        class.head.set(head.pfn().0);
+        add::<P>(&class.local, 1);
+    }
+
+    #[inline]
+    fn take_local(&self, order: Order) -> Option<Frame> {
+        let class = self.class(order);
+        if class.local.get() == 0 {
+            return None;
+        }
+        let head = self.first(order)?;
+        self.unlink(head, order);
+        class.local.set(class.local.get() - 1);
+        Some(head)
+    }
+}
+
+impl<P: Platform> Structure<P> for LocalLists<'_, P> {
+    const INDIVIDUAL: bool = false;
+
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.table
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    /// Puts in a globally free block, at the tail.
+    fn insert(&self, head: Frame, order: Order) {
+        self.bits.set(head, order);
+        let class = self.class(order);
+        let old = self.table.frame(Pfn(class.tail.get()));
+        self.table.set_next(head, None);
+        self.table.set_previous(head, old);
+        match old {
+            Some(old) => self.table.set_next(old, Some(head)),
+            None => class.head.set(head.pfn().0),
+        }
+        class.tail.set(head.pfn().0);
+        add::<P>(&class.global, 1);
+    }
+
+    /// Takes out a globally free block.
+    fn remove(&self, head: Frame, order: Order) {
+        self.bits.clear(head, order);
+        self.unlink(head, order);
+        let class = self.class(order);
+        class.global.set(class.global.get() - 1);
+    }
+
+    /// Takes the first globally free block, if there is no locally free one.
+    fn take(&self, order: Order) -> Option<Frame> {
+        let head = self.first(order)?;
+        if self.class(order).local.get() > 0 {
+            return None;
+        }
+        self.remove(head, order);
+        Some(head)
+    }
+
+    /// Tells whether this block is globally free.
+    fn contains(&self, head: Frame, order: Order) -> bool {
+        self.bits.get(head, order)
+    }
+
+    fn blocks(&self, order: Order) -> u32 {
+        if order > self.max_order {
+            return 0;
+        }
+        let class = self.class(order);
+        class.local.get() + class.global.get()
+    }
+
+    fn largest(&self) -> Option<Order> {
+        let mut orders = Order::up_to(self.max_order).rev();
+        orders.find(|order| self.first(*order).is_some())
+    }
+
+    fn order_at(&self, head: Frame) -> Option<Order> {
+        let aligned = |order: &Order| head.pfn().is_aligned(*order);
+        let mut orders = Order::up_to(self.max_order).filter(aligned);
+        if let Some(order) = orders.find(|order| self.contains(head, *order)) {
+            return Some(order);
+        }
+        // A locally free block has no bit: it ends where the next record is not interior.
+        let mut frames = 1;
+        while head.pfn().0 + frames < self.table.frames()
+            && self.table.tag(head.offset(frames)) == Tag::INTERIOR
+        {
+            frames += 1;
+        }
+        Order::covering(frames).filter(|order| order.frames() == frames)
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let mut global = 0u64;
+        for order in Order::up_to(self.max_order) {
+            let class = self.class(order);
+            let (mut seen, mut previous) = (0, None);
+            for head in self.iter(order) {
+                let pfn = head.pfn();
+                let fail = |what| Err(Violation { pfn, what });
+                if !pfn.is_aligned(order) {
+                    return fail("a free block is not aligned to its order");
+                }
+                if self.contains(head, order) != (seen >= class.local.get()) {
+                    return fail("locally free blocks come first, and only the others have bits");
+                }
+                if self.table.previous(head) != previous {
+                    return fail("a list's backward link is wrong");
+                }
+                if order < self.max_order
+                    && self.contains(head, order)
+                    && self.contains(head.buddy(order), order)
+                {
+                    return fail("two buddies are globally free and not coalesced");
+                }
+                previous = Some(head);
+                seen += 1;
+                if seen > self.table.frames() {
+                    return fail("a list has a cycle");
+                }
+            }
+            let fail = |what| Err(Violation { pfn: Pfn(0), what });
+            let (fl, fg) = (class.local.get(), class.global.get());
+            if seen != fl + fg || self.table.frame(Pfn(class.tail.get())) != previous {
+                return fail("a list's length or its tail is wrong");
+            }
+            let total = class.total.get();
+            // Condition (ii) of the lazy space; D is its slack.
+            if total < 2 * fl + fg {
+                return fail("a class has left the lazy space");
+            }
+            if class.slack.get() != total - 2 * fl - fg {
+                return fail("a slack variable is not N - 2 Fl - Fg");
+            }
+            global += u64::from(fg);
+        }
+        match self.bits.ones() == global {
+            true => Ok(()),
+            false => Err(Violation {
+                pfn: Pfn(0),
+                what: "a bit is set without a block in a list",
+            }),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! How a request finds a space that can serve it.
+//!
+//! Source: iBuddy (000) section 5, algorithm 1; section 3.2 for sharing.
+//!
+//! Why it exists: the CPU's own space first, then an unassigned one in exchange for it, then the other CPUs': the
+//! order in which they are tried, and the locks that are held meanwhile, are one idea.
+//!
+//! Invariant: what the pool learns of a space is said while that space's lock is held; no two spaces' locks are
+//! held at once.
+
+use super::Caller;
+use super::pool::{ASSIGNED, NONE};
+use super::space::Space;
+use super::spaces::Spaces;
+use crate::coalesce::Coalesce;
+use crate::error::AllocateError;
+use crate::frame::Order;
+use crate::lock::Guard;
+use crate::platform::{Platform, SharedCell};
+use crate::structure::Placed;
+
+/// How often a request starts over because spaces changed hands under it.
+const ATTEMPTS: u32 = 64;
+
+impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
+    /// Does `work`, which returns what came of it and how many frames left the space, on the first space that
+    /// can: the CPU's own, an unassigned one, another CPU's.
+    #[inline]
+    pub(super) fn on_some<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<R, AllocateError> {
+        let cpu = caller.cpu.index();
+        for _ in 0..ATTEMPTS {
+            let own = self.pool.of(cpu);
+            let Some(space) = self.spaces.get(own as usize) else {
+                match self.exchange(caller, None, order)? {
+                    true => continue,
+                    false => break,
+                }
+            };
+            let mut guard = self
+                .enter(space, caller.probe, caller.nested)
+                .ok_or(AllocateError::Busy)?;
+            // A nested request may have exchanged the space since it was looked up; one that is nested itself
+            // can't wait for the pool.
+            if caller.nested && self.pool.state(own) != ASSIGNED {
+                return Err(AllocateError::Busy);
+            }
+            if let Some((result, frames)) = work(space, &mut guard) {
+                space.adjust(frames, 0);
+                self.tell(own, space, guard.probe);
+                return Ok(result);
+            }
+            // The lock stays taken: what is said of the old space must be true when the pool learns it.
+            let mut inner = Caller {
+                cpu: caller.cpu,
+                probe: guard.probe,
+                nested: caller.nested,
+            };
+            if !self.exchange(&mut inner, Some((own, space)), order)? {
+                break;
+            }
+        }
+        self.share(caller, order, work)
+    }
+
+    /// Gives a CPU an unassigned space that can serve `order`, for the one that it has, whose lock it holds.
+    /// Tells whether there was one; if not, the CPU keeps what it has.
+    #[cold]
+    fn exchange(
+        &self,
+        caller: &mut Caller<'_, P>,
+        old: Option<(u32, &Space<'a, P, S>)>,
+        order: Order,
+    ) -> Result<bool, AllocateError> {
+        let cpu = caller.cpu.index();
+        let _pool = self
+            .pool
+            .enter(caller.probe, caller.nested)
+            .ok_or(AllocateError::Busy)?;
+        let Some(new) = self.pool.candidate(order) else {
+            return Ok(false);
+        };
+        if let Some((index, space)) = old
+            && self.pool.release(cpu, index)
+        {
+            self.pool.settle(index, space.state());
+        }
+        if self.pool.of(cpu) == NONE {
+            self.pool.assign(cpu, new);
+        }
+        Ok(true)
+    }
+
+    /// Serves a request from another CPU's space, and shares that space from then on.
+    #[cold]
+    fn share<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<R, AllocateError> {
+        let own = caller.cpu.index();
+        for _ in 0..ATTEMPTS {
+            let moves = self.pool.moves();
+            let mut was_busy = false;
+            // From its own place on: not everybody shall share with the first CPU.
+            let cpus = self.pool.cpus();
+            for step in 0..cpus {
+                let cpu = (own + step) % cpus.max(1);
+                let index = self.pool.of(cpu);
+                let Some(space) = self.spaces.get(index as usize) else {
+                    continue;
+                };
+                let Some(mut guard) = self.enter(space, caller.probe, caller.nested) else {
+                    was_busy = true;
+                    continue;
+                };
+                if caller.nested && self.pool.state(index) != ASSIGNED {
+                    was_busy = true;
+                    continue;
+                }
+                if let Some((result, frames)) = work(space, &mut guard) {
+                    space.adjust(frames, 0);
+                    self.tell(index, space, guard.probe);
+                    drop(guard);
+                    if cpu != own && !caller.nested {
+                        self.adopt(caller, index);
+                    }
+                    return Ok(result);
+                }
+            }
+            if was_busy {
+                return Err(AllocateError::Busy);
+            }
+            // What was in nobody's hands before may be in the pool now, and the other way round.
+            let pool = self
+                .pool
+                .enter(caller.probe, caller.nested)
+                .ok_or(AllocateError::Busy)?;
+            let candidate = self.pool.candidate(order);
+            drop(pool);
+            match candidate {
+                Some(index) => {
+                    if let Some(result) = self.visit(caller, index, &mut work)? {
+                        return Ok(result);
+                    }
+                }
+                None => {
+                    if C::DELAYS
+                        && order > Order::ZERO
+                        && let Some(result) = self.visit_all(caller, order, &mut work)?
+                    {
+                        return Ok(result);
+                    }
+                    if self.pool.moves() == moves {
+                        return Err(AllocateError::Exhausted);
+                    }
+                }
+            }
+        }
+        Err(AllocateError::Busy)
+    }
+
+    /// Serves a request from a space that is nobody's, without taking it over.
+    fn visit<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        index: u32,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<Option<R>, AllocateError> {
+        let Some(space) = self.spaces.get(index as usize) else {
+            return Ok(None);
+        };
+        if caller.nested {
+            return Err(AllocateError::Busy);
+        }
+        let mut guard = Guard::lock(space.lock, caller.probe);
+        let result = work(space, &mut guard).map(|(result, frames)| {
+            space.adjust(frames, 0);
+            result
+        });
+        // Also after a failure: what was delayed may have been coalesced.
+        self.tell(index, space, guard.probe);
+        Ok(result)
+    }
+
+    /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can give now, not
+    /// what it could if everything in it was coalesced. O(spaces).
+    #[cold]
+    fn visit_all<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<Option<R>, AllocateError> {
+        for (index, space) in self.spaces.iter().enumerate() {
+            // A hint: exact once everybody who works on it has ended.
+            if space.free.peek() >= order.frames()
+                && let Some(result) = self.visit(caller, index as u32, &mut work)?
+            {
+                return Ok(Some(result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives a CPU a share of a space that others have.
+    fn adopt(&self, caller: &mut Caller<'_, P>, index: u32) {
+        let cpu = caller.cpu.index();
+        let old = self.pool.of(cpu);
+        if let Some(space) = self.spaces.get(old as usize) {
+            let guard = Guard::lock(space.lock, caller.probe);
+            let Some(_pool) = self.pool.enter(guard.probe, false) else {
+                return;
+            };
+            if self.pool.release(cpu, old) {
+                self.pool.settle(old, space.state());
+            }
+        }
+        let Some(_pool) = self.pool.enter(caller.probe, false) else {
+            return;
+        };
+        if self.pool.of(cpu) == NONE && self.pool.state(index) == ASSIGNED {
+            self.pool.assign(cpu, index);
+        }
+    }
+}
