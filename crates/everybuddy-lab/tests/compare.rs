@@ -68,7 +68,21 @@ fn every_system_replays_on_one_thread_and_on_two() {
             table.lines().all(|line| line.chars().count() <= 120),
             "{table}"
         );
-        assert!(!table.contains("refused"), "{table}");
+        // iBuddy scatters single frames over its spaces, so that few large blocks are left: what its paper says of
+        // it. Nobody else refuses anything.
+        let header = table.lines().find(|line| line.starts_with(" system"));
+        let Some(end) = header.and_then(|header| header.find("refused")) else {
+            continue;
+        };
+        let rows = table.lines().skip_while(|line| !line.starts_with('═'));
+        for row in rows.skip(1).take_while(|row| !row.starts_with(" (replay")) {
+            let name = row.split_whitespace().next().unwrap_or_default();
+            let cell: String = row.chars().take(end + "refused".len()).collect();
+            let is_system = everybuddy::systems::ROWS.iter().any(|row| row.name == name);
+            if is_system && !["is", "lis-1", "lis-31"].contains(&name) {
+                assert_eq!(cell.split_whitespace().last(), Some("0"), "{table}");
+            }
+        }
     }
 }
 
