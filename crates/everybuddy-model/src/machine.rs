@@ -9,8 +9,8 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, Counts, CpuToken, FrameAllocator, FrameRange, Order, Pfn, Platform,
-    Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+    AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Order, Pfn,
+    Platform, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
 };
 
 use crate::ModelCpu;
@@ -56,13 +56,15 @@ impl<P: Checker> Machine<'_, P> {
             .unwrap_or_else(|error| panic!("{spec}: {error}"));
         let ranges = [FrameRange::new(0, frames)];
         let setup = Setup::new(&ranges, cpus);
+        // Models are so small that all of it is one space, unless spaces are made small too.
+        let in_spaces = spec.to_string().contains("+space=");
         let layout = metadata_layout::<P>(&spec, &setup).expect("the system can be built");
         let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
         let visitor = Erased(|system: &dyn FrameAllocator<P>| {
             let frames = system.span().frames() as usize;
             model(&Machine {
                 system,
-                ledger: Ledger::new(frames, cpus),
+                ledger: Ledger::new(frames, cpus, in_spaces),
             });
         });
         with_system::<P, _>(&spec, &setup, &mut memory, visitor).expect("the system can be built");
@@ -181,7 +183,25 @@ impl<P: Checker> Worker<'_, P> {
         if let Err(error) = self.system.free(self.cpu, release) {
             panic!("{id:?}, {release:?}: {error}");
         }
-        self.ledger.is_back(frames);
+        self.ledger.is_back(start, frames);
+    }
+
+    /// Hands a block over to another CPU, which will give it back.
+    pub fn hand(&self, block: Block, to: u16) {
+        let frames = block.order.frames();
+        let (from, to) = (self.cpu.id(), CpuId(to));
+        self.ledger.is_handed(block.start, frames, from, to);
+    }
+
+    /// Gets every frame there is, one by one, and gives them back, while nobody else holds or keeps any.
+    ///
+    /// # Panics
+    /// If one can't be had.
+    pub fn has_all(&mut self) {
+        let frames = self.system.span().frames();
+        let blocks: Vec<_> = (0..frames).map(|_| self.allocate(0)).collect();
+        assert!(self.try_allocate(0).is_none(), "all frames are held");
+        blocks.into_iter().for_each(|block| self.free(block));
     }
 
     /// Gets a block and gives it back: it stays in this CPU's list if the list is open.

@@ -95,6 +95,44 @@ fn specs() -> Vec<String> {
     specs
 }
 
+/// Variants of all rows: other zone layers and spaces so small that they change hands all the time, other locks
+/// and other ways to hold them.
+fn variants() -> Vec<String> {
+    let mut specs = Vec::new();
+    for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
+        let takes = |key| row.options.contains(&key);
+        let small = if takes("batch") {
+            "batch=3+high=4+"
+        } else {
+            ""
+        };
+        let mut add = |options: &str| specs.push(format!("{}+{small}{options}", row.name));
+        if takes("zone") {
+            add("order=0+zone=spaces+space=4KiB");
+            add("order=1+zone=spaces+space=8KiB+lock=ticket");
+            add("order=2+zone=spaces+space=32KiB+select=fresh+line=beside");
+        }
+        if takes("lock") {
+            add("order=3+lock=ticket");
+        }
+        if takes("hold") {
+            add("order=3+hold=iteration");
+            add("order=3+lock=ticket+hold=when-contended");
+        }
+        if takes("hold") && takes("zone") {
+            add("order=1+zone=spaces+space=8KiB+hold=iteration");
+            add("order=1+zone=spaces+space=16KiB+lock=ticket+hold=when-contended");
+        }
+        if takes("bulk") {
+            add("order=3+bulk=rows");
+        }
+        if takes("bulk") && takes("zone") {
+            add("order=1+zone=spaces+space=16KiB+bulk=rows");
+        }
+    }
+    specs
+}
+
 #[test]
 fn every_system_survives_random_schedules() {
     for spec in specs() {
@@ -110,12 +148,22 @@ fn every_system_survives_few_preemptions_at_random_places() {
 }
 
 #[test]
+fn every_variant_survives_random_schedules() {
+    for spec in variants() {
+        survives::<Plain>(spec.clone(), Picking::Random, 500);
+        survives::<Plain>(spec, Picking::Preempting(4), 500);
+    }
+}
+
+#[test]
 fn lists_survive_switches_at_every_access() {
     for spec in [
         "lbs-31+batch=2+high=4",
         "lbs-1+high=3",
         "linux-6",
         "linux-6+percpu=locked",
+        "lis-31+batch=2+high=4+order=1+space=8KiB",
+        "lis-31+batch=2+high=4+order=2+lock=ticket+hold=when-contended",
     ] {
         survives::<Shared>(spec.to_owned(), Picking::Random, 2000);
         survives::<Shared>(spec.to_owned(), Picking::Preempting(4), 2000);

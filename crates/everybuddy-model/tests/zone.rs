@@ -1,7 +1,8 @@
 //! The zone layer without lists, under loom.
 //!
 //! Why it exists: splitting and coalescing move the same blocks under one lock; whatever two CPUs do at
-//! once, no frame is given twice and everything coalesces at the end.
+//! once, no frame is given twice and everything coalesces at the end. Also when a batch lets the lock go in the
+//! middle, and another CPU takes or gives what lay between its blocks.
 //!
 //! Not modelled: more than three preemptions where a model says so; adding and withdrawing memory.
 
@@ -59,4 +60,89 @@ fn two_cpus_ask_for_the_whole_memory() {
         };
         machine.at_once(&[&ask, &ask]);
     });
+}
+
+/// Two CPUs whose lists refill and drain by three at once, with the lock let go in between.
+fn two_cpus_refill_and_drain(spec: &'static str, preemptions: usize) {
+    // Not enough for two batches: a refill ends early.
+    for frames in [4, 6] {
+        exhaust::<Plain>(spec, frames, 2, Some(preemptions), |machine| {
+            let both = |w: &mut Worker<'_, Loom>| {
+                let block = w.allocate(0);
+                w.free(block);
+                w.drain();
+                w.park();
+            };
+            machine.at_once(&[&both, &both]);
+            for cpu in 0..2 {
+                machine.on(cpu, |w| {
+                    w.check();
+                    w.has_all();
+                    w.park();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn batches_let_the_lock_go_after_each_block() {
+    two_cpus_refill_and_drain("lbs-31+batch=3+high=3+order=1+hold=iteration", 2);
+    two_cpus_refill_and_drain(
+        "lbs-31+batch=3+high=3+order=1+lock=ticket+hold=iteration",
+        1,
+    );
+    two_cpus_refill_and_drain("linux-6+order=1+hold=iteration", 2);
+}
+
+#[test]
+fn batches_let_the_lock_go_to_who_waits() {
+    two_cpus_refill_and_drain(
+        "lbs-31+batch=3+high=3+order=1+lock=ticket+hold=when-contended",
+        2,
+    );
+    two_cpus_refill_and_drain("linux-6+order=1+lock=ticket+hold=when-contended", 2);
+}
+
+#[test]
+fn batches_move_in_rows() {
+    two_cpus_refill_and_drain("lbs-31+batch=3+high=3+order=1+bulk=rows", 2);
+}
+
+/// Two CPUs whose lists are full drain a batch each at once, and each ends with a release of its own.
+fn two_full_lists_drain(spec: &'static str, preemptions: usize) {
+    exhaust::<Plain>(spec, 8, 2, Some(preemptions), |machine| {
+        let held: Vec<Vec<_>> = (0..2)
+            .map(|cpu| {
+                machine.on(cpu, |w| {
+                    let mut blocks: Vec<_> = (0..3).map(|_| w.allocate(0)).collect();
+                    let last = blocks.pop().unwrap();
+                    blocks.into_iter().for_each(|block| w.free(block));
+                    w.park();
+                    vec![last]
+                })
+            })
+            .collect();
+        let give = |w: &mut Worker<'_, Loom>, cpu: usize| {
+            held[cpu].iter().for_each(|block| w.free(*block));
+            w.churn(0);
+            w.park();
+        };
+        machine.at_once(&[&|w| give(w, 0), &|w| give(w, 1)]);
+        machine.on(0, |w| {
+            w.check();
+            w.has_all();
+            w.park();
+        });
+    });
+}
+
+#[test]
+fn full_lists_drain_at_once_under_every_hold() {
+    two_full_lists_drain("lbs-31+batch=3+high=3+order=1+hold=iteration", 2);
+    two_full_lists_drain(
+        "lbs-31+batch=3+high=3+order=1+lock=ticket+hold=when-contended",
+        2,
+    );
+    two_full_lists_drain("lbs-31+batch=3+high=3+order=1+bulk=rows", 2);
 }

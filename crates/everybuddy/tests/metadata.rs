@@ -27,6 +27,30 @@ fn the_standard_buddy_needs_at_most_eight_and_a_half_bytes_a_frame() {
 }
 
 #[test]
+fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
+    for name in [
+        "is",
+        "lis-1",
+        "lis-31",
+        "is+zone=one",
+        "bs+zone=spaces",
+        "is+line=beside",
+    ] {
+        let row = |cpus| {
+            let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
+            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes a frame");
+            bytes
+        };
+        for bytes in row(1).into_iter().chain(row(64).into_iter().skip(1)) {
+            assert!(bytes <= 12.0, "{name}: {bytes}");
+        }
+    }
+    // Spaces of one largest block, and the largest ones.
+    assert!(bytes_per_frame("is+order=8+space=1MiB", 1 << 24, 64) <= 12.0);
+    assert!(bytes_per_frame("is+order=18+space=1GiB", 1 << 24, 64) <= 12.0);
+}
+
+#[test]
 fn results_fit_a_register() {
     assert_eq!(size_of::<Result<Pfn, AllocateError>>(), 8);
     assert_eq!(size_of::<Result<(), FreeError>>(), 8);

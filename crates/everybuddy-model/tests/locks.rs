@@ -1,0 +1,165 @@
+//! The locks by themselves, under loom.
+//!
+//! Why it exists: a lock that is handed over in a queue can lose the one thing that a test-and-set lock can't:
+//! the hand. Here waiters sleep as under a futex, so a wake-up that comes to nobody ends the run as a
+//! deadlock.
+//!
+//! Invariant: what is counted under a lock is plain memory, whose accesses loom checks.
+//!
+//! Not modelled: tickets that wrap around (after 2^32 of them); more than three threads.
+
+use std::sync::Arc;
+
+use everybuddy::platform::{AtomicWord, CellValue, Ordering, SharedCell};
+use everybuddy::{Counts, Platform, RawLock, SpinLock, TicketLock};
+use everybuddy_model::weak::explore;
+use everybuddy_model::{Loom, ModelCpu, Plain, Shared};
+
+loom::lazy_static! {
+    /// Where all sleepers sleep. A wake-up wakes everybody; who it isn't for looks and sleeps again.
+    static ref BED: (loom::sync::Mutex<()>, loom::sync::Condvar) =
+        (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
+}
+
+/// As [`Loom`], but who waits sleeps until it is woken, unless the word has changed already.
+struct Asleep;
+
+impl Platform for Asleep {
+    type AtomicU32 = <Loom as Platform>::AtomicU32;
+    type AtomicU64 = <Loom as Platform>::AtomicU64;
+    type Cell<T: CellValue> = <Loom as Platform>::Cell<T>;
+    type Cpu = ModelCpu;
+    type Probe = Counts;
+
+    fn wait(word: &Self::AtomicU32, seen: u32, _: u32) {
+        let bed = BED.0.lock().unwrap();
+        if word.load(Ordering::Relaxed) == seen {
+            drop(BED.1.wait(bed).unwrap());
+        }
+    }
+
+    fn wake(_: &Self::AtomicU32) {
+        drop(BED.0.lock().unwrap());
+        BED.1.notify_all();
+    }
+}
+
+/// Threads that count under a lock, so often each; one also tries.
+fn count<P: Platform, L: RawLock<P> + 'static>(others: &'static [u32], own: u32, tries: bool) {
+    let shared = Arc::new((L::new(), P::Cell::new(0u32)));
+    let add = |(lock, cell): &(L, P::Cell<u32>)| {
+        let (state, _) = lock.lock();
+        cell.set(cell.get() + 1);
+        lock.unlock(&state);
+    };
+    let threads: Vec<_> = others
+        .iter()
+        .map(|times| {
+            let shared = Arc::clone(&shared);
+            loom::thread::spawn(move || (0..*times).for_each(|_| add(&shared)))
+        })
+        .collect();
+    let (lock, cell) = &*shared;
+    let tried = tries.then(|| lock.try_lock()).flatten().map(|state| {
+        cell.set(cell.get() + 1);
+        lock.unlock(&state);
+    });
+    (0..own).for_each(|_| add(&shared));
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    let all = others.iter().sum::<u32>() + own + u32::from(tried.is_some());
+    let state = lock.try_lock().expect("the lock is open again");
+    assert_eq!(cell.get(), all);
+    assert!(lock.try_lock().is_none(), "and excludes");
+    lock.unlock(&state);
+}
+
+fn schedules(what: &str, bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    let start = std::time::Instant::now();
+    let schedules = explore(bound, model);
+    eprintln!("{what}: {schedules} schedules in {:.1?}", start.elapsed());
+}
+
+#[test]
+fn the_ticket_lock_excludes_and_hands_on_what_its_holder_wrote() {
+    schedules("two threads", None, || {
+        count::<Loom<Plain>, TicketLock<_>>(&[2], 1, true);
+    });
+    schedules("stale values too", None, || {
+        count::<Loom<Shared>, TicketLock<_>>(&[2], 1, true);
+    });
+    schedules("three threads", Some(2), || {
+        count::<Loom<Plain>, TicketLock<_>>(&[1, 1], 1, true);
+    });
+}
+
+#[test]
+fn no_waiter_sleeps_for_ever() {
+    schedules("ticket, two", None, || {
+        count::<Asleep, TicketLock<_>>(&[1], 1, true);
+    });
+    // A wake-up for one is seen by all, and slept through by those whom it isn't for.
+    schedules("ticket, three", Some(2), || {
+        count::<Asleep, TicketLock<_>>(&[1, 1], 1, false);
+    });
+    schedules("spin, two", Some(3), || {
+        count::<Asleep, SpinLock<_>>(&[1], 1, true);
+    });
+    schedules("spin, three", Some(2), || {
+        count::<Asleep, SpinLock<_>>(&[1, 1], 1, false);
+    });
+}
+
+/// As [`Asleep`], but nobody is ever woken.
+struct Deaf;
+
+impl Platform for Deaf {
+    type AtomicU32 = <Loom as Platform>::AtomicU32;
+    type AtomicU64 = <Loom as Platform>::AtomicU64;
+    type Cell<T: CellValue> = <Loom as Platform>::Cell<T>;
+    type Cpu = ModelCpu;
+    type Probe = Counts;
+
+    fn wait(word: &Self::AtomicU32, seen: u32, attempt: u32) {
+        Asleep::wait(word, seen, attempt);
+    }
+
+    fn wake(_: &Self::AtomicU32) {}
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_lost_wake_up_is_noticed() {
+    explore(None, || count::<Deaf, TicketLock<_>>(&[1], 1, false));
+}
+
+#[test]
+fn who_sees_that_somebody_waits_and_lets_go_comes_after_it() {
+    schedules("contended", None, || {
+        let lock: Arc<TicketLock<Loom>> = Arc::new(RawLock::new());
+        let order: Arc<<Loom as Platform>::Cell<u32>> = Arc::new(SharedCell::new(0));
+        let (state, waits) = lock.lock();
+        assert_eq!(waits, 0);
+        assert!(!lock.is_contended(&state), "nobody else is there");
+        let waiter = {
+            let (lock, order) = (Arc::clone(&lock), Arc::clone(&order));
+            loom::thread::spawn(move || {
+                let (state, _) = lock.lock();
+                order.set(order.get() + 1);
+                lock.unlock(&state);
+            })
+        };
+        let contended = lock.is_contended(&state);
+        if contended {
+            assert!(lock.try_lock().is_none());
+        }
+        lock.unlock(&state);
+        let (state, _) = lock.lock();
+        if contended {
+            assert_eq!(order.get(), 1, "first come, first served");
+        }
+        lock.unlock(&state);
+        waiter.join().unwrap();
+    });
+}

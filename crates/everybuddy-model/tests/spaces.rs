@@ -1,0 +1,306 @@
+//! Buddy spaces and their pool, under loom.
+//!
+//! Why it exists: a space goes from one CPU to another while a third frees into it, under two locks that are
+//! taken one after the other, and a search of all spaces must not miss one that changes hands. Spaces here
+//! have one frame or two, so that every second request exchanges one.
+//!
+//! Invariant: in every schedule no frame is given twice or lost; no request for a single frame fails while
+//! one is free throughout; at the end lists of spaces, users and counts are right, every frame can be had,
+//! and all is coalesced.
+//!
+//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//!
+//! Not modelled: nested requests; ranges that are added, withdrawn or freed over a border; more than three
+//! CPUs.
+
+use std::sync::Mutex;
+
+use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy_model::weak::exhaust;
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+
+type Cpu<'w, M> = Worker<'w, Loom<M>>;
+
+/// Asks for a frame, gives it back if there was one, parks.
+fn try_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
+    if let Some(block) = w.try_allocate(0) {
+        w.free(block);
+    }
+    w.park();
+}
+
+/// Gets a frame, gives it back, parks.
+fn churn_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
+    w.churn(0);
+    w.park();
+}
+
+/// Checks everything, and that every frame can be had, by each CPU.
+fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, cpus: u16) {
+    for cpu in 0..cpus {
+        machine.on(cpu, |w| {
+            w.check();
+            w.has_all();
+            w.park();
+        });
+    }
+}
+
+/// One space for two CPUs.
+fn two_cpus_share_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        machine.at_once(&[
+            &|w| {
+                // The other has one of two frames at most.
+                w.churn(0);
+                let pair = w.try_allocate(1);
+                pair.into_iter().for_each(|block| w.free(block));
+                w.park();
+            },
+            &|w| {
+                try_and_park(w);
+                try_and_park(w);
+            },
+        ]);
+        all_is_well(machine, 2);
+    });
+}
+
+/// The first CPU exchanges its space, a second may pick that up, a third frees into it.
+fn a_space_changes_hands_while_a_frame_comes_back<M: Memory>(
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust::<M>(spec, 4, 3, Some(preemptions), |machine| {
+        let [first, second] = machine.on(0, |w| {
+            let blocks = [w.allocate(0), w.allocate(0)];
+            w.hand(blocks[0], 2);
+            w.park();
+            blocks
+        });
+        machine.at_once(&[&churn_and_park, &try_and_park, &|w| {
+            w.free(first);
+            w.drain();
+            w.park();
+        }]);
+        machine.on(0, |w| {
+            w.free(second);
+            w.park();
+        });
+        all_is_well(machine, 3);
+    });
+}
+
+/// As above, with two CPUs: the one that frees into the space then asks.
+fn a_space_is_picked_up_by_who_frees_into_it<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
+        let [first, second] = machine.on(0, |w| {
+            let blocks = [w.allocate(0), w.allocate(0)];
+            w.hand(blocks[0], 1);
+            w.park();
+            blocks
+        });
+        machine.at_once(&[
+            &|w| {
+                let more = [w.allocate(0), w.allocate(0)];
+                more.into_iter().for_each(|block| w.free(block));
+                w.park();
+            },
+            &|w| {
+                w.free(first);
+                w.drain();
+                churn_and_park(w);
+            },
+        ]);
+        machine.on(0, |w| {
+            w.free(second);
+            w.park();
+        });
+        all_is_well(machine, 2);
+    });
+}
+
+/// Two CPUs whose spaces are full, at once, and `spare` spaces of two frames for both.
+fn both_exchange<M: Memory>(spec: &'static str, spare: u64, preemptions: usize) {
+    exhaust::<M>(spec, 4 + 2 * spare, 2, Some(preemptions), move |machine| {
+        let held: Vec<_> = (0..2)
+            .map(|cpu| {
+                machine.on(cpu, |w| {
+                    let block = w.allocate(1);
+                    w.park();
+                    block
+                })
+            })
+            .collect();
+        machine.at_once(&[&churn_and_park, &churn_and_park]);
+        for (cpu, block) in (0..).zip(held) {
+            machine.on(cpu, |w| {
+                w.free(block);
+                w.park();
+            });
+        }
+        all_is_well(machine, 2);
+    });
+}
+
+fn both_exchange_for_the_last_space<M: Memory>(spec: &'static str, preemptions: usize) {
+    both_exchange::<M>(spec, 1, preemptions);
+}
+
+fn both_exchange_and_each_gets_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
+    both_exchange::<M>(spec, 2, preemptions);
+}
+
+/// Two CPUs run through spaces of one frame: each request exchanges.
+fn two_cpus_run_through_all_spaces<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
+        let two = |w: &mut Cpu<'_, M>| {
+            let blocks = [w.try_allocate(0), w.try_allocate(0)];
+            let blocks = blocks.into_iter().flatten();
+            blocks.for_each(|block| w.free(block));
+            w.park();
+        };
+        machine.at_once(&[&two, &two]);
+        all_is_well(machine, 2);
+    });
+}
+
+/// Three CPUs take all there is at once. Nothing comes free before all have what they want, so each request
+/// finds a frame, whatever spaces change hands while it searches; the last space has one frame.
+fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 5, 3, Some(preemptions), |machine| {
+        let take = |w: &mut Cpu<'_, M>, frames: usize| {
+            let held: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
+            w.park();
+            held
+        };
+        let held = Mutex::new(Vec::new());
+        let give = |cpu, blocks| held.lock().unwrap().push((cpu, blocks));
+        machine.at_once(&[&|w| give(0, take(w, 2)), &|w| give(1, take(w, 2)), &|w| {
+            give(2, take(w, 1))
+        }]);
+        for (cpu, blocks) in held.into_inner().unwrap() {
+            machine.on(cpu, |w| {
+                blocks.into_iter().for_each(|block| w.free(block));
+                w.park();
+            });
+        }
+        all_is_well(machine, 3);
+    });
+}
+
+/// Two CPUs free the same frame, whose space is nobody's; who was believed is counted.
+fn a_frame_is_freed_twice_at_once<M: Memory>(
+    spec: &'static str,
+    frames: u64,
+    preemptions: Option<usize>,
+) {
+    exhaust::<M>(spec, frames, 2, preemptions, |machine| {
+        // The ledger follows holders; this frame has one and two that free it, so it is left out.
+        let [first, second] = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            let mut get = || system.allocate(cpu, Request::FRAME).unwrap();
+            [get(), get()]
+        });
+        let accepted = Mutex::new(0);
+        let free = |w: &mut Cpu<'_, M>, frame: Pfn| {
+            let (system, cpu) = w.raw();
+            match system.free(cpu, Release::frame(frame)) {
+                Ok(()) => *accepted.lock().unwrap() += 1,
+                Err(error) => assert_eq!(error, FreeError::NotAllocated),
+            }
+        };
+        machine.at_once(&[&|w| free(w, first), &|w| free(w, first)]);
+        assert_eq!(*accepted.lock().unwrap(), 1);
+        machine.on(0, |w| {
+            w.check();
+            free(w, second);
+        });
+        all_is_well(machine, 2);
+    });
+}
+
+#[test]
+fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
+    // Two spaces of one frame: the second request gave the first space away.
+    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB", 2, None);
+    a_frame_is_freed_twice_at_once::<Shared>("is+order=0+space=4KiB", 2, Some(2));
+    a_frame_is_freed_twice_at_once::<Plain>("bs+order=0+zone=spaces+space=4KiB", 2, None);
+    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB+lock=ticket", 2, Some(3));
+    // The space is its CPU's own.
+    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=8KiB", 2, None);
+}
+
+/// Models on a system, with the bound of each.
+macro_rules! models {
+    ($kind:ident, $memory:ty, $spec:literal; $($preemptions:literal $model:ident),* $(,)?) => {
+        mod $kind {
+            use super::*;
+            $(
+                #[test]
+                fn $model() {
+                    super::$model::<$memory>($spec, $preemptions);
+                }
+            )*
+        }
+    };
+}
+
+models!(
+    inverse, Plain, "is+order=1+space=8KiB";
+    3 two_cpus_share_a_space,
+    3 a_space_changes_hands_while_a_frame_comes_back,
+    5 a_space_is_picked_up_by_who_frees_into_it,
+    5 both_exchange_for_the_last_space,
+    5 both_exchange_and_each_gets_a_space,
+    2 three_cpus_take_all_frames,
+);
+models!(
+    inverse_single, Plain, "is+order=0+space=4KiB+line=beside";
+    3 two_cpus_run_through_all_spaces,
+    2 three_cpus_take_all_frames,
+);
+models!(
+    inverse_shared, Shared, "is+order=1+space=8KiB";
+    2 two_cpus_share_a_space,
+    2 a_space_changes_hands_while_a_frame_comes_back,
+    3 both_exchange_for_the_last_space,
+);
+models!(
+    inverse_ticket, Plain, "is+order=1+space=8KiB+lock=ticket";
+    2 two_cpus_share_a_space,
+    1 a_space_changes_hands_while_a_frame_comes_back,
+    3 both_exchange_for_the_last_space,
+);
+models!(
+    standard, Plain, "bs+order=1+zone=spaces+space=8KiB+select=fresh";
+    3 two_cpus_share_a_space,
+    2 a_space_changes_hands_while_a_frame_comes_back,
+    3 a_space_is_picked_up_by_who_frees_into_it,
+    3 both_exchange_for_the_last_space,
+);
+models!(
+    lazy, Plain, "lis-31+batch=2+high=2+order=1+space=8KiB";
+    2 two_cpus_share_a_space,
+    1 a_space_changes_hands_while_a_frame_comes_back,
+    2 a_space_is_picked_up_by_who_frees_into_it,
+    2 both_exchange_for_the_last_space,
+    3 both_exchange_and_each_gets_a_space,
+    1 three_cpus_take_all_frames,
+);
+// A batch comes from several spaces.
+models!(
+    lazy_single, Plain, "lis-31+batch=2+high=3+order=0+space=4KiB";
+    3 two_cpus_run_through_all_spaces,
+);
+models!(
+    lazy_iteration, Plain, "lis-31+batch=2+high=3+order=1+space=8KiB+hold=iteration";
+    2 two_cpus_share_a_space,
+    1 a_space_changes_hands_while_a_frame_comes_back,
+    2 both_exchange_for_the_last_space,
+);
+models!(
+    bypass, Plain, "lis-1+high=2+order=1+space=8KiB";
+    3 both_exchange_for_the_last_space,
+    2 two_cpus_share_a_space,
+);
