@@ -310,14 +310,22 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
     )
 }
 
+/// One system of each kind of list, structure, policy and zone layer.
+const EXHAUSTED: [&str; 9] = [
+    "bs+order=3",
+    "lbs-31+batch=2+high=3+order=3",
+    "lbs-1+high=2+order=3",
+    "linux-6",
+    "is+order=3+zone=one",
+    "is+order=2+space=16KiB",
+    "lis-31+batch=2+high=3+order=2+space=16KiB",
+    "watermark+order=3+reclaim=on",
+    "delay-2+order=2+zone=spaces+space=32KiB+reclaim=on",
+];
+
 #[test]
 fn all_short_programs_on_tiny_memory() {
-    for text in [
-        "bs+order=3",
-        "lbs-31+batch=2+high=3+order=3",
-        "lbs-1+high=2+order=3",
-        "linux-6",
-    ] {
+    for text in EXHAUSTED {
         let spec = text.parse().unwrap();
         for frames in [8, 13, 16] {
             assert!(exhaust(&spec, frames, 5) > 5_000);
@@ -329,12 +337,7 @@ fn all_short_programs_on_tiny_memory() {
 #[test]
 #[ignore = "takes minutes"]
 fn all_longer_programs_on_tiny_memory() {
-    for text in [
-        "bs+order=3",
-        "lbs-31+batch=2+high=3+order=3",
-        "lbs-1+high=2+order=3",
-        "linux-6",
-    ] {
+    for text in EXHAUSTED {
         let spec = text.parse().unwrap();
         for frames in [8, 13, 16] {
             exhaust(&spec, frames, 7);

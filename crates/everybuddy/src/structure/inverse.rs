@@ -90,6 +90,7 @@ impl<P: Platform> Inverse<'_, P> {
         }
         self.bits.set(frame, order);
         self.lists.push(frame, order);
+        debug_assert_eq!(self.representing(frame, Order::ZERO), Some(order));
         if self.next_allocation_level.get() <= u32::from(order.get()) {
             self.next_allocation_level.set(u32::from(order.get()) + 1);
         }
@@ -192,6 +193,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         if order == Order::ZERO {
             let frame = self.lists.pop(highest)?;
             self.bits.clear(frame, highest);
+            debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.pfn());
             if self.lists.length(highest) == 0 {
                 self.adjust();
             }
