@@ -78,9 +78,16 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
 fn parameters(comparison: &Comparison, style: &Style) -> String {
     let systems = comparison.systems.iter();
     let parts: Vec<String> = systems
-        .map(|outcome| format!("{} {}", outcome.spec, outcome.parameters).replace(' ', "\u{a0}"))
+        .map(|outcome| {
+            let text = format!("{} {}", outcome.spec, outcome.parameters);
+            // Held together if it fits a line, else broken after a comma.
+            match text.chars().count() {
+                0..=50 => text.replace(' ', "\u{a0}"),
+                _ => text.replace(' ', "\u{a0}").replace(",\u{a0}", ", "),
+            }
+        })
         .collect();
-    let text = style.wrapped("", 1, &parts.join(" · "));
+    let text = style.wrapped("", 1, &parts.join("\u{a0}· "));
     text.lines().map(|line| style.dim(line) + "\n").collect()
 }
 
