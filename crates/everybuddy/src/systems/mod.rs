@@ -10,13 +10,14 @@
 //! Invariant: for every row, [`metadata_layout`] and the construction ask for the same memory.
 
 mod options;
+mod parameters;
 mod rows;
 
 pub use options::{Options, SpecError, SystemSpec};
+pub use parameters::{Area, Front, Parameters, SpaceSize};
 pub use rows::{ROWS, Row};
 
 use core::alloc::Layout;
-use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::api::FrameAllocator;
@@ -99,128 +100,6 @@ pub trait WithSystem<P: Platform> {
 
     /// Runs. Compiled once for each composition.
     fn call<A: FrameAllocator<P>>(self, name: &'static str, system: &A) -> Self::Output;
-}
-
-/// The per-CPU layer of a system, with its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// None.
-    None,
-    /// Linux 2.6.32's list.
-    Linux(Watermarks),
-    /// Linux 6.12's lists.
-    Linux6(Tuning),
-}
-
-/// What free memory is kept as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Area {
-    /// Free blocks, split and coalesced.
-    Blocks,
-    /// Single frames: iBuddy.
-    Frames,
-    /// Locally and globally free blocks, coalesced late.
-    Delayed(Rule),
-}
-
-/// The size of buddy spaces, and which are preferred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpaceSize {
-    /// Frames of a space, a power of two.
-    pub frames: u32,
-    /// Which unassigned space is preferred.
-    pub select: Select,
-}
-
-/// A system's parameters on a machine: what its options and the machine's memory decide together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// The largest order.
-    pub max_order: Order,
-    /// What free memory is kept as.
-    pub area: Area,
-    /// The buddy spaces; nothing for one zone.
-    pub spaces: Option<SpaceSize>,
-    /// The kind of the zone's lock, or of each space's.
-    pub lock: LockKind,
-    /// Where it lies.
-    pub line: Line,
-    /// How batches move.
-    pub bulk: Bulk,
-    /// Whether delayed coalescing is done before a request is refused.
-    pub reclaim: bool,
-    /// The per-CPU layer.
-    pub front: Front,
-    /// Whether per-CPU lists have locks (`percpu=locked`) rather than ask their owners.
-    pub locked: bool,
-    /// Whether hits notice misuse (`check=on`, the default).
-    pub check: bool,
-}
-
-impl fmt::Display for Parameters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.front {
-            Front::None => write!(f, "no per-CPU list")?,
-            Front::Linux(Watermarks {
-                batch,
-                high,
-                bypass: false,
-            }) => {
-                write!(f, "batch {batch}, high mark {high}")?;
-            }
-            Front::Linux(Watermarks { high, .. }) => write!(f, "bypass, high mark {high}")?,
-            Front::Linux6(Tuning {
-                batch,
-                high_min,
-                high_max,
-            }) => {
-                write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
-            }
-        }
-        if self.max_order != Order::TEN {
-            write!(f, ", orders to {}", self.max_order)?;
-        }
-        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = self.area {
-            let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
-            write!(
-                f,
-                ", lazy ratio {}, speedup ratio {}",
-                ratio(lazy),
-                ratio(speedup)
-            )?;
-        }
-        if self.reclaim {
-            f.write_str(", coalesces before it refuses")?;
-        }
-        if let Some(spaces) = self.spaces {
-            f.write_str(", spaces of ")?;
-            options::write_space(f, spaces.frames)?;
-            if spaces.select == Select::Fresh {
-                f.write_str(", fresh ones first")?;
-            }
-        }
-        if self.lock == LockKind::Ticket {
-            f.write_str(", ticket lock")?;
-        }
-        match self.bulk.hold {
-            Hold::Batch => {}
-            Hold::Iteration => f.write_str(", lock let go after each block")?,
-            Hold::WhenContended => f.write_str(", lock let go when contended")?,
-        }
-        if self.line == Line::Beside {
-            f.write_str(", lock beside the lists")?;
-        }
-        if self.bulk.rows {
-            f.write_str(", batches in rows")?;
-        }
-        if self.locked {
-            write!(f, ", locked lists")?;
-        }
-        if !self.check {
-            write!(f, ", hits unchecked")?;
-        }
-        Ok(())
-    }
 }
 
 /// Returns the metadata that a system needs, to be provided by the caller. O(1).

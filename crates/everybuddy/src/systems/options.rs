@@ -8,12 +8,10 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::rows::{Kind, ROWS, Row};
-use super::{Area, Front, Parameters, Rule, Setup, SpaceSize, Tuning, Watermarks};
-use crate::error::BuildError;
+use super::rows::{ROWS, Row};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::zone::{Bulk, Select};
+use crate::zone::Select;
 
 /// What can be said about a system beside its name. `None` is the row's own choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,8 +230,8 @@ impl core::error::Error for SpecError {}
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SystemSpec {
-    row: &'static Row,
-    options: Options,
+    pub(super) row: &'static Row,
+    pub(super) options: Options,
 }
 
 impl PartialEq for SystemSpec {
@@ -266,112 +264,6 @@ impl SystemSpec {
     /// Returns what was said beside the name.
     pub fn options(&self) -> Options {
         self.options
-    }
-
-    /// Returns the parameters on a machine.
-    ///
-    /// # Errors
-    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options don't fit each other.
-    pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
-        if setup.cpus == 0 || setup.cpus == u16::MAX {
-            return Err(BuildError::BadCpuCount);
-        }
-        let preset = &self.row.preset;
-        let batch = self.options.batch.or(preset.batch);
-        let high = self.options.high.or(preset.high);
-        let by_memory = Watermarks::linux_batch(setup.frames());
-        let watermarks = match self.row.kind {
-            Kind::Bare | Kind::Linux6 => None,
-            Kind::LinuxBatch => {
-                let batch = batch.unwrap_or(by_memory);
-                Some(Watermarks {
-                    batch,
-                    high: high.unwrap_or(6 * batch),
-                    bypass: false,
-                })
-            }
-            Kind::LinuxBypass => {
-                let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks {
-                    batch: 1,
-                    high,
-                    bypass: true,
-                })
-            }
-            Kind::LinuxFixed => {
-                let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks {
-                    batch: batch.unwrap_or((high / 6).max(1)),
-                    high,
-                    bypass: false,
-                })
-            }
-        };
-        if watermarks.is_some_and(|marks| marks.high < marks.batch) {
-            return Err(BuildError::BadOption("high"));
-        }
-        let front = match watermarks {
-            Some(watermarks) => Front::Linux(watermarks),
-            None if self.row.kind == Kind::Bare => Front::None,
-            None => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
-        };
-        let max_order = self.options.order.unwrap_or(Order::TEN);
-        let locked = self.options.locked.unwrap_or(false);
-        let check = self.options.check.unwrap_or(true);
-        let in_spaces = self.options.spaces.or(preset.spaces).unwrap_or(false);
-        let space = self.options.space;
-        if !in_spaces && (space.is_some() || self.options.select.is_some()) {
-            return Err(BuildError::BadOption("space"));
-        }
-        let frames = space.unwrap_or(max_order.frames().max(SPACE));
-        if frames < max_order.frames() {
-            return Err(BuildError::BadOption("space"));
-        }
-        let bulk = Bulk {
-            hold: self.options.hold.unwrap_or_default(),
-            rows: self.options.rows.unwrap_or(false),
-        };
-        let lock = self.options.lock.unwrap_or_default();
-        // A lock that doesn't know whether anybody waits would never be let go; rows need it throughout.
-        if bulk.hold == Hold::WhenContended && lock != LockKind::Ticket
-            || bulk.hold != Hold::Batch && bulk.rows
-        {
-            return Err(BuildError::BadOption("hold"));
-        }
-        let area = match self.row.area {
-            Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
-                let lazy = self.options.lazy.unwrap_or(lazy);
-                let speedup = self.options.speedup.unwrap_or(speedup);
-                if lazy > speedup {
-                    return Err(BuildError::BadOption("lazy"));
-                }
-                Area::Delayed(Rule::Watermarks { lazy, speedup })
-            }
-            area => area,
-        };
-        // What experiments on hits need is not compiled for every zone layer.
-        if (in_spaces || area != Area::Blocks) && (locked || !check) {
-            return Err(BuildError::BadOption(if locked {
-                "percpu"
-            } else {
-                "check"
-            }));
-        }
-        Ok(Parameters {
-            max_order,
-            area,
-            reclaim: self.options.reclaim.unwrap_or(false),
-            spaces: in_spaces.then_some(SpaceSize {
-                frames,
-                select: self.options.select.unwrap_or_default(),
-            }),
-            lock,
-            line: self.options.line.unwrap_or_default(),
-            bulk,
-            front,
-            locked,
-            check,
-        })
     }
 }
 
@@ -468,9 +360,6 @@ impl fmt::Display for SystemSpec {
         write_ratio(f, "speedup", speedup)
     }
 }
-
-/// Frames of a space when nothing else is asked for: 4 MiB, as in the paper.
-const SPACE: u32 = 1 << 10;
 
 /// Writes the size of a space in the largest unit that fits.
 pub(super) fn write_space(f: &mut fmt::Formatter<'_>, frames: u32) -> fmt::Result {

@@ -1,0 +1,248 @@
+//! What a system's name, its options and the machine's memory decide together.
+//!
+//! Why it exists: building, planning and printing a system start from the same numbers.
+//!
+//! Invariant: options that contradict each other never become parameters.
+
+use core::fmt;
+
+use super::options::{self, SystemSpec};
+use super::rows::Kind;
+use super::{Rule, Setup, Tuning, Watermarks};
+use crate::error::BuildError;
+use crate::frame::Order;
+use crate::lock::{Hold, Line, LockKind};
+use crate::zone::{Bulk, Select};
+
+/// The per-CPU layer of a system, with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// None.
+    None,
+    /// Linux 2.6.32's list.
+    Linux(Watermarks),
+    /// Linux 6.12's lists.
+    Linux6(Tuning),
+}
+
+/// What free memory is kept as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Free blocks, split and coalesced.
+    Blocks,
+    /// Single frames: iBuddy.
+    Frames,
+    /// Locally and globally free blocks, coalesced late.
+    Delayed(Rule),
+}
+
+/// The size of buddy spaces, and which are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceSize {
+    /// Frames of a space, a power of two.
+    pub frames: u32,
+    /// Which unassigned space is preferred.
+    pub select: Select,
+}
+
+/// A system's parameters on a machine: what its options and the machine's memory decide together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The largest order.
+    pub max_order: Order,
+    /// What free memory is kept as.
+    pub area: Area,
+    /// The buddy spaces; nothing for one zone.
+    pub spaces: Option<SpaceSize>,
+    /// The kind of the zone's lock, or of each space's.
+    pub lock: LockKind,
+    /// Where it lies.
+    pub line: Line,
+    /// How batches move.
+    pub bulk: Bulk,
+    /// Whether delayed coalescing is done before a request is refused.
+    pub reclaim: bool,
+    /// The per-CPU layer.
+    pub front: Front,
+    /// Whether per-CPU lists have locks (`percpu=locked`) rather than ask their owners.
+    pub locked: bool,
+    /// Whether hits notice misuse (`check=on`, the default).
+    pub check: bool,
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.front {
+            Front::None => write!(f, "no per-CPU list")?,
+            Front::Linux(Watermarks {
+                batch,
+                high,
+                bypass: false,
+            }) => {
+                write!(f, "batch {batch}, high mark {high}")?;
+            }
+            Front::Linux(Watermarks { high, .. }) => write!(f, "bypass, high mark {high}")?,
+            Front::Linux6(Tuning {
+                batch,
+                high_min,
+                high_max,
+            }) => {
+                write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
+            }
+        }
+        if self.max_order != Order::TEN {
+            write!(f, ", orders to {}", self.max_order)?;
+        }
+        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = self.area {
+            let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
+            write!(
+                f,
+                ", lazy ratio {}, speedup ratio {}",
+                ratio(lazy),
+                ratio(speedup)
+            )?;
+        }
+        if self.reclaim {
+            f.write_str(", coalesces before it refuses")?;
+        }
+        if let Some(spaces) = self.spaces {
+            f.write_str(", spaces of ")?;
+            options::write_space(f, spaces.frames)?;
+            if spaces.select == Select::Fresh {
+                f.write_str(", fresh ones first")?;
+            }
+        }
+        if self.lock == LockKind::Ticket {
+            f.write_str(", ticket lock")?;
+        }
+        match self.bulk.hold {
+            Hold::Batch => {}
+            Hold::Iteration => f.write_str(", lock let go after each block")?,
+            Hold::WhenContended => f.write_str(", lock let go when contended")?,
+        }
+        if self.line == Line::Beside {
+            f.write_str(", lock beside the lists")?;
+        }
+        if self.bulk.rows {
+            f.write_str(", batches in rows")?;
+        }
+        if self.locked {
+            write!(f, ", locked lists")?;
+        }
+        if !self.check {
+            write!(f, ", hits unchecked")?;
+        }
+        Ok(())
+    }
+}
+
+/// Frames of a space when nothing else is asked for: 4 MiB, as in the paper.
+const SPACE: u32 = 1 << 10;
+
+impl SystemSpec {
+    /// Returns the parameters on a machine.
+    ///
+    /// # Errors
+    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options don't fit each other.
+    pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
+        if setup.cpus == 0 || setup.cpus == u16::MAX {
+            return Err(BuildError::BadCpuCount);
+        }
+        let preset = &self.row.preset;
+        let batch = self.options.batch.or(preset.batch);
+        let high = self.options.high.or(preset.high);
+        let by_memory = Watermarks::linux_batch(setup.frames());
+        let watermarks = match self.row.kind {
+            Kind::Bare | Kind::Linux6 => None,
+            Kind::LinuxBatch => {
+                let batch = batch.unwrap_or(by_memory);
+                Some(Watermarks {
+                    batch,
+                    high: high.unwrap_or(6 * batch),
+                    bypass: false,
+                })
+            }
+            Kind::LinuxBypass => {
+                let high = high.unwrap_or(6 * by_memory);
+                Some(Watermarks {
+                    batch: 1,
+                    high,
+                    bypass: true,
+                })
+            }
+            Kind::LinuxFixed => {
+                let high = high.unwrap_or(6 * by_memory);
+                Some(Watermarks {
+                    batch: batch.unwrap_or((high / 6).max(1)),
+                    high,
+                    bypass: false,
+                })
+            }
+        };
+        if watermarks.is_some_and(|marks| marks.high < marks.batch) {
+            return Err(BuildError::BadOption("high"));
+        }
+        let front = match watermarks {
+            Some(watermarks) => Front::Linux(watermarks),
+            None if self.row.kind == Kind::Bare => Front::None,
+            None => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
+        };
+        let max_order = self.options.order.unwrap_or(Order::TEN);
+        let locked = self.options.locked.unwrap_or(false);
+        let check = self.options.check.unwrap_or(true);
+        let in_spaces = self.options.spaces.or(preset.spaces).unwrap_or(false);
+        let space = self.options.space;
+        if !in_spaces && (space.is_some() || self.options.select.is_some()) {
+            return Err(BuildError::BadOption("space"));
+        }
+        let frames = space.unwrap_or(max_order.frames().max(SPACE));
+        if frames < max_order.frames() {
+            return Err(BuildError::BadOption("space"));
+        }
+        let bulk = Bulk {
+            hold: self.options.hold.unwrap_or_default(),
+            rows: self.options.rows.unwrap_or(false),
+        };
+        let lock = self.options.lock.unwrap_or_default();
+        // A lock that doesn't know whether anybody waits would never be let go; rows need it throughout.
+        if bulk.hold == Hold::WhenContended && lock != LockKind::Ticket
+            || bulk.hold != Hold::Batch && bulk.rows
+        {
+            return Err(BuildError::BadOption("hold"));
+        }
+        let area = match self.row.area {
+            Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
+                let lazy = self.options.lazy.unwrap_or(lazy);
+                let speedup = self.options.speedup.unwrap_or(speedup);
+                if lazy > speedup {
+                    return Err(BuildError::BadOption("lazy"));
+                }
+                Area::Delayed(Rule::Watermarks { lazy, speedup })
+            }
+            area => area,
+        };
+        // What experiments on hits need is not compiled for every zone layer.
+        if (in_spaces || area != Area::Blocks) && (locked || !check) {
+            return Err(BuildError::BadOption(if locked {
+                "percpu"
+            } else {
+                "check"
+            }));
+        }
+        Ok(Parameters {
+            max_order,
+            area,
+            reclaim: self.options.reclaim.unwrap_or(false),
+            spaces: in_spaces.then_some(SpaceSize {
+                frames,
+                select: self.options.select.unwrap_or_default(),
+            }),
+            lock,
+            line: self.options.line.unwrap_or_default(),
+            bulk,
+            front,
+            locked,
+            check,
+        })
+    }
+}
