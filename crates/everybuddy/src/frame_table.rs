@@ -192,6 +192,16 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         self.record(frame).first.store(tag.0, Ordering::Relaxed);
     }
 
+    /// Says what the frame is used for, if it is used for `from`. One atomic read-modify-write.
+    #[inline(always)]
+    pub(crate) fn exchange(&self, frame: Frame, from: Tag, to: Tag) -> bool {
+        let first = &self.record(frame).first;
+        // Relaxed: of two that exchange the same tag one fails; what else they share, they share by a lock.
+        first
+            .compare_exchange(from.0, to.0, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Returns the next free block's head; the frame must be a free block's head.
     #[inline(always)]
     pub(crate) fn next(&self, frame: Frame) -> Option<Frame> {

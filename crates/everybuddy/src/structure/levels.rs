@@ -68,6 +68,11 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         self.level(order).length.get()
     }
 
+    /// Returns the number of elements, or what it was, while another CPU works on the list. O(1).
+    pub(crate) fn peek_length(&self, order: Order) -> u32 {
+        self.level(order).length.peek()
+    }
+
     #[inline(always)]
     fn first_of(&self, level: &Level<P>) -> Option<Frame> {
         self.table.frame(Pfn(level.head.get()))

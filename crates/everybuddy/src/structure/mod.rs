@@ -13,6 +13,7 @@
 //! | the same of single frames: iBuddy | [`inverse`] | iBuddy (000) 3.1 |
 
 pub(crate) mod bits;
+pub(crate) mod domain_tags;
 mod figures;
 pub mod free_list;
 pub mod inverse;

@@ -13,8 +13,8 @@ mod options;
 mod parameters;
 mod rows;
 
-pub use options::{Options, SpecError, SystemSpec};
-pub use parameters::{Area, Front, Parameters, SpaceSize};
+pub use options::{Options, SpecError, SystemSpec, ZoneKind};
+pub use parameters::{Area, Front, Parameters, SpaceSize, Zone};
 pub use rows::{ROWS, Row};
 
 use core::alloc::Layout;
@@ -42,7 +42,7 @@ use crate::structure::{FreeLists, Inverse, LocalLists, Placed};
 use crate::zone::memory::Shape;
 use crate::zone::pool::Pool;
 pub use crate::zone::{Bulk, Select};
-use crate::zone::{OneZone, Spaces, ZoneLayer};
+use crate::zone::{Domains, Extent, OneZone, Spaces, ZoneLayer};
 
 /// The machine that a system is built for.
 #[derive(Clone, Copy, Debug)]
@@ -138,38 +138,41 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
         parameters,
         bytes: plan::<P>(&parameters, span, setup.cpus).bytes(),
     };
-    match (parameters.area, parameters.spaces) {
-        (Area::Blocks, None) => builder.one_of_blocks(visitor),
-        (Area::Frames, None) => {
-            let mut builder = builder;
-            let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
-            builder.listed(zone, visitor)
-        }
-        (Area::Delayed(rule), spaces) => {
-            let mut builder = builder;
-            let reclaim = parameters.reclaim;
-            let policy = Delay { rule, reclaim };
-            match spaces {
-                None => {
-                    let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
-                    builder.listed(zone, visitor)
-                }
-                Some(size) => {
-                    let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
-                    builder.listed(zone, visitor)
-                }
-            }
-        }
-        (Area::Blocks, Some(size)) => {
-            let mut builder = builder;
+    let mut builder = builder;
+    match (parameters.area, parameters.zone) {
+        (Area::Blocks, Zone::One) => builder.one_of_blocks(visitor),
+        (Area::Blocks, Zone::Spaces(size)) => {
             let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
             builder.listed(zone, visitor)
         }
-        (Area::Frames, Some(size)) => {
-            let mut builder = builder;
+        (Area::Blocks, Zone::Domains { idle }) => {
+            let zone = builder.domains::<P>(idle)?;
+            builder.listed(zone, visitor)
+        }
+        (Area::Frames, Zone::One) => {
+            let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
+            builder.listed(zone, visitor)
+        }
+        (Area::Frames, Zone::Spaces(size)) => {
             let zone = builder.spaces::<P, Inverse<'_, P>, Ascend>(Ascend, size)?;
             builder.listed(zone, visitor)
         }
+        (Area::Delayed(rule), zone) => {
+            let reclaim = parameters.reclaim;
+            let policy = Delay { rule, reclaim };
+            match zone {
+                Zone::One => {
+                    let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
+                    builder.listed(zone, visitor)
+                }
+                Zone::Spaces(size) => {
+                    let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
+                    builder.listed(zone, visitor)
+                }
+                Zone::Domains { .. } => Err(BuildError::BadOption("zone")),
+            }
+        }
+        (Area::Frames, Zone::Domains { .. }) => Err(BuildError::BadOption("zone")),
     }
 }
 
@@ -177,15 +180,20 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
 fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
     let plan = ArenaPlan::default().slice::<Record<P>>(span.frames() as usize);
     let shape = parameters.shape(span);
-    let mut plan = shape.plan::<P>(plan);
-    if parameters.spaces.is_some() {
-        plan = Pool::<P>::plan(plan, shape.parts(), cpus);
-        plan = match parameters.area {
-            Area::Blocks => Spaces::<P, FreeLists<'_, P>, Eager>::plan(plan, shape.parts()),
-            Area::Frames => Spaces::<P, Inverse<'_, P>, Ascend>::plan(plan, shape.parts()),
-            Area::Delayed(_) => Spaces::<P, LocalLists<'_, P>, Delay>::plan(plan, shape.parts()),
-        };
-    }
+    let plan = match parameters.zone {
+        Zone::One => shape.plan::<P>(plan),
+        Zone::Domains { .. } => Domains::<P>::plan(plan, parameters.extent(span, cpus)),
+        Zone::Spaces(_) => {
+            let plan = Pool::<P>::plan(shape.plan::<P>(plan), shape.parts(), cpus);
+            match parameters.area {
+                Area::Blocks => Spaces::<P, FreeLists<'_, P>, Eager>::plan(plan, shape.parts()),
+                Area::Frames => Spaces::<P, Inverse<'_, P>, Ascend>::plan(plan, shape.parts()),
+                Area::Delayed(_) => {
+                    Spaces::<P, LocalLists<'_, P>, Delay>::plan(plan, shape.parts())
+                }
+            }
+        }
+    };
     match parameters.front {
         Front::None => plan,
         Front::Linux(marks) => {
@@ -214,11 +222,23 @@ impl Parameters {
     fn shape(&self, span: Span) -> Shape {
         Shape {
             frames: span.frames(),
-            part: self.spaces.map_or(span.frames(), |size| size.frames),
+            part: match self.zone {
+                Zone::Spaces(size) => size.frames,
+                _ => span.frames(),
+            },
             max_order: self.max_order,
             lock: self.lock,
             line: self.line,
             classes: matches!(self.area, Area::Delayed(_)),
+        }
+    }
+
+    /// Returns what domains are made for.
+    fn extent(&self, span: Span, cpus: u16) -> Extent {
+        Extent {
+            frames: span.frames(),
+            cpus,
+            max_order: self.max_order,
         }
     }
 }
@@ -292,6 +312,16 @@ impl<'a> Builder<'a, '_> {
         let spaces = Spaces::new(&mut self.arena, geometry, part, pool, policy, bulk)?;
         self.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
+    }
+
+    /// Makes one domain, with all ranges free.
+    fn domains<P: Platform>(&mut self, idle: u32) -> Result<Domains<'a, P>, BuildError> {
+        let table = self.table()?;
+        let Parameters { lock, bulk, .. } = self.parameters;
+        let extent = self.parameters.extent(self.span, self.setup.cpus);
+        let domains = Domains::new(&mut self.arena, table, extent, (lock, idle), bulk)?;
+        self.seed(|start, frames| domains.seed(start, frames))?;
+        Ok(domains)
     }
 
     fn run<P: Platform, V: WithSystem<P>>(

@@ -26,12 +26,14 @@ pub struct Options {
     pub locked: Option<bool>,
     /// `check=on` or `check=off`: whether hits notice misuse.
     pub check: Option<bool>,
-    /// `zone=one` or `zone=spaces`: who owns free frames.
-    pub spaces: Option<bool>,
+    /// `zone=one`, `zone=spaces` or `zone=domains`: who owns free frames.
+    pub zone: Option<ZoneKind>,
     /// `space=SIZE`: frames of a buddy space.
     pub space: Option<u32>,
     /// `select=used` or `select=fresh`: which unassigned space is preferred.
     pub select: Option<Select>,
+    /// `idle=N`: a domain is idle when the spring was asked for N domains, times their number, without it.
+    pub idle: Option<u32>,
     /// `lock=spin` or `lock=ticket`: the kind of a zone's lock.
     pub lock: Option<LockKind>,
     /// `hold=batch`, `hold=iteration`, `hold=when-contended`: for how long it is held while a batch moves.
@@ -48,10 +50,26 @@ pub struct Options {
     pub speedup: Option<u32>,
 }
 
+/// Who owns free frames, under which lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZoneKind {
+    /// `zone=one`: one zone under one lock.
+    #[default]
+    One,
+    /// `zone=spaces`: iBuddy's spaces, a lock each.
+    Spaces,
+    /// `zone=domains`: Spring Buddy's domains.
+    Domains,
+}
+
 /// The choices of each option that has names for values.
 const PERCPU: [(&str, bool); 2] = [("token", false), ("locked", true)];
 const CHECK: [(&str, bool); 2] = [("on", true), ("off", false)];
-const ZONE: [(&str, bool); 2] = [("one", false), ("spaces", true)];
+const ZONE: [(&str, ZoneKind); 3] = [
+    ("one", ZoneKind::One),
+    ("spaces", ZoneKind::Spaces),
+    ("domains", ZoneKind::Domains),
+];
 const SELECT: [(&str, Select); 2] = [("used", Select::Used), ("fresh", Select::Fresh)];
 const LOCK: [(&str, LockKind); 2] = [("spin", LockKind::Spin), ("ticket", LockKind::Ticket)];
 const LINE: [(&str, Line); 2] = [("own", Line::Own), ("beside", Line::Beside)];
@@ -70,9 +88,10 @@ impl Options {
         order: None,
         locked: None,
         check: None,
-        spaces: None,
+        zone: None,
         space: None,
         select: None,
+        idle: None,
         lock: None,
         hold: None,
         line: None,
@@ -104,7 +123,8 @@ impl Options {
             }
             "percpu" => self.locked = choose("percpu", "`token` or `locked`", value, &PERCPU)?,
             "check" => self.check = choose("check", "`on` or `off`", value, &CHECK)?,
-            "zone" => self.spaces = choose("zone", "`one` or `spaces`", value, &ZONE)?,
+            "zone" => self.zone = choose("zone", "`one`, `spaces` or `domains`", value, &ZONE)?,
+            "idle" => self.idle = count("idle", "a number, 1 to 1048576")?,
             "select" => self.select = choose("select", "`used` or `fresh`", value, &SELECT)?,
             "lock" => self.lock = choose("lock", "`spin` or `ticket`", value, &LOCK)?,
             "line" => self.line = choose("line", "`own` or `beside`", value, &LINE)?,
@@ -305,9 +325,10 @@ impl fmt::Display for SystemSpec {
             order,
             locked,
             check,
-            spaces,
+            zone,
             space,
             select,
+            idle,
             lock,
             hold,
             line,
@@ -331,8 +352,8 @@ impl fmt::Display for SystemSpec {
         if let Some(check) = check {
             write!(f, "+check={}", name_of(&check, &CHECK))?;
         }
-        if let Some(spaces) = spaces {
-            write!(f, "+zone={}", name_of(&spaces, &ZONE))?;
+        if let Some(zone) = zone {
+            write!(f, "+zone={}", name_of(&zone, &ZONE))?;
         }
         if let Some(frames) = space {
             f.write_str("+space=")?;
@@ -340,6 +361,9 @@ impl fmt::Display for SystemSpec {
         }
         if let Some(select) = select {
             write!(f, "+select={}", name_of(&select, &SELECT))?;
+        }
+        if let Some(idle) = idle {
+            write!(f, "+idle={idle}")?;
         }
         if let Some(lock) = lock {
             write!(f, "+lock={}", name_of(&lock, &LOCK))?;
@@ -386,6 +410,8 @@ mod tests {
             "lbs-31+batch=7+lock=ticket+hold=when-contended+line=own",
             "lbs-31+zone=spaces+space=16MiB+bulk=rows",
             "lis-1+select=fresh",
+            "spring-core+idle=8",
+            "lbs-31+zone=domains",
             "is+order=3+space=32KiB",
             "is+space=1GiB",
             "delay-2+reclaim=on",

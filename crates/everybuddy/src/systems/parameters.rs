@@ -6,13 +6,13 @@
 
 use core::fmt;
 
-use super::options::{self, SystemSpec};
+use super::options::{self, SystemSpec, ZoneKind};
 use super::rows::Kind;
-use super::{Rule, Setup, Tuning, Watermarks};
+use super::{Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::zone::{Bulk, Select};
+use crate::zone::{Bulk, PATIENCE, Select};
 
 /// The per-CPU layer of a system, with its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,20 @@ pub struct SpaceSize {
     pub select: Select,
 }
 
+/// Who owns free frames, with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// One zone under one lock.
+    One,
+    /// iBuddy's spaces.
+    Spaces(SpaceSize),
+    /// Spring Buddy's domains.
+    Domains {
+        /// How many domains the spring is asked for, times their number, before one is idle.
+        idle: u32,
+    },
+}
+
 /// A system's parameters on a machine: what its options and the machine's memory decide together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -52,9 +66,9 @@ pub struct Parameters {
     pub max_order: Order,
     /// What free memory is kept as.
     pub area: Area,
-    /// The buddy spaces; nothing for one zone.
-    pub spaces: Option<SpaceSize>,
-    /// The kind of the zone's lock, or of each space's.
+    /// Who owns free frames.
+    pub zone: Zone,
+    /// The kind of the zone's lock, of each space's, or of the spring's.
     pub lock: LockKind,
     /// Where it lies.
     pub line: Line,
@@ -105,11 +119,18 @@ impl fmt::Display for Parameters {
         if self.reclaim {
             f.write_str(", coalesces before it refuses")?;
         }
-        if let Some(spaces) = self.spaces {
-            f.write_str(", spaces of ")?;
-            options::write_space(f, spaces.frames)?;
-            if spaces.select == Select::Fresh {
-                f.write_str(", fresh ones first")?;
+        match self.zone {
+            Zone::One => {}
+            Zone::Spaces(SpaceSize { frames, select }) => {
+                f.write_str(", spaces of ")?;
+                options::write_space(f, frames)?;
+                if select == Select::Fresh {
+                    f.write_str(", fresh ones first")?;
+                }
+            }
+            Zone::Domains { idle: PATIENCE } => f.write_str(", elastic domains")?,
+            Zone::Domains { idle } => {
+                write!(f, ", elastic domains, idle after {idle} times their number")?
             }
         }
         if self.lock == LockKind::Ticket {
@@ -190,15 +211,7 @@ impl SystemSpec {
         let max_order = self.options.order.unwrap_or(Order::TEN);
         let locked = self.options.locked.unwrap_or(false);
         let check = self.options.check.unwrap_or(true);
-        let in_spaces = self.options.spaces.or(preset.spaces).unwrap_or(false);
-        let space = self.options.space;
-        if !in_spaces && (space.is_some() || self.options.select.is_some()) {
-            return Err(BuildError::BadOption("space"));
-        }
-        let frames = space.unwrap_or(max_order.frames().max(SPACE));
-        if frames < max_order.frames() {
-            return Err(BuildError::BadOption("space"));
-        }
+        let zone = self.zone(max_order)?;
         let bulk = Bulk {
             hold: self.options.hold.unwrap_or_default(),
             rows: self.options.rows.unwrap_or(false),
@@ -209,6 +222,18 @@ impl SystemSpec {
             || bulk.hold != Hold::Batch && bulk.rows
         {
             return Err(BuildError::BadOption("hold"));
+        }
+        // A domain is held without a lock, and knows of free blocks only.
+        if matches!(zone, Zone::Domains { .. }) {
+            if bulk.hold != Hold::Batch {
+                return Err(BuildError::BadOption("hold"));
+            }
+            if self.options.line.is_some() {
+                return Err(BuildError::BadOption("line"));
+            }
+            if self.row.area != Area::Blocks {
+                return Err(BuildError::BadOption("zone"));
+            }
         }
         let area = match self.row.area {
             Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
@@ -222,7 +247,7 @@ impl SystemSpec {
             area => area,
         };
         // What experiments on hits need is not compiled for every zone layer.
-        if (in_spaces || area != Area::Blocks) && (locked || !check) {
+        if (zone != Zone::One || area != Area::Blocks) && (locked || !check) {
             return Err(BuildError::BadOption(if locked {
                 "percpu"
             } else {
@@ -233,16 +258,46 @@ impl SystemSpec {
             max_order,
             area,
             reclaim: self.options.reclaim.unwrap_or(false),
-            spaces: in_spaces.then_some(SpaceSize {
-                frames,
-                select: self.options.select.unwrap_or_default(),
-            }),
+            zone,
             lock,
             line: self.options.line.unwrap_or_default(),
             bulk,
             front,
             locked,
             check,
+        })
+    }
+
+    /// Returns who owns free frames.
+    fn zone(&self, max_order: Order) -> Result<Zone, BuildError> {
+        let kind = self
+            .options
+            .zone
+            .or(self.row.preset.zone)
+            .unwrap_or_default();
+        let Options {
+            space,
+            select,
+            idle,
+            ..
+        } = self.options;
+        if kind != ZoneKind::Spaces && (space.is_some() || select.is_some()) {
+            return Err(BuildError::BadOption("space"));
+        }
+        if kind != ZoneKind::Domains && idle.is_some() {
+            return Err(BuildError::BadOption("idle"));
+        }
+        let frames = space.unwrap_or(max_order.frames().max(SPACE));
+        if frames < max_order.frames() {
+            return Err(BuildError::BadOption("space"));
+        }
+        let select = select.unwrap_or_default();
+        Ok(match kind {
+            ZoneKind::One => Zone::One,
+            ZoneKind::Spaces => Zone::Spaces(SpaceSize { frames, select }),
+            ZoneKind::Domains => Zone::Domains {
+                idle: idle.unwrap_or(PATIENCE),
+            },
         })
     }
 }

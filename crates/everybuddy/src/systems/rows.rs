@@ -4,7 +4,7 @@
 //!
 //! Invariant: names are unique; every option of a row is known to [`Options`].
 
-use super::{Area, Options, Rule};
+use super::{Area, Options, Rule, ZoneKind};
 
 /// A system, described.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +49,23 @@ pub(super) enum Kind {
 }
 
 const LISTS: &[&str] = &[
-    "batch", "high", "order", "percpu", "check", "zone", "space", "select", "lock", "hold", "line",
-    "bulk",
+    "batch", "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "hold",
+    "line", "bulk",
 ];
 const BYPASS: &[&str] = &[
-    "high", "order", "percpu", "check", "zone", "space", "select", "lock", "line",
+    "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "line",
 ];
-const BARE: &[&str] = &["order", "zone", "space", "select", "lock", "line"];
+const BARE: &[&str] = &["order", "zone", "space", "select", "idle", "lock", "line"];
+const INVERSE_BARE: &[&str] = &["order", "zone", "space", "select", "lock", "line"];
 const INVERSE_LISTS: &[&str] = &[
     "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
 ];
 const INVERSE_BYPASS: &[&str] = &["high", "order", "zone", "space", "select", "lock", "line"];
+// Who holds a domain holds no lock, so there is none whose holding or place could be chosen.
+const DOMAIN_LISTS: &[&str] = &[
+    "batch", "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
+];
+const DOMAIN_BARE: &[&str] = &["order", "zone", "space", "select", "idle", "lock"];
 const INVERSE_FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bits mean the group and \
     its representative, next_allocation_level; spaces of 4 MiB, one assigned to each CPU, partly used ones \
     before free ones.";
@@ -78,9 +84,23 @@ const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linke
     all CPUs only on direct reclaim.";
 
 const SPACES: Options = Options {
-    spaces: Some(true),
+    zone: Some(ZoneKind::Spaces),
     ..Options::NONE
 };
+
+const DOMAINS: Options = Options {
+    zone: Some(ZoneKind::Domains),
+    ..Options::NONE
+};
+const DOMAINS_FAITHFUL: &str = "Domains in a global spring, taken and put back by each request; frames go into any \
+    domain; a ghost that waits is passed a part of the domain that comes back; two domains that nobody took for long \
+    are merged when one comes back.";
+const DOMAINS_DEVIATES: &str = "Which domain a free block is in is a word of 16 bits a frame, written by the domain's \
+    holder. Merging moves no block at once. A ghost gets half of the blocks of each order, 64 at most, or what was \
+    merged last and did not move yet; a second one all the rest. A domain is idle when the spring was asked for 64 \
+    domains, times their number, without it; the last idle one joins the one that comes back. A CPU takes the domain \
+    that it had last if it is among the four put back last, else the last. A request that its domain can't serve merges \
+    domains until one can. The paper says none of this.";
 
 /// All systems.
 pub const ROWS: &[Row] = &[
@@ -135,7 +155,7 @@ pub const ROWS: &[Row] = &[
         source: "iBuddy (000) 3 and 5, figures 5c and 8b",
         faithful: INVERSE_FAITHFUL,
         deviates: INVERSE_DEVIATES,
-        options: BARE,
+        options: INVERSE_BARE,
         preset: SPACES,
         kind: Kind::Bare,
         area: Area::Frames,
@@ -207,6 +227,64 @@ pub const ROWS: &[Row] = &[
         preset: Options {
             high: Some(744),
             ..Options::NONE
+        },
+        kind: Kind::LinuxFixed,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "spring-core",
+        alias_of: None,
+        summary: "Spring Buddy's core layer: as many domains as CPUs work at once, no list before them.",
+        composition: "elastic domains in a spring (a spin lock to take one and to put it back) > as bs",
+        source: "Spring Buddy (002) III-B, figures 4 to 6",
+        faithful: DOMAINS_FAITHFUL,
+        deviates: DOMAINS_DEVIATES,
+        options: DOMAIN_BARE,
+        preset: DOMAINS,
+        kind: Kind::Bare,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "spring-fixlazy-186",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high mark of 186 frames.",
+        composition: "as lbs-31's list > as spring-core",
+        source: "Spring Buddy (002) IV-C2, figure 12",
+        faithful: DOMAINS_FAITHFUL,
+        deviates: DOMAINS_DEVIATES,
+        options: DOMAIN_LISTS,
+        preset: DOMAINS,
+        kind: Kind::LinuxBatch,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "spring-fixlazy-372",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high mark of 372 frames.",
+        composition: "as fixlazy-372's list > as spring-core",
+        source: "Spring Buddy (002) IV-C2, figure 12",
+        faithful: DOMAINS_FAITHFUL,
+        deviates: DOMAINS_DEVIATES,
+        options: DOMAIN_LISTS,
+        preset: Options {
+            high: Some(372),
+            ..DOMAINS
+        },
+        kind: Kind::LinuxFixed,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "spring-fixlazy-744",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high mark of 744 frames.",
+        composition: "as fixlazy-744's list > as spring-core",
+        source: "Spring Buddy (002) IV-C2, figure 12",
+        faithful: DOMAINS_FAITHFUL,
+        deviates: DOMAINS_DEVIATES,
+        options: DOMAIN_LISTS,
+        preset: Options {
+            high: Some(744),
+            ..DOMAINS
         },
         kind: Kind::LinuxFixed,
         area: Area::Blocks,

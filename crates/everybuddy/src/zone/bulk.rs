@@ -31,6 +31,40 @@ pub struct Bulk {
     pub rows: bool,
 }
 
+/// Who moves a batch: by what it holds the structure.
+pub(crate) trait Holder<P: Platform> {
+    /// Lets others in between two blocks of a batch, as the hold policy says.
+    fn between(&mut self, hold: Hold);
+
+    /// The caller's probe.
+    fn probe(&mut self) -> &mut P::Probe;
+}
+
+impl<P: Platform> Holder<P> for Guard<'_, P> {
+    #[inline]
+    fn between(&mut self, hold: Hold) {
+        Guard::between(self, hold);
+    }
+
+    #[inline(always)]
+    fn probe(&mut self) -> &mut P::Probe {
+        self.probe
+    }
+}
+
+/// Who holds a domain, and no lock that could be let go.
+pub(crate) struct Alone<'p, P: Platform>(pub(crate) &'p mut P::Probe);
+
+impl<P: Platform> Holder<P> for Alone<'_, P> {
+    #[inline(always)]
+    fn between(&mut self, _: Hold) {}
+
+    #[inline(always)]
+    fn probe(&mut self) -> &mut P::Probe {
+        self.0
+    }
+}
+
 /// A block that is given back, with the tag that its head must have.
 pub(crate) type Given = (Frame, Order, Tag);
 
@@ -39,7 +73,7 @@ impl Bulk {
     #[inline]
     pub(crate) fn take<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
-        guard: &mut Guard<'_, P>,
+        guard: &mut impl Holder<P>,
         (structure, policy): (&S, &C),
         order: Order,
         wanted: u32,
@@ -52,13 +86,13 @@ impl Bulk {
             sink(head);
         };
         if self.rows {
-            return policy.allocate_bulk(structure, order, wanted, guard.probe, tagged);
+            return policy.allocate_bulk(structure, order, wanted, guard.probe(), tagged);
         }
         for given in 0..wanted {
             if given > 0 {
                 guard.between(self.hold);
             }
-            match policy.allocate(structure, order, guard.probe) {
+            match policy.allocate(structure, order, guard.probe()) {
                 Some(head) => tagged(head),
                 None => return given,
             }
@@ -72,7 +106,7 @@ impl Bulk {
     #[inline]
     pub(crate) fn give<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
-        guard: &mut Guard<'_, P>,
+        guard: &mut impl Holder<P>,
         (structure, policy): (&S, &C),
         within: Range<u32>,
         next: &mut Option<Given>,
@@ -85,7 +119,7 @@ impl Bulk {
             && within.contains(&head.pfn().0)
         {
             if table.tag(head) != tag {
-                *next = match wrong(head, guard.probe) {
+                *next = match wrong(head, guard.probe()) {
                     true => source(),
                     false => None,
                 };
@@ -95,13 +129,13 @@ impl Bulk {
                 let row = gather(table, (head, order), &within, next, &mut source);
                 frames += row.frames();
                 if row.blocks == 1 {
-                    policy.free(structure, head, order, guard.probe);
+                    policy.free(structure, head, order, guard.probe());
                 } else {
-                    policy.free_row(structure, row, guard.probe);
+                    policy.free_row(structure, row, guard.probe());
                 }
                 continue;
             }
-            policy.free(structure, head, order, guard.probe);
+            policy.free(structure, head, order, guard.probe());
             frames += order.frames();
             *next = source();
             if next.is_some() {

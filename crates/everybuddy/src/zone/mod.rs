@@ -12,8 +12,11 @@
 //! |---|---|---|
 //! | one zone, one lock | [`one`] | iBuddy (000) 2.1 and figure 8a |
 //! | many spaces, a lock each | [`spaces`] | iBuddy (000) 3.2, 5 and figure 8b |
+//! | elastic domains, held without a lock | [`domains`] | Spring Buddy (002) III-B |
 
 pub(crate) mod bulk;
+pub(crate) mod domain;
+pub mod domains;
 pub(crate) mod memory;
 pub mod one;
 pub(crate) mod pool;
@@ -21,11 +24,14 @@ pub(crate) mod range;
 mod search;
 mod space;
 pub mod spaces;
+pub(crate) mod spring;
 
 pub use bulk::Bulk;
+pub(crate) use domains::{Domains, Extent};
 pub(crate) use one::OneZone;
 pub use pool::Select;
 pub(crate) use spaces::Spaces;
+pub(crate) use spring::PATIENCE;
 
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};

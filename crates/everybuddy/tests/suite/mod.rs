@@ -61,7 +61,16 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+zone=one", row.name));
         }
         if takes("lock") {
-            texts.push(format!("{}+lock=ticket+line=beside", row.name));
+            let line = if takes("line") { "+line=beside" } else { "" };
+            texts.push(format!("{}+lock=ticket{line}", row.name));
+        }
+        if takes("idle") {
+            // Domains that are merged whenever one comes back, and after a while.
+            texts.push(format!("{}+order=3+zone=domains+idle=1", row.name));
+            texts.push(format!("{}+zone=domains", row.name));
+        }
+        if takes("idle") && takes("bulk") {
+            texts.push(format!("{}+order=3+zone=domains+bulk=rows", row.name));
         }
         if takes("hold") {
             texts.push(format!("{}+hold=iteration", row.name));

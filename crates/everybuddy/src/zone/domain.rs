@@ -1,0 +1,489 @@
+//! One buddy domain: a set of free blocks with one holder at a time.
+//!
+//! Source: Spring Buddy (002) III-B1: split and merge stay inside one domain; III-B2: a part of its frames is passed
+//! to a waiting ghost; III-B3: two domains are merged.
+//!
+//! Why it exists: passing half of a domain and merging two must take a bounded time, however many blocks they have.
+//!
+//! How: a *number* stands for a set of lists by order, and for the words that say where a free block belongs
+//! ([`DomainTags`]). A domain is the number by which it is known, its *root*, and the numbers that it has absorbed.
+//! Merging makes the other root an absorbed number of this one: a few words, no block is touched. Its blocks stay in
+//! its lists, from which requests are served as well; with each later visit a few of them move into the root's
+//! lists, and coalesce on the way with what the former border kept apart. An absorbed number whose lists are empty
+//! is spent, and is used again for a new domain.
+//!
+//! Invariants:
+//! 1. A domain is touched only by its holder: whoever took it out of the [`spring`](super::spring).
+//! 2. `owner` of a root is itself, of an absorbed number the root. Who holds a root changes the owners of its
+//!    numbers, nobody else. So a free block whose number's owner is a root that the reader holds is in that domain:
+//!    every change of that had to be made by a holder of it, and was seen by the next. Any other is a hint.
+//! 3. Within one number's lists no two buddies are both free; in a domain that has absorbed nothing that did not
+//!    move, no two at all.
+//!
+//! Decides (the paper says "a part of its pages"): see [`Held::pass`].
+//!
+//! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit up to [`STEP`] blocks that move.
+
+use crate::circle::Circle;
+use crate::coalesce::{Coalesce, Eager};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::snapshot::Violation;
+use crate::structure::Structure;
+use crate::structure::domain_tags::DomainTags;
+use crate::structure::levels::{LEVELS, Level, LevelLists};
+
+/// No number.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Blocks that move out of absorbed lists with each visit.
+pub(crate) const STEP: u32 = 4;
+
+/// Blocks that are passed to a ghost at most.
+const PASSED: u32 = 64;
+
+/// What a number stands for. The lists come first: a visit to small orders touches one line of them.
+#[repr(C, align(64))]
+pub(crate) struct Number<P: Platform> {
+    lists: [Level<P>; LEVELS],
+    /// The root of the domain that this number belongs to.
+    owner: P::AtomicU32,
+    /// Of a root: the first number that it has absorbed.
+    absorbed: P::Cell<u32>,
+    /// Of a root: the first number that is to be used again.
+    spent: P::Cell<u32>,
+    /// Of an absorbed or a spent number: the next one.
+    next: P::Cell<u32>,
+}
+
+impl<P: Platform> Number<P> {
+    /// Makes a number with empty lists, a root of its own.
+    pub(crate) fn new(number: u32) -> Self {
+        Self {
+            lists: core::array::from_fn(|_| Level::new()),
+            owner: P::AtomicU32::new(number),
+            absorbed: P::Cell::new(NONE),
+            spent: P::Cell::new(NONE),
+            next: P::Cell::new(NONE),
+        }
+    }
+}
+
+/// All numbers, and the words of all frames.
+pub(crate) struct Numbers<'a, P: Platform> {
+    pub(crate) table: FrameTable<'a, P>,
+    pub(crate) tags: DomainTags<'a, P>,
+    pub(crate) numbers: Circle<'a, Number<P>>,
+    pub(crate) max_order: Order,
+}
+
+impl<P: Platform> Clone for Numbers<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Numbers<'_, P> {}
+
+impl<'a, P: Platform> Numbers<'a, P> {
+    /// Returns the domain with this root, for its holder.
+    #[inline(always)]
+    pub(crate) fn held(&self, root: u32) -> Held<'a, P> {
+        Held { all: *self, root }
+    }
+
+    /// Returns the lists of a number.
+    #[inline(always)]
+    pub(crate) fn lists(&self, number: u32) -> LevelLists<'a, P> {
+        LevelLists::new(self.table, &self.numbers.at(number).lists)
+    }
+
+    /// Returns the root that a number belongs to; a hint unless the reader holds that root.
+    #[inline(always)]
+    pub(crate) fn owner(&self, number: u32) -> u32 {
+        // Relaxed: by invariant 2 the answer is used only if it names what the reader holds.
+        self.numbers.at(number).owner.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether a domain has absorbed lists that are not empty yet.
+    pub(crate) fn is_settled(&self, root: u32) -> bool {
+        self.numbers.at(root).absorbed.get() == NONE
+    }
+
+    /// Tells whether a domain that the reader holds has numbers to be used again.
+    #[inline(always)]
+    pub(crate) fn has_spent(&self, root: u32) -> bool {
+        self.numbers.at(root).spent.get() != NONE
+    }
+
+    /// Returns the numbers of a chain.
+    pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + use<'a, P> {
+        let all = *self;
+        let some = |number: u32| (number != NONE).then_some(number);
+        core::iter::successors(some(first), move |at| some(all.numbers.at(*at).next.get()))
+    }
+
+    /// Returns the numbers that a root has absorbed.
+    pub(crate) fn absorbed(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
+        self.chain(self.numbers.at(root).absorbed.get())
+    }
+
+    /// Returns the numbers of a root that are to be used again.
+    pub(crate) fn spent(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
+        self.chain(self.numbers.at(root).spent.get())
+    }
+
+    /// Returns how many free blocks of an order all domains have; a hint while others work. O(numbers).
+    pub(crate) fn blocks_of_all(&self, order: Order) -> u32 {
+        let lengths = (0..self.numbers.len()).map(|number| self.lists(number).peek_length(order));
+        lengths.fold(0, u32::wrapping_add)
+    }
+}
+
+/// A domain, for its holder: a structure of free blocks.
+pub(crate) struct Held<'a, P: Platform> {
+    all: Numbers<'a, P>,
+    root: u32,
+}
+
+impl<'a, P: Platform> Held<'a, P> {
+    /// Returns the number by which the domain is known.
+    pub(crate) fn root(&self) -> u32 {
+        self.root
+    }
+
+    #[inline(always)]
+    fn own(&self) -> &'a Number<P> {
+        self.all.numbers.at(self.root)
+    }
+
+    /// Takes the numbers out that are to be used again.
+    pub(crate) fn take_spent(&self, mut sink: impl FnMut(u32)) {
+        let mut at = self.own().spent.get();
+        if at == NONE {
+            return;
+        }
+        self.own().spent.set(NONE);
+        while at != NONE {
+            let next = self.all.numbers.at(at).next.get();
+            sink(at);
+            at = next;
+        }
+    }
+
+    /// Blocks of a number, and whether one is of `order` or more.
+    fn blocks_and_reach(&self, number: u32, order: Order) -> (u32, bool) {
+        let lists = self.all.lists(number);
+        let mut found = (0, false);
+        for at in Order::up_to(self.all.max_order) {
+            let length = lists.length(at);
+            found = (found.0 + length, found.1 || at >= order && length > 0);
+        }
+        found
+    }
+
+    /// Makes another domain, which the caller holds too, a part of this one. O(numbers that it has absorbed).
+    fn absorb(&self, other: u32) {
+        let (own, from) = (self.own(), self.all.numbers.at(other));
+        let mut last = other;
+        for number in self.all.absorbed(other) {
+            // Relaxed: whoever takes this domain next sees it by the spring's lock, or by the word of its ghost.
+            let owner = &self.all.numbers.at(number).owner;
+            owner.store(self.root, Ordering::Relaxed);
+            last = number;
+        }
+        from.owner.store(self.root, Ordering::Relaxed);
+        from.next.set(from.absorbed.get());
+        from.absorbed.set(NONE);
+        self.all.numbers.at(last).next.set(own.absorbed.get());
+        own.absorbed.set(other);
+        if let Some(last) = self.all.spent(other).last() {
+            self.all.numbers.at(last).next.set(own.spent.get());
+            own.spent.set(from.spent.get());
+            from.spent.set(NONE);
+        }
+    }
+
+    /// Merges two domains that the caller holds: the one with fewer blocks becomes a part of the other, so that
+    /// fewer will move. O(orders + numbers absorbed).
+    pub(crate) fn merge(self, other: Self, probe: &mut P::Probe) -> Self {
+        probe.record(Event::Merge);
+        let blocks = |held: &Self| held.blocks_and_reach(held.root, Order::ZERO).0;
+        let (large, small) = match blocks(&self) >= blocks(&other) {
+            true => (self, other),
+            false => (other, self),
+        };
+        large.absorb(small.root);
+        large
+    }
+
+    /// Moves up to `budget` blocks from absorbed lists into the root's, coalescing. Tells whether none is left.
+    pub(crate) fn settle(&self, budget: u32, probe: &mut P::Probe) -> bool {
+        let own = self.own();
+        let mut left = budget;
+        loop {
+            let number = own.absorbed.get();
+            if number == NONE {
+                return true;
+            }
+            let lists = self.all.lists(number);
+            for order in Order::up_to(self.all.max_order) {
+                while lists.length(order) > 0 {
+                    if left == 0 {
+                        return false;
+                    }
+                    left -= 1;
+                    if let Some(head) = lists.pop(order) {
+                        self.all.tags.clear(head);
+                        Eager.free(self, head, order, probe);
+                    }
+                }
+            }
+            let entry = self.all.numbers.at(number);
+            own.absorbed.set(entry.next.get());
+            entry.next.set(own.spent.get());
+            own.spent.set(number);
+        }
+    }
+
+    /// Passes a part of this domain to the domain `fresh`, which is empty and held too; `wants` is what the waiter
+    /// asks for, nothing if it only gives back. Returns the part's root; nothing, and nothing has changed, when
+    /// this domain can't serve the waiter and keep a block for itself.
+    ///
+    /// A part that was absorbed and has not moved yet is passed as it is: that undoes a merging, at no cost.
+    /// Otherwise half of the blocks of each order, rounded down, the largest first, 64 at most: so large blocks
+    /// stay whole, none is walked past, and both can go on. If that holds nothing that serves the waiter, the
+    /// smallest block that does follows, and is halved if it is the last of its size here.
+    ///
+    /// O(orders + 64).
+    pub(crate) fn pass(&self, fresh: u32, wants: Option<Order>) -> Option<u32> {
+        let own = self.own();
+        let order = wants.unwrap_or(Order::ZERO);
+        let first = own.absorbed.get();
+        if first != NONE && (wants.is_none() || self.blocks_and_reach(first, order).1) {
+            let entry = self.all.numbers.at(first);
+            own.absorbed.set(entry.next.get());
+            entry.owner.store(first, Ordering::Relaxed);
+            self.all.numbers.at(fresh).next.set(own.spent.get());
+            own.spent.set(fresh);
+            return Some(first);
+        }
+        let lists = self.all.lists(self.root);
+        let serving = {
+            let orders = Order::up_to(self.all.max_order).filter(|at| *at >= order);
+            orders.map(|at| lists.length(at)).sum::<u32>()
+        };
+        let (blocks, _) = self.blocks_and_reach(self.root, order);
+        let divisible =
+            || Order::up_to(self.all.max_order).any(|at| at > order && lists.length(at) > 0);
+        if wants.is_some() && (serving == 0 || blocks == 1 && !divisible()) {
+            return None;
+        }
+        let root = self.all.numbers.at(fresh);
+        root.owner.store(fresh, Ordering::Relaxed);
+        let mut left = PASSED;
+        for at in Order::up_to(self.all.max_order).rev() {
+            let share = (lists.length(at) / 2).min(left);
+            left -= share;
+            for _ in 0..share {
+                self.pass_one(fresh, at);
+            }
+        }
+        if wants.is_some() && !self.blocks_and_reach(fresh, order).1 {
+            self.pass_serving(fresh, order);
+        }
+        Some(fresh)
+    }
+
+    /// Passes the first block of an order.
+    fn pass_one(&self, to: u32, order: Order) {
+        if let Some(head) = self.all.lists(self.root).pop(order) {
+            self.give(to, head, order);
+        }
+    }
+
+    /// Puts a block that is in no list into those of a number.
+    fn give(&self, to: u32, head: Frame, order: Order) {
+        self.all.tags.set(head, order, to);
+        self.all.lists(to).push(head, order);
+    }
+
+    /// Passes the smallest block that serves `wants`: its upper half if no other here does.
+    fn pass_serving(&self, to: u32, wants: Order) {
+        let lists = self.all.lists(self.root);
+        let mut serving =
+            Order::up_to(self.all.max_order).filter(|at| *at >= wants && lists.length(*at) > 0);
+        let Some(found) = serving.next() else {
+            return;
+        };
+        if found == wants || lists.length(found) > 1 || serving.next().is_some() {
+            return self.pass_one(to, found);
+        }
+        if let Some(head) = lists.pop(found) {
+            let half = found.down();
+            self.give(self.root, head, half);
+            self.give(to, head.offset(half.frames()), half);
+        }
+    }
+}
+
+impl<P: Platform> Structure<P> for Held<'_, P> {
+    const INDIVIDUAL: bool = false;
+
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.all.table
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.all.max_order
+    }
+
+    #[inline]
+    fn insert(&self, head: Frame, order: Order) {
+        self.all.tags.set(head, order, self.root);
+        self.all.lists(self.root).push(head, order);
+    }
+
+    #[inline]
+    fn remove(&self, head: Frame, order: Order) {
+        if let Some(number) = self.all.tags.number(head, order) {
+            self.all.tags.clear(head);
+            self.all.lists(number).unlink(head, order);
+        }
+    }
+
+    #[inline]
+    fn take(&self, order: Order) -> Option<Frame> {
+        let own = self.all.lists(self.root).pop(order);
+        let head = match own {
+            None if self.own().absorbed.get() != NONE => {
+                let mut absorbed = self.all.absorbed(self.root);
+                absorbed.find_map(|number| self.all.lists(number).pop(order))
+            }
+            own => own,
+        }?;
+        self.all.tags.clear(head);
+        Some(head)
+    }
+
+    #[inline(always)]
+    fn contains(&self, head: Frame, order: Order) -> bool {
+        match self.all.tags.number(head, order) {
+            Some(number) => number == self.root || self.all.owner(number) == self.root,
+            None => false,
+        }
+    }
+
+    fn blocks(&self, order: Order) -> u32 {
+        let absorbed = self.all.absorbed(self.root);
+        let lengths = absorbed.map(|number| self.all.lists(number).length(order));
+        self.all.lists(self.root).length(order) + lengths.sum::<u32>()
+    }
+
+    fn largest(&self) -> Option<Order> {
+        let mut orders = Order::up_to(self.all.max_order).rev();
+        orders.find(|order| self.blocks(*order) > 0)
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        core::iter::once(self.root)
+            .chain(self.all.absorbed(self.root))
+            .try_for_each(|number| {
+                check_lists(&self.all, number)?;
+                match self.all.owner(number) == self.root {
+                    true => Ok(()),
+                    false => fail(0, "a number belongs to another domain than absorbed it"),
+                }
+            })
+    }
+}
+
+fn fail(pfn: u32, what: &'static str) -> Result<(), Violation> {
+    let pfn = Pfn(pfn);
+    Err(Violation { pfn, what })
+}
+
+/// Checks the lists of a number: links, lengths, words, and that no two buddies are in.
+fn check_lists<P: Platform>(all: &Numbers<'_, P>, number: u32) -> Result<(), Violation> {
+    let lists = all.lists(number);
+    for order in Order::up_to(all.max_order) {
+        lists.check(order, |head| {
+            if all.tags.number(head, order) != Some(number) {
+                return fail(
+                    head.pfn().0,
+                    "a free block's word names another domain or order",
+                );
+            }
+            let buddies =
+                order < all.max_order && all.tags.number(head.buddy(order), order) == Some(number);
+            match buddies {
+                true => fail(
+                    head.pfn().0,
+                    "two buddies of a domain are free and not coalesced",
+                ),
+                false => Ok(()),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that a number which is not in use has nothing.
+pub(crate) fn check_unused<P: Platform>(
+    all: &Numbers<'_, P>,
+    number: u32,
+) -> Result<(), Violation> {
+    let lists = all.lists(number);
+    match Order::up_to(all.max_order).all(|order| lists.length(order) == 0) {
+        true => Ok(()),
+        false => fail(0, "a number that is not in use has blocks"),
+    }
+}
+
+/// All domains together, for checks while nobody works.
+pub(crate) struct Everything<'a, P: Platform>(pub(crate) Numbers<'a, P>);
+
+impl<P: Platform> Structure<P> for Everything<'_, P> {
+    // Buddies in different domains are not coalesced; those in one domain are looked at by its lists' check.
+    const INDIVIDUAL: bool = true;
+
+    fn table(&self) -> FrameTable<'_, P> {
+        self.0.table
+    }
+
+    fn max_order(&self) -> Order {
+        self.0.max_order
+    }
+
+    fn insert(&self, _: Frame, _: Order) {}
+
+    fn remove(&self, _: Frame, _: Order) {}
+
+    fn take(&self, _: Order) -> Option<Frame> {
+        None
+    }
+
+    fn contains(&self, head: Frame, order: Order) -> bool {
+        self.0.tags.number(head, order).is_some()
+    }
+
+    fn blocks(&self, order: Order) -> u32 {
+        self.0.blocks_of_all(order)
+    }
+
+    fn largest(&self) -> Option<Order> {
+        None
+    }
+
+    fn order_at(&self, head: Frame) -> Option<Order> {
+        self.0.tags.get(head).map(|(order, _)| order)
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        Ok(())
+    }
+}

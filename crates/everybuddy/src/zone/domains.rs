@@ -1,0 +1,415 @@
+//! Buddy domains: as many parts of free memory as CPUs work at the same time.
+//!
+//! Source: Spring Buddy (002) III-B, the spring core layer.
+//!
+//! Why it exists: iBuddy's spaces are ranges of addresses, so a frame must go back to the space that it came from, whose
+//! lock another CPU may hold. A domain is a set of blocks: a CPU takes any one, allocates from it or frees into it,
+//! and puts it back. Nobody else is in it meanwhile, and no lock is held.
+//!
+//! Invariant: a block's words and records are written by the holder of the domain that it is in, or by whoever it is
+//! allocated to; what passes from one to the other passes by an exchange of its tag.
+//!
+//! Where what is decided: [`domain`](super::domain) (what a domain is, what is passed, how merging costs nothing),
+//! [`spring`](super::spring) (when domains are divided and merged, who waits for whom).
+//!
+//! Decides:
+//! - Two CPUs may free the same block at the same moment, each into a domain of its own, under no common lock: so a
+//!   release exchanges the tag of an allocated block, and one of the two is refused. (A block from a CPU's list is
+//!   tagged with that CPU, which alone may give it back: no exchange.)
+//! - Parts of allocations, and ranges that come and go, are cut under one lock of their own. A release of a whole block
+//!   that races with one of its parts is a misuse that is not always noticed.
+//! - A request that no part of its domain can serve takes further domains and merges them (*collects*); what can't
+//!   be had when all are one, and all is coalesced, is exhausted. To withdraw a range, all are collected.
+//!
+//! Cost: allocate and free O(orders), the spring's lock twice; O(blocks x orders) before a request fails.
+
+use super::bulk::{Alone, Bulk};
+use super::domain::{Everything, Held, Number, Numbers};
+use super::spring::Spring;
+use super::{Caller, ZoneLayer, range};
+use crate::arena::{Arena, ArenaPlan};
+use crate::circle::Circle;
+use crate::coalesce::{Coalesce, Eager};
+use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::platform::Platform;
+use crate::probe::{Event, Probe};
+use crate::snapshot::{Census, Snapshot, Violation};
+use crate::structure::domain_tags::{DomainTags, NUMBERS};
+
+/// A lock on a line of its own.
+#[repr(C, align(64))]
+struct Cutting<P: Platform>(ZoneLock<P>);
+
+/// All domains.
+pub(crate) struct Domains<'a, P: Platform> {
+    all: Numbers<'a, P>,
+    spring: Spring<'a, P>,
+    cutting: &'a Cutting<P>,
+    bulk: Bulk,
+}
+
+/// What domains are made for.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    /// Frames of the span.
+    pub(crate) frames: u32,
+    /// CPUs.
+    pub(crate) cpus: u16,
+    /// The largest order.
+    pub(crate) max_order: Order,
+}
+
+impl Extent {
+    /// Returns how many domains can be told apart: two for each CPU, one that it holds and one that was absorbed
+    /// and has not moved yet; fewer in little memory, where so many would have nothing.
+    fn numbers(&self) -> u32 {
+        let most = (self.frames / 256 + 2).min(NUMBERS);
+        (2 * u32::from(self.cpus) + 2)
+            .min(most)
+            .next_power_of_two()
+            .min(NUMBERS)
+    }
+
+    /// Returns how many words there are: whole largest blocks, so that a buddy's word exists even where the buddy does
+    /// not.
+    fn words(&self) -> usize {
+        (self.frames as usize).next_multiple_of(self.max_order.frames() as usize)
+    }
+}
+
+impl<'a, P: Platform> Domains<'a, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, extent: Extent) -> ArenaPlan {
+        let numbers = extent.numbers();
+        let plan = plan
+            .slice::<P::Cell<u16>>(extent.words())
+            .slice::<Number<P>>(numbers as usize)
+            .slice::<Cutting<P>>(1);
+        Spring::<P>::plan(plan, numbers, extent.cpus)
+    }
+
+    /// Makes one domain without frames. O(frames).
+    pub(crate) fn new(
+        arena: &mut Arena<'a>,
+        table: FrameTable<'a, P>,
+        extent: Extent,
+        (lock, patience): (LockKind, u32),
+        bulk: Bulk,
+    ) -> Result<Self, BuildError> {
+        let words = arena.slice(extent.words(), |_| DomainTags::<P>::clear_word())?;
+        let count = extent.numbers();
+        let numbers = arena.slice(count as usize, |number| Number::new(number as u32))?;
+        Ok(Self {
+            all: Numbers {
+                table,
+                tags: DomainTags::new(words),
+                numbers: Circle::new(numbers),
+                max_order: extent.max_order,
+            },
+            cutting: arena.one(Cutting(ZoneLock::new(lock)))?,
+            spring: Spring::new(arena, count, extent.cpus, lock, patience)?,
+            bulk,
+        })
+    }
+
+    /// Makes a run of interior frames free, before the domain is in use. O(frames / largest block + orders).
+    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+        if let Some(start) = self.all.table.frame(start) {
+            let probe = &mut P::Probe::default();
+            range::adopt_pieces(&self.all.held(0), &Eager, start, frames, probe);
+        }
+    }
+
+    /// Does `work` on a domain: takes one, and puts it back. Nothing if the caller can't wait, and would have to.
+    #[inline]
+    fn visit<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        wants: Option<Order>,
+        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+    ) -> Option<T> {
+        if caller.nested {
+            return self.spring.nested(caller, &self.all, work);
+        }
+        let root = self.spring.take(caller, wants)?;
+        let held = self.all.held(root);
+        let result = work(&held, caller.probe);
+        if !self.all.is_settled(root) {
+            held.settle(super::domain::STEP, caller.probe);
+        }
+        self.spring.put(caller, &self.all, root);
+        Some(result)
+    }
+
+    /// Serves a request: by a domain, or by as many as it takes.
+    #[inline]
+    fn serve<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        mut work: impl FnMut(&Held<'a, P>, &mut P::Probe) -> Option<T>,
+    ) -> Result<T, AllocateError> {
+        let served = self.visit(caller, Some(order), |held, probe| {
+            work(held, probe).ok_or_else(|| self.all.is_settled(held.root()))
+        });
+        match served.ok_or(AllocateError::Busy)? {
+            Ok(result) => Ok(result),
+            Err(settled) => self.serve_from_all(caller, settled, work),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn serve_from_all<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        settled: bool,
+        mut work: impl FnMut(&Held<'a, P>, &mut P::Probe) -> Option<T>,
+    ) -> Result<T, AllocateError> {
+        if caller.nested {
+            // Another domain, or one that is merged with it, may serve it; but who takes several must wait.
+            return Err(match settled && self.spring.domains() == 1 {
+                true => AllocateError::Exhausted,
+                false => AllocateError::Busy,
+            });
+        }
+        let mut result = None;
+        let enough = |held: &Held<'a, P>, probe: &mut P::Probe| {
+            result = work(held, probe);
+            result.is_some()
+        };
+        let held = self.spring.collect(caller, &self.all, enough);
+        let held = held.ok_or(AllocateError::Busy)?;
+        if result.is_none() {
+            result = work(&held, caller.probe);
+        }
+        self.spring.put(caller, &self.all, held.root());
+        result.ok_or(AllocateError::Exhausted)
+    }
+
+    /// Does `work` on all free memory as one domain, in which everything is coalesced.
+    fn on_all<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+    ) -> Option<T> {
+        let held = self.spring.collect(caller, &self.all, |_, _| false)?;
+        let result = work(&held, caller.probe);
+        self.spring.put(caller, &self.all, held.root());
+        Some(result)
+    }
+
+    /// Does `work` on a domain under the lock that those take who cut allocations or ranges.
+    fn cut<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+    ) -> Option<T> {
+        let nested = caller.nested;
+        let guard = match nested {
+            true => Guard::try_lock(&self.cutting.0, caller.probe)?,
+            false => Guard::lock(&self.cutting.0, caller.probe),
+        };
+        let inner = &mut Caller {
+            cpu: caller.cpu,
+            probe: guard.probe,
+            nested,
+        };
+        self.visit(inner, None, work)
+    }
+
+    /// Does `work` on all free memory under that lock.
+    fn cut_all<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+    ) -> Option<T> {
+        let guard = Guard::lock(&self.cutting.0, caller.probe);
+        let inner = &mut Caller {
+            cpu: caller.cpu,
+            probe: guard.probe,
+            nested: false,
+        };
+        self.on_all(inner, work)
+    }
+
+    /// Takes a block that is tagged as allocated.
+    fn claim(&self, head: Frame, tag: Tag) -> Result<(), FreeError> {
+        match self.all.table.exchange(head, tag, Tag::INTERIOR) {
+            true => Ok(()),
+            false => Err(self.all.table.diagnose(head)),
+        }
+    }
+}
+
+impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.all.table
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.all.max_order
+    }
+
+    #[inline]
+    fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
+        self.serve(caller, order, |held, probe| {
+            let head = Eager.allocate(held, order, probe)?;
+            self.all.table.set_tag(head, Tag::allocated(order));
+            Some(head)
+        })
+    }
+
+    fn allocate_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let order = Order::covering(frames)
+            .filter(|order| *order <= self.all.max_order)
+            .ok_or(AllocateError::TooLarge {
+                largest: self.all.max_order,
+            })?;
+        self.serve(caller, order, |held, probe| {
+            let head = Eager.allocate(held, order, probe)?;
+            range::tag_allocated(self.all.table, head, frames);
+            let (rest, remnant) = (head.offset(frames), order.frames() - frames);
+            range::free_pieces(held, &Eager, rest, remnant, probe);
+            Some(head)
+        })
+    }
+
+    fn allocate_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        wanted: u32,
+        tag: Tag,
+        mut sink: impl FnMut(Frame),
+    ) -> u32 {
+        let served = self.serve(caller, order, |held, probe| {
+            let parts = (held, &Eager);
+            let given =
+                self.bulk
+                    .take(&mut Alone::<P>(probe), parts, order, wanted, tag, &mut sink);
+            (given > 0).then_some(given)
+        });
+        served.unwrap_or(0)
+    }
+
+    #[inline]
+    fn free(
+        &self,
+        caller: &mut Caller<'_, P>,
+        head: Frame,
+        order: Order,
+        tag: Tag,
+    ) -> Result<(), FreeError> {
+        if self.all.table.tag(head) != tag {
+            return Err(self.all.table.diagnose(head));
+        }
+        self.visit(caller, None, |held, probe| {
+            self.claim(head, tag)?;
+            Eager.free(held, head, order, probe);
+            Ok(())
+        })
+        .ok_or(FreeError::Busy)?
+    }
+
+    #[inline]
+    fn free_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+    ) {
+        let mut next = source();
+        // A CPU that the system was not set up for keeps nothing that it could give.
+        self.visit(caller, None, |held, probe| {
+            let parts = (held, &Eager);
+            let alone = &mut Alone::<P>(probe);
+            self.bulk
+                .give(alone, parts, 0..u32::MAX, &mut next, source, |_, p| {
+                    p.record(Event::RacedDoubleFree);
+                    true
+                });
+        });
+    }
+
+    fn free_each(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order)>,
+    ) -> Result<(), FreeError> {
+        self.visit(caller, None, |held, probe| {
+            while let Some((head, order)) = source() {
+                self.claim(head, Tag::allocated(order))?;
+                Eager.free(held, head, order, probe);
+            }
+            Ok(())
+        })
+        .ok_or(FreeError::Busy)?
+    }
+
+    fn free_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Frame,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        self.cut(caller, |held, probe| {
+            range::free_run(held, &Eager, start, frames, probe)
+        })
+        .ok_or(FreeError::Busy)?
+    }
+
+    fn add(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        from: Tag,
+    ) -> Result<(), RegionError> {
+        self.cut(caller, |held, probe| {
+            range::add(held, &Eager, start, frames, from, probe)
+        })
+        .ok_or(RegionError::Busy)?
+    }
+
+    fn withdraw(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        to: Tag,
+    ) -> Result<(), RegionError> {
+        self.cut_all(caller, |held, probe| {
+            range::withdraw(held, &Eager, start, frames, to, probe)
+        })
+        .ok_or(RegionError::Busy)?
+    }
+
+    fn settle(&self, caller: &mut Caller<'_, P>) {
+        self.on_all(caller, |_, _| ());
+    }
+
+    fn snapshot(&self, _: &mut Caller<'_, P>) -> Snapshot {
+        let mut free_blocks = [0; Order::LIMIT.index() + 1];
+        for (order, blocks) in Order::up_to(self.all.max_order).zip(&mut free_blocks) {
+            *blocks = self.all.blocks_of_all(order);
+        }
+        Snapshot {
+            free_blocks,
+            buffered_frames: 0,
+        }
+    }
+
+    fn check(&self, _: &mut Caller<'_, P>) -> Result<Census, Violation> {
+        self.spring.check(&self.all)?;
+        crate::check::walk(&Everything(self.all), 0..self.all.table.frames())
+    }
+}
