@@ -13,7 +13,7 @@
 //! is spent, and is used again for a new domain.
 //!
 //! Invariants:
-//! 1. A domain is touched only by its holder: whoever took it out of the [`spring`](super::spring).
+//! 1. A domain is touched only by its holder: whoever took it by [`Number::try_hold`], or was given it.
 //! 2. `owner` of a root is itself, of an absorbed number the root. Who holds a root changes the owners of its
 //!    numbers, nobody else. So a free block whose number's owner is a root that the reader holds is in that domain:
 //!    every change of that had to be made by a holder of it, and was seen by the next. Any other is a hint.
@@ -44,30 +44,84 @@ pub(crate) const STEP: u32 = 4;
 /// Blocks that are passed to a ghost at most.
 const PASSED: u32 = 64;
 
-/// What a number stands for. The lists come first: a visit to small orders touches one line of them.
+/// A domain that nobody holds.
+const FREE: u32 = 0;
+/// A domain that somebody holds.
+const HELD: u32 = 1;
+/// A number that is no root.
+const GONE: u32 = 2;
+
+/// What a number stands for. A visit touches the first line and those of its lists; who meets a block of another
+/// domain reads the last.
 #[repr(C, align(64))]
 pub(crate) struct Number<P: Platform> {
-    lists: [Level<P>; LEVELS],
-    /// The root of the domain that this number belongs to.
-    owner: P::AtomicU32,
+    /// Whether it is a root, and somebody holds it.
+    state: P::AtomicU32,
+    /// Of a root: when it was taken last, on the spring's clock.
+    taken: P::AtomicU32,
     /// Of a root: the first number that it has absorbed.
     absorbed: P::Cell<u32>,
     /// Of a root: the first number that is to be used again.
     spent: P::Cell<u32>,
     /// Of an absorbed or a spent number: the next one.
     next: P::Cell<u32>,
+    lists: Lists<P>,
+    owner: Owner<P>,
 }
 
+#[repr(C, align(64))]
+struct Lists<P: Platform>([Level<P>; LEVELS]);
+
+/// The root of the domain that a number belongs to.
+#[repr(C, align(64))]
+struct Owner<P: Platform>(P::AtomicU32);
+
 impl<P: Platform> Number<P> {
-    /// Makes a number with empty lists, a root of its own.
+    /// Makes a number with empty lists: the first is a domain, the others are not in use.
     pub(crate) fn new(number: u32) -> Self {
         Self {
-            lists: core::array::from_fn(|_| Level::new()),
-            owner: P::AtomicU32::new(number),
+            state: P::AtomicU32::new(if number == 0 { FREE } else { GONE }),
+            taken: P::AtomicU32::new(0),
             absorbed: P::Cell::new(NONE),
             spent: P::Cell::new(NONE),
             next: P::Cell::new(NONE),
+            lists: Lists(core::array::from_fn(|_| Level::new())),
+            owner: Owner(P::AtomicU32::new(number)),
         }
+    }
+
+    /// Takes this domain, if it is one and nobody holds it.
+    #[inline(always)]
+    pub(crate) fn try_hold(&self) -> bool {
+        // Acquire: pairs with the release in `release`: what its last holder did is seen.
+        self.state
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Puts it back. For its holder.
+    #[inline(always)]
+    pub(crate) fn release(&self) {
+        // Release: pairs with the acquire in `try_hold`.
+        self.state.store(FREE, Ordering::Release);
+    }
+
+    /// Tells whether somebody holds it; a hint.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == HELD
+    }
+
+    /// Notes when it was taken.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, clock: u32) {
+        if self.taken.load(Ordering::Relaxed) != clock {
+            self.taken.store(clock, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns when it was taken last; a hint.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
     }
 }
 
@@ -97,25 +151,19 @@ impl<'a, P: Platform> Numbers<'a, P> {
     /// Returns the lists of a number.
     #[inline(always)]
     pub(crate) fn lists(&self, number: u32) -> LevelLists<'a, P> {
-        LevelLists::new(self.table, &self.numbers.at(number).lists)
+        LevelLists::new(self.table, &self.numbers.at(number).lists.0)
     }
 
     /// Returns the root that a number belongs to; a hint unless the reader holds that root.
     #[inline(always)]
     pub(crate) fn owner(&self, number: u32) -> u32 {
         // Relaxed: by invariant 2 the answer is used only if it names what the reader holds.
-        self.numbers.at(number).owner.load(Ordering::Relaxed)
+        self.numbers.at(number).owner.0.load(Ordering::Relaxed)
     }
 
     /// Tells whether a domain has absorbed lists that are not empty yet.
     pub(crate) fn is_settled(&self, root: u32) -> bool {
         self.numbers.at(root).absorbed.get() == NONE
-    }
-
-    /// Tells whether a domain that the reader holds has numbers to be used again.
-    #[inline(always)]
-    pub(crate) fn has_spent(&self, root: u32) -> bool {
-        self.numbers.at(root).spent.get() != NONE
     }
 
     /// Returns the numbers of a chain.
@@ -189,12 +237,13 @@ impl<'a, P: Platform> Held<'a, P> {
         let (own, from) = (self.own(), self.all.numbers.at(other));
         let mut last = other;
         for number in self.all.absorbed(other) {
-            // Relaxed: whoever takes this domain next sees it by the spring's lock, or by the word of its ghost.
-            let owner = &self.all.numbers.at(number).owner;
+            // Relaxed: whoever holds this domain next sees it by `release`, or by the word of its ghost.
+            let owner = &self.all.numbers.at(number).owner.0;
             owner.store(self.root, Ordering::Relaxed);
             last = number;
         }
-        from.owner.store(self.root, Ordering::Relaxed);
+        from.owner.0.store(self.root, Ordering::Relaxed);
+        from.state.store(GONE, Ordering::Relaxed);
         from.next.set(from.absorbed.get());
         from.absorbed.set(NONE);
         self.all.numbers.at(last).next.set(own.absorbed.get());
@@ -265,7 +314,7 @@ impl<'a, P: Platform> Held<'a, P> {
         if first != NONE && (wants.is_none() || self.blocks_and_reach(first, order).1) {
             let entry = self.all.numbers.at(first);
             own.absorbed.set(entry.next.get());
-            entry.owner.store(first, Ordering::Relaxed);
+            self.found(first);
             self.all.numbers.at(fresh).next.set(own.spent.get());
             own.spent.set(fresh);
             return Some(first);
@@ -281,8 +330,7 @@ impl<'a, P: Platform> Held<'a, P> {
         if wants.is_some() && (serving == 0 || blocks == 1 && !divisible()) {
             return None;
         }
-        let root = self.all.numbers.at(fresh);
-        root.owner.store(fresh, Ordering::Relaxed);
+        self.found(fresh);
         let mut left = PASSED;
         for at in Order::up_to(self.all.max_order).rev() {
             let share = (lists.length(at) / 2).min(left);
@@ -295,6 +343,15 @@ impl<'a, P: Platform> Held<'a, P> {
             self.pass_serving(fresh, order);
         }
         Some(fresh)
+    }
+
+    /// Makes a number the root of a domain, which its maker holds.
+    fn found(&self, number: u32) {
+        let root = self.all.numbers.at(number);
+        // Relaxed: whom it is given to sees it by the word of its ghost, everybody else by `release`.
+        root.owner.0.store(number, Ordering::Relaxed);
+        root.state.store(HELD, Ordering::Relaxed);
+        root.taken.store(self.own().taken(), Ordering::Relaxed);
     }
 
     /// Passes the first block of an order.

@@ -134,7 +134,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         if caller.nested {
             return self.spring.nested(caller, &self.all, work);
         }
-        let root = self.spring.take(caller, wants)?;
+        let root = self.spring.take(caller, &self.all, wants)?;
         let held = self.all.held(root);
         let result = work(&held, caller.probe);
         if !self.all.is_settled(root) {

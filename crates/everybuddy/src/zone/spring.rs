@@ -1,20 +1,24 @@
-//! The spring: where domains lie that nobody holds, and where CPUs wait for one.
+//! The spring: which domains there are, who takes which, and where CPUs wait for one.
 //!
 //! Source: Spring Buddy (002) III-B, figures 4 to 6.
 //!
-//! Why it exists: CPUs meet only here, for a few instructions under the spring's lock, when they take a domain and
-//! when they put it back. What is done with a domain is done by its holder, under no lock.
+//! Why it exists: CPUs meet only when they take a domain and when they put it back. What is done with a domain is done
+//! by its holder, under no lock.
 //!
-//! **Extension** (figure 5). A CPU that finds no domain becomes a ghost: it queues up and waits. Whoever puts a domain
-//! back and finds a ghost passes it a part, which is a domain of its own from then on. A second ghost in the queue
-//! gets all the rest: so domains double with each round until nobody waits, and no CPU works for many others.
-//! A domain too small to be divided is handed over whole.
+//! A domain lies in the spring while nobody holds it. A CPU takes the one that it had last, by one exchange on a line
+//! that mostly nobody else touches, and puts it back by a store. Only if somebody else holds that one does it look
+//! for another, under the spring's lock.
 //!
-//! **Compression** (figure 6). Whoever puts a domain back looks at the one that lies there longest. If it is idle
-//! (nobody took it while the spring was asked [`PATIENCE`] times as often as there are domains) and has absorbed blocks
-//! that did not move yet, some of them move. If it is idle and settled, it is merged with the next longest idle one;
-//! or, if that is the only idle one, with the domain that comes back. So the number of domains sinks to the
-//! number that is needed, one at a time, and the time of a single step is bounded.
+//! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it queues up and waits. Whoever puts a
+//! domain back and finds a ghost passes it a part, which is a domain of its own from then on. A second ghost in
+//! the queue gets all the rest: so domains double with each round until nobody waits, and no CPU works for many
+//! others. A domain too small to be divided is handed over whole.
+//!
+//! **Compression** (figure 6). Every now and then, whoever puts a domain back *looks*: it counts the domains that are
+//! held. The most that were held at once, of the last looks, is what is needed. If there are more, the two that
+//! nobody took for longest are merged; or, if only one is left beside the one that comes back, it joins that. If
+//! the longest idle one has absorbed blocks that did not move yet, some of them move first. So the number of domains
+//! sinks to the number that is needed, one a look, and the time of a look is bounded.
 //!
 //! **Collecting.** A request that its domain can't serve must not fail while another domain could serve it. The CPU puts
 //! its own back, and takes one domain after the other, merging them, until the request can be served or all are
@@ -22,17 +26,20 @@
 //! a time.
 //!
 //! Invariants:
-//! 1. All cells here are touched only under the lock, but a ghost's `given` (release and acquire) and `last` (its CPU's).
-//! 2. No ghost waits while a domain lies in the spring; no collector does.
+//! 1. All cells here are touched only under the lock, but what belongs to one CPU: a ghost's `last` and `visits`.
+//! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and looks again
+//!    whenever it wakes. Whoever puts a domain back looks for ghosts afterwards. So no ghost is forgotten: one of the
+//!    two sees the other. (Where a store may overtake nothing but a later load, as on x86, both may miss each other
+//!    once; then the ghost sees the domain at its next look.)
 //! 3. Nobody waits for a domain while holding one, but the collector, for whom nobody waits who holds one. So all
 //!    who wait are served after a bounded number of steps of those who don't.
-//! 4. `live` counts the roots: those that lie here and those that are held.
+//! 4. `live` counts the roots, and the first so many places name them.
 //!
 //! Lock order: the collector's lock, then the spring's. Nested callers only try the spring's, and keep it for all of their
 //! operation, so that they need not wait to put anything back.
 //!
-//! Decides (the paper doesn't say): the domain put back last is taken first, so that idle ones sink; but of the four on
-//! top the one that this CPU had last, whose lists are in its cache.
+//! Decides (the paper doesn't say): which domain is taken, and what "idle for long" is. The least number needed can't
+//! be told by what was idle, as each CPU returns to its own: so it is measured, by looks.
 
 use super::Caller;
 use super::domain::{Held, NONE, Numbers, check_unused};
@@ -45,30 +52,31 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::Violation;
 
-/// A domain is idle when the spring was asked for so many domains, times the number of domains, since it was put back.
+/// A CPU looks after so many visits, times the number of domains.
 pub(crate) const PATIENCE: u32 = 64;
+
+/// Looks that are remembered, at least; at most twice as many.
+const MEMORY: u32 = 8;
 
 /// Blocks that move in one step of a compression.
 const STEP: u32 = 32;
 
-/// How deep a CPU looks for the domain that it had last.
-const NEAR: u32 = 4;
-
 /// What a ghost reads while it waits.
 const WAITING: u32 = u32::MAX;
 
-/// Says that the collector has a domain already, with which the next one will be merged.
-const HAS: u32 = 1 << 31;
+/// What every visit reads, and hardly anybody writes.
+#[repr(C, align(64))]
+struct Notice<P: Platform> {
+    /// How many wait: ghosts and the collector.
+    waiting: P::AtomicU32,
+    /// Looks so far, modulo 2^32.
+    clock: P::AtomicU32,
+}
 
-/// All that a visit needs beside the ring, on one line.
+/// What the lock guards.
 #[repr(C, align(64))]
 struct Head<P: Platform> {
     lock: ZoneLock<P>,
-    /// Domains that were asked for, modulo 2^32.
-    clock: P::Cell<u32>,
-    /// Positions in the ring: longest there, and after the last.
-    bottom: P::Cell<u32>,
-    top: P::Cell<u32>,
     /// CPUs that wait as ghosts.
     first_ghost: P::Cell<u32>,
     last_ghost: P::Cell<u32>,
@@ -78,6 +86,9 @@ struct Head<P: Platform> {
     live: P::Cell<u32>,
     /// The first number that is not in use.
     vacant: P::Cell<u32>,
+    /// The most domains held at once, of these looks and of the ones before.
+    held: P::Cell<u32>,
+    held_before: P::Cell<u32>,
 }
 
 /// A CPU's place to wait, on a line of its own.
@@ -87,10 +98,14 @@ struct Ghost<P: Platform> {
     given: P::AtomicU32,
     /// The next in the queue.
     next: P::Cell<u32>,
+    /// Whether it is in the queue.
+    queued: P::Cell<u32>,
     /// The order that it wants, or nothing.
     wants: P::Cell<u32>,
     /// The domain that this CPU had last.
     last: P::Cell<u32>,
+    /// Visits until it looks.
+    visits: P::Cell<u32>,
 }
 
 /// A lock on a line of its own.
@@ -99,33 +114,24 @@ struct Alone<P: Platform>(ZoneLock<P>);
 
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
+    notice: &'a Notice<P>,
     head: &'a Head<P>,
     collecting: &'a Alone<P>,
-    /// Domains that nobody holds: the number below, above it when it was put back.
-    ring: Circle<'a, P::Cell<u64>>,
+    /// The roots, `live` of them.
+    roots: Circle<'a, P::Cell<u32>>,
     /// Numbers that are not in use: the next one.
     vacant: Circle<'a, P::Cell<u32>>,
     ghosts: &'a [Ghost<P>],
     patience: u32,
 }
 
-/// What is to be done when a domain is put back and nobody waits.
-enum Compression {
-    Nothing,
-    /// Move blocks of this idle domain.
-    Settle(u64),
-    /// Merge these two idle domains.
-    Merge(u64, u64),
-    /// Merge this idle domain with the one that comes back.
-    Join(u64),
-}
-
 impl<'a, P: Platform> Spring<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, numbers: u32, cpus: u16) -> ArenaPlan {
-        plan.slice::<Head<P>>(1)
+        plan.slice::<Notice<P>>(1)
+            .slice::<Head<P>>(1)
             .slice::<Alone<P>>(1)
-            .slice::<P::Cell<u64>>(numbers as usize)
+            .slice::<P::Cell<u32>>(numbers as usize)
             .slice::<P::Cell<u32>>(numbers as usize)
             .slice::<Ghost<P>>(usize::from(cpus))
     }
@@ -140,30 +146,34 @@ impl<'a, P: Platform> Spring<'a, P> {
     ) -> Result<Self, BuildError> {
         let cell = |value| P::Cell::new(value);
         let spring = Self {
+            notice: arena.one(Notice {
+                waiting: P::AtomicU32::new(0),
+                clock: P::AtomicU32::new(0),
+            })?,
             head: arena.one(Head {
                 lock: ZoneLock::new(lock),
-                clock: cell(0),
-                bottom: cell(0),
-                top: cell(0),
                 first_ghost: cell(NONE),
                 last_ghost: cell(NONE),
                 collector: cell(NONE),
                 live: cell(1),
                 vacant: cell(NONE),
+                held: cell(0),
+                held_before: cell(0),
             })?,
             collecting: arena.one(Alone(ZoneLock::new(lock)))?,
-            ring: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(0))?),
+            roots: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(0))?),
             vacant: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(NONE))?),
             ghosts: arena.slice(usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
                 next: cell(NONE),
+                queued: cell(0),
                 wants: cell(NONE),
-                last: cell(NONE),
+                last: cell(0),
+                visits: cell(patience),
             })?,
             patience,
         };
         (1..numbers).rev().for_each(|number| spring.vacate(number));
-        spring.push(0);
         Ok(spring)
     }
 
@@ -172,46 +182,9 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.head.live.peek()
     }
 
-    fn length(&self) -> u32 {
-        self.head.top.get().wrapping_sub(self.head.bottom.get())
-    }
-
-    /// Puts a domain on top.
-    fn push(&self, number: u32) {
-        let top = self.head.top.get();
-        let entry = u64::from(self.head.clock.get()) << 32 | u64::from(number);
-        self.ring.at(top).set(entry);
-        self.head.top.set(top.wrapping_add(1));
-    }
-
-    /// Takes a domain from the top, `last` if it is near.
-    fn pop(&self, last: u32) -> Option<u32> {
-        let (top, length) = (self.head.top.get(), self.length());
-        if length == 0 {
-            return None;
-        }
-        let steps = 1..=length.min(NEAR);
-        let near = steps.map(|step| top.wrapping_sub(step));
-        let is_last = |at: &u32| self.ring.at(*at).get() as u32 == last;
-        let mut at = { near }.find(is_last).unwrap_or(top.wrapping_sub(1));
-        let number = self.ring.at(at).get() as u32;
-        loop {
-            let above = at.wrapping_add(1);
-            if above == top {
-                break;
-            }
-            self.ring.at(at).set(self.ring.at(above).get());
-            at = above;
-        }
-        self.head.top.set(top.wrapping_sub(1));
-        Some(number)
-    }
-
-    /// Takes the domain that lies there longest.
-    fn pop_bottom(&self) -> u64 {
-        let bottom = self.head.bottom.get();
-        self.head.bottom.set(bottom.wrapping_add(1));
-        self.ring.at(bottom).get()
+    /// Returns the roots. Under the lock.
+    fn roots(&self) -> impl Iterator<Item = u32> + use<'_, 'a, P> {
+        (0..self.head.live.get()).map(|at| self.roots.at(at).get())
     }
 
     /// Makes a number one that is not in use.
@@ -229,48 +202,115 @@ impl<'a, P: Platform> Spring<'a, P> {
         })
     }
 
-    fn count(&self, more: u32, fewer: u32) {
+    /// Counts a new root.
+    fn enlist(&self, number: u32) {
         let live = self.head.live.get();
-        self.head
-            .live
-            .set(live.wrapping_add(more).wrapping_sub(fewer));
+        self.roots.at(live).set(number);
+        self.head.live.set(live + 1);
     }
 
-    /// Takes a domain, waiting as a ghost if there is none. Nothing for a caller that may not wait: a CPU that the
-    /// system was not set up for.
-    #[inline]
-    pub(crate) fn take(&self, caller: &mut Caller<'_, P>, wants: Option<Order>) -> Option<u32> {
-        let ghost = self.ghosts.get(caller.cpu.index())?;
-        let guard = Guard::lock(&self.head.lock, caller.probe);
-        self.head.clock.set(self.head.clock.get().wrapping_add(1));
-        if let Some(number) = self.pop(ghost.last.get()) {
-            ghost.last.set(number);
-            return Some(number);
+    /// Counts a root no more. O(domains).
+    fn delist(&self, number: u32) {
+        let last = self.head.live.get() - 1;
+        let place = (0..last).find(|at| self.roots.at(*at).get() == number);
+        if let Some(place) = place {
+            self.roots.at(place).set(self.roots.at(last).get());
         }
-        ghost
-            .wants
-            .set(wants.map_or(NONE, |order| u32::from(order.get())));
-        self.queue(caller.cpu.index() as u32, ghost);
-        drop(guard);
-        let number = self.wait(ghost, caller.probe);
-        ghost.last.set(number);
-        Some(number)
+        self.head.live.set(last);
     }
 
-    /// Queues a ghost.
+    /// Takes a domain, waiting as a ghost if all are held. Nothing for a CPU that the system was not set up for.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &Numbers<'a, P>,
+        wants: Option<Order>,
+    ) -> Option<u32> {
+        let ghost = self.ghosts.get(caller.cpu.index())?;
+        let last = ghost.last.get();
+        caller.probe.record(Event::LockWanted);
+        let number = all.numbers.at(last);
+        if number.try_hold() {
+            caller.probe.record(Event::Lock {
+                contended: false,
+                waits: 0,
+            });
+            number.stamp(self.notice.clock.load(Ordering::Relaxed));
+            return Some(last);
+        }
+        Some(self.take_another(caller, all, ghost, wants))
+    }
+
+    /// Takes a domain when the one that this CPU had last is held, or no more.
     #[cold]
+    #[inline(never)]
+    fn take_another(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &Numbers<'a, P>,
+        ghost: &Ghost<P>,
+        wants: Option<Order>,
+    ) -> u32 {
+        let cpu = caller.cpu.index() as u32;
+        let guard = Guard::lock(&self.head.lock, caller.probe);
+        let number = match self.find(all, cpu) {
+            Some(number) => {
+                drop(guard);
+                number
+            }
+            None => {
+                ghost
+                    .wants
+                    .set(wants.map_or(NONE, |order| u32::from(order.get())));
+                self.queue(cpu, ghost);
+                drop(guard);
+                self.wait(caller, all, ghost)
+            }
+        };
+        caller.probe.record(Event::Lock {
+            contended: true,
+            waits: 0,
+        });
+        ghost.last.set(number);
+        let clock = self.notice.clock.load(Ordering::Relaxed);
+        all.numbers.at(number).stamp(clock);
+        number
+    }
+
+    /// Takes any domain that nobody holds. Under the lock. O(domains).
+    fn find(&self, all: &Numbers<'a, P>, from: u32) -> Option<u32> {
+        let live = self.head.live.get();
+        // From a place of its own on: not everybody shall share with the first.
+        let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
+        let places = (start..live).chain(0..start);
+        let mut roots = places.map(|at| self.roots.at(at).get());
+        roots.find(|root| all.numbers.at(*root).try_hold())
+    }
+
+    /// Says that one more waits, or one less. Under the lock.
+    fn announce(&self, more: u32, fewer: u32) {
+        // Relaxed: guarded by the lock; who reads it without looks again, or is looked at.
+        let waiting = self.notice.waiting.load(Ordering::Relaxed);
+        let waiting = waiting.wrapping_add(more).wrapping_sub(fewer);
+        self.notice.waiting.store(waiting, Ordering::Relaxed);
+    }
+
+    /// Queues a ghost. Under the lock.
     fn queue(&self, cpu: u32, ghost: &Ghost<P>) {
         // Relaxed: who gives reads the queue under the lock first.
         ghost.given.store(WAITING, Ordering::Relaxed);
         ghost.next.set(NONE);
+        ghost.queued.set(1);
         match self.ghosts.get(self.head.last_ghost.get() as usize) {
             Some(last) => last.next.set(cpu),
             None => self.head.first_ghost.set(cpu),
         }
         self.head.last_ghost.set(cpu);
+        self.announce(1, 0);
     }
 
-    /// Takes the first ghost out of the queue.
+    /// Takes the first ghost out of the queue. Under the lock.
     fn next_ghost(&self) -> Option<(&'a Ghost<P>, Option<Order>)> {
         let ghost = self.ghosts.get(self.head.first_ghost.get() as usize)?;
         let next = ghost.next.get();
@@ -278,24 +318,87 @@ impl<'a, P: Platform> Spring<'a, P> {
         if next == NONE {
             self.head.last_ghost.set(NONE);
         }
+        ghost.queued.set(0);
+        self.announce(0, 1);
         let wants = u8::try_from(ghost.wants.get()).ok().and_then(Order::new);
         Some((ghost, wants))
     }
 
-    /// Waits for a domain.
+    /// Takes a ghost out of the queue, wherever it is. Under the lock. O(ghosts).
+    fn leave(&self, cpu: u32, ghost: &Ghost<P>) {
+        let mut before = None;
+        let mut at = self.head.first_ghost.get();
+        while at != cpu {
+            before = self.ghosts.get(at as usize);
+            at = before.map_or(cpu, |before| before.next.get());
+        }
+        match before {
+            Some(before) => before.next.set(ghost.next.get()),
+            None => self.head.first_ghost.set(ghost.next.get()),
+        }
+        if self.head.last_ghost.get() == cpu {
+            let place = |before: &Ghost<P>| {
+                let place = self
+                    .ghosts
+                    .iter()
+                    .position(|ghost| core::ptr::eq(ghost, before));
+                place.map_or(NONE, |place| place as u32)
+            };
+            self.head.last_ghost.set(before.map_or(NONE, place));
+        }
+        ghost.queued.set(0);
+        self.announce(0, 1);
+    }
+
+    /// Waits for a domain: until one is given, or one is found that nobody holds.
     #[cold]
-    fn wait(&self, ghost: &Ghost<P>, probe: &mut P::Probe) -> u32 {
+    fn wait(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, ghost: &Ghost<P>) -> u32 {
+        let cpu = caller.cpu.index() as u32;
+        // Looks are no acquisitions that anybody should count.
+        let quiet = &mut P::Probe::default();
         let mut attempt = 0;
-        loop {
+        let number = loop {
             // Acquire: pairs with the release in `give`: what the domain's last holder did is seen.
             let given = ghost.given.load(Ordering::Acquire);
             if given != WAITING {
-                probe.record(Event::Ghost { waits: attempt });
-                return given;
+                break given;
             }
+            // Once for sure, after it was announced that this CPU waits: invariant 2.
+            let guard = match attempt {
+                0 => Some(Guard::lock(&self.head.lock, quiet)),
+                _ => Guard::try_lock(&self.head.lock, quiet),
+            };
+            if guard.is_some()
+                && let Some(number) = self.find_for(all, cpu, ghost)
+            {
+                break number;
+            }
+            drop(guard);
             P::wait(&ghost.given, WAITING, attempt);
             attempt = attempt.saturating_add(1);
+        };
+        caller.probe.record(Event::Ghost { waits: attempt });
+        number
+    }
+
+    /// Finds a domain for a CPU that waits, and ends its waiting; not if it is about to be given one. Under the lock.
+    fn find_for(&self, all: &Numbers<'a, P>, cpu: u32, ghost: &Ghost<P>) -> Option<u32> {
+        let collects = self.head.collector.get() == cpu;
+        if !collects && ghost.queued.get() == 0 {
+            return None;
         }
+        let number = self.find(all, cpu)?;
+        match collects {
+            true => self.dismiss_collector(),
+            false => self.leave(cpu, ghost),
+        }
+        Some(number)
+    }
+
+    /// Says that the collector waits no more. Under the lock.
+    fn dismiss_collector(&self) {
+        self.head.collector.set(NONE);
+        self.announce(0, 1);
     }
 
     /// Gives a domain to a CPU that waits.
@@ -305,128 +408,146 @@ impl<'a, P: Platform> Spring<'a, P> {
         P::wake(&ghost.given);
     }
 
-    /// Puts a domain back: to whoever waits, or into the spring.
+    /// Puts a domain back: into the spring, or to whoever waits.
     #[inline]
     pub(crate) fn put(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
-        let guard = Guard::lock(&self.head.lock, caller.probe);
-        let head = self.head;
-        let waiting = head.first_ghost.get() & head.collector.get() != NONE;
-        if waiting || self.is_idle(self.ring.at(head.bottom.get()).get()) || all.has_spent(number) {
-            drop(guard);
-            return self.put_slowly(caller, all, number);
+        if let Some(ghost) = self.ghosts.get(caller.cpu.index()) {
+            let visits = ghost.visits.get().wrapping_sub(1);
+            ghost.visits.set(visits);
+            if visits == 0 {
+                return self.look(caller, all, ghost, number);
+            }
         }
-        self.push(number);
+        self.put_back(caller, all, number);
     }
 
-    /// Tells whether the domain of an entry at the bottom is idle.
+    /// Puts a domain back.
     #[inline]
-    fn is_idle(&self, entry: u64) -> bool {
-        let since = self.head.clock.get().wrapping_sub((entry >> 32) as u32);
-        self.length() > 0 && since > self.head.live.get().saturating_mul(self.patience)
+    fn put_back(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
+        let domain = all.numbers.at(number);
+        domain.release();
+        caller.probe.record(Event::Unlock);
+        // Relaxed: see invariant 2.
+        if self.notice.waiting.load(Ordering::Relaxed) != 0 && domain.try_hold() {
+            self.serve(caller, all, number);
+        }
     }
 
-    /// Decides what the longest idle domains are due for, and takes them.
-    fn compression(&self, all: &Numbers<'a, P>) -> Compression {
-        let bottom = self.head.bottom.get();
-        if !self.is_idle(self.ring.at(bottom).get()) {
-            return Compression::Nothing;
-        }
-        let first = self.pop_bottom();
-        if !all.is_settled(first as u32) {
-            return Compression::Settle(first);
-        }
-        self.count(0, 1);
-        if self.is_idle(self.ring.at(bottom.wrapping_add(1)).get()) {
-            return Compression::Merge(first, self.pop_bottom());
-        }
-        Compression::Join(first)
-    }
-
-    /// Puts a domain back where somebody waits, or something is to be compressed.
+    /// Gives a domain, or a part of it, to whoever waits; puts it back if nobody does.
     #[cold]
     #[inline(never)]
-    fn put_slowly(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
-        let mut held = all.held(number);
-        let (mut divided, mut compresses) = (false, true);
+    fn serve(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
+        let held = all.held(number);
+        let mut divided = false;
         loop {
             let guard = Guard::lock(&self.head.lock, caller.probe);
             held.take_spent(|number| self.vacate(number));
-            if let Some(collector) = self.ghosts.get((self.head.collector.get() & !HAS) as usize) {
-                self.count(0, u32::from(self.head.collector.get() & HAS != 0));
-                self.head.collector.set(NONE);
-                return self.give(collector, held.root());
+            if let Some(collector) = self.ghosts.get(self.head.collector.get() as usize) {
+                self.dismiss_collector();
+                return self.give(collector, number);
             }
-            if let Some((ghost, wants)) = self.next_ghost() {
-                let fresh = if divided { None } else { self.occupy() };
-                self.count(u32::from(fresh.is_some()), 0);
-                drop(guard);
-                let Some(fresh) = fresh else {
-                    return self.give(ghost, held.root());
-                };
-                if let Some(part) = held.pass(fresh, wants) {
-                    caller.probe.record(Event::Extend);
-                    self.give(ghost, part);
-                    divided = true;
-                    continue;
-                }
-                let _guard = Guard::lock(&self.head.lock, caller.probe);
+            let Some((ghost, wants)) = self.next_ghost() else {
+                // Under the lock: who queues up after this finds it.
+                return all.numbers.at(number).release();
+            };
+            let fresh = if divided { None } else { self.occupy() };
+            drop(guard);
+            let Some(fresh) = fresh else {
+                return self.give(ghost, number);
+            };
+            let part = held.pass(fresh, wants);
+            let _guard = Guard::lock(&self.head.lock, caller.probe);
+            let Some(part) = part else {
                 self.vacate(fresh);
-                self.count(0, 1);
-                return self.give(ghost, held.root());
-            }
-            let compression = match compresses {
-                true => self.compression(all),
-                false => Compression::Nothing,
+                return self.give(ghost, number);
             };
-            let (idle, entry) = match compression {
-                Compression::Nothing => return self.push(held.root()),
-                Compression::Join(entry) => {
-                    drop(guard);
-                    held = held.merge(all.held(entry as u32), caller.probe);
-                    compresses = false;
-                    continue;
-                }
-                Compression::Settle(entry) => {
-                    self.push(held.root());
-                    drop(guard);
-                    (all.held(entry as u32), entry)
-                }
-                Compression::Merge(entry, other) => {
-                    self.push(held.root());
-                    drop(guard);
-                    let merged = all
-                        .held(entry as u32)
-                        .merge(all.held(other as u32), caller.probe);
-                    (merged, entry)
-                }
-            };
-            idle.settle(STEP, caller.probe);
-            return self.put_below(caller, all, &idle, entry);
+            self.enlist(part);
+            _guard.probe.record(Event::Extend);
+            self.give(ghost, part);
+            divided = true;
         }
     }
 
-    /// Puts an idle domain back to the bottom, as long idle as it was.
-    fn put_below(
+    /// Counts the domains that are held, and merges what is not needed; puts the one that came back.
+    #[cold]
+    #[inline(never)]
+    fn look(
         &self,
         caller: &mut Caller<'_, P>,
         all: &Numbers<'a, P>,
-        held: &Held<'a, P>,
-        entry: u64,
+        ghost: &Ghost<P>,
+        number: u32,
     ) {
-        let guard = Guard::lock(&self.head.lock, caller.probe);
+        let mut held = all.held(number);
+        let head = self.head;
+        let guard = Guard::lock(&head.lock, caller.probe);
         held.take_spent(|number| self.vacate(number));
-        if self.head.first_ghost.get() & self.head.collector.get() != NONE {
-            drop(guard);
-            return self.put_slowly(caller, all, held.root());
+        let live = head.live.get();
+        ghost.visits.set(self.patience.saturating_mul(live));
+        // Relaxed: written under the lock.
+        let clock = self.notice.clock.load(Ordering::Relaxed).wrapping_add(1);
+        self.notice.clock.store(clock, Ordering::Relaxed);
+        let now = self
+            .roots()
+            .filter(|root| all.numbers.at(*root).is_held())
+            .count() as u32;
+        if clock.is_multiple_of(MEMORY) {
+            head.held_before.set(head.held.get());
+            head.held.set(0);
         }
-        let bottom = self.head.bottom.get().wrapping_sub(1);
-        let entry = entry & !u64::from(u32::MAX) | u64::from(held.root());
-        self.ring.at(bottom).set(entry);
-        self.head.bottom.set(bottom);
+        head.held.set(head.held.get().max(now));
+        let needed = head.held.get().max(head.held_before.get());
+        if live <= needed {
+            drop(guard);
+            return self.put_back(caller, all, number);
+        }
+        let age = |root: &u32| clock.wrapping_sub(all.numbers.at(*root).taken());
+        let first = self.longest_idle(all, age);
+        let second = match first {
+            Some(first) if all.is_settled(first) => self.longest_idle(all, age),
+            _ => None,
+        };
+        match (first, second) {
+            (Some(first), Some(second)) => {
+                let merged = self.merge(all, (first, second), guard);
+                merged.settle(STEP, caller.probe);
+                self.put_back(caller, all, merged.root());
+            }
+            (Some(first), None) if live == 2 && all.is_settled(first) => {
+                held = self.merge(all, (number, first), guard);
+                ghost.last.set(held.root());
+            }
+            (Some(first), None) => {
+                drop(guard);
+                all.held(first).settle(STEP, caller.probe);
+                self.put_back(caller, all, first);
+            }
+            (None, _) => drop(guard),
+        }
+        self.put_back(caller, all, held.root());
     }
 
-    /// Does `work` on the domain on top, without taking it: for nested callers. Nothing if the lock is taken, or
-    /// no domain is there.
+    /// Takes the domain that nobody took for longest. Under the lock. O(domains).
+    fn longest_idle(&self, all: &Numbers<'a, P>, age: impl Fn(&u32) -> u32) -> Option<u32> {
+        let free = self.roots().filter(|root| !all.numbers.at(*root).is_held());
+        free.max_by_key(age)
+            .filter(|root| all.numbers.at(*root).try_hold())
+    }
+
+    /// Merges two domains that the caller holds, under the lock, which is opened then.
+    fn merge(
+        &self,
+        all: &Numbers<'a, P>,
+        (one, other): (u32, u32),
+        guard: Guard<'_, P>,
+    ) -> Held<'a, P> {
+        let merged = all.held(one).merge(all.held(other), guard.probe);
+        self.delist(if merged.root() == one { other } else { one });
+        merged
+    }
+
+    /// Does `work` on a domain that nobody holds, under the lock: for nested callers. Nothing if the lock is taken,
+    /// or all domains are.
     pub(crate) fn nested<T>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -434,11 +555,21 @@ impl<'a, P: Platform> Spring<'a, P> {
         work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
         let guard = Guard::try_lock(&self.head.lock, caller.probe)?;
-        if self.length() == 0 {
-            return None;
+        let number = self.find(all, caller.cpu.index() as u32)?;
+        let result = work(&all.held(number), guard.probe);
+        let collector = self.ghosts.get(self.head.collector.get() as usize);
+        match (
+            collector,
+            collector.is_none().then(|| self.next_ghost()).flatten(),
+        ) {
+            (Some(collector), _) => {
+                self.dismiss_collector();
+                self.give(collector, number);
+            }
+            (None, Some((ghost, _))) => self.give(ghost, number),
+            (None, None) => all.numbers.at(number).release(),
         }
-        let top = self.ring.at(self.head.top.get().wrapping_sub(1)).get() as u32;
-        Some(work(&all.held(top), guard.probe))
+        Some(result)
     }
 
     /// Takes and merges domains until one has `enough`, or until all are one, in which everything is coalesced. The
@@ -456,35 +587,41 @@ impl<'a, P: Platform> Spring<'a, P> {
         let ghost = self.ghosts.get(caller.cpu.index())?;
         let cpu = caller.cpu.index() as u32;
         let collecting = Guard::lock(&self.collecting.0, caller.probe);
+        let inner = &mut Caller {
+            cpu: caller.cpu,
+            probe: &mut *collecting.probe,
+            nested: false,
+        };
         let mut own: Option<Held<'a, P>> = None;
         loop {
-            let guard = Guard::lock(&self.head.lock, collecting.probe);
-            let number = match (self.pop(NONE), &own) {
-                (Some(number), own) => {
-                    self.count(0, u32::from(own.is_some()));
+            let guard = Guard::lock(&self.head.lock, inner.probe);
+            let number = match (self.find(all, cpu), &own) {
+                (Some(number), _) => {
                     drop(guard);
                     number
                 }
                 (None, Some(own)) if self.head.live.get() == 1 => {
                     drop(guard);
-                    own.settle(u32::MAX, collecting.probe);
+                    own.settle(u32::MAX, inner.probe);
                     break;
                 }
-                (None, own) => {
-                    let has = if own.is_some() { HAS } else { 0 };
-                    self.head.collector.set(cpu | has);
+                (None, _) => {
+                    self.head.collector.set(cpu);
+                    self.announce(1, 0);
                     // Relaxed: as in `queue`.
                     ghost.given.store(WAITING, Ordering::Relaxed);
                     drop(guard);
-                    self.wait(ghost, collecting.probe)
+                    self.wait(inner, all, ghost)
                 }
             };
-            let held = all.held(number);
             let merged = match own.take() {
-                Some(own) => own.merge(held, collecting.probe),
-                None => held,
+                Some(own) => {
+                    let guard = Guard::lock(&self.head.lock, inner.probe);
+                    self.merge(all, (own.root(), number), guard)
+                }
+                None => all.held(number),
             };
-            let stop = enough(&merged, collecting.probe);
+            let stop = enough(&merged, inner.probe);
             own = Some(merged);
             if stop {
                 break;
@@ -497,13 +634,13 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn check(&self, all: &Numbers<'a, P>) -> Result<(), Violation> {
         let fail = |what| Err(Violation { pfn: Pfn(0), what });
         let head = self.head;
-        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NONE {
+        let waiting = self.notice.waiting.load(Ordering::Relaxed);
+        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NONE
+            || waiting != 0
+        {
             return fail("a CPU waits for a domain");
         }
-        if self.length() != head.live.get() {
-            return fail("the domains are miscounted, or one is held");
-        }
-        let numbers = self.ring.len();
+        let numbers = self.roots.len();
         let mut found = 0;
         let mut at = head.vacant.get();
         while at != NONE && found <= numbers {
@@ -511,15 +648,17 @@ impl<'a, P: Platform> Spring<'a, P> {
             found += 1;
             at = self.vacant.at(at).get();
         }
-        for step in 0..self.length() {
-            let entry = self.ring.at(head.bottom.get().wrapping_add(step)).get();
-            let held = all.held(entry as u32);
+        for root in self.roots() {
+            if all.numbers.at(root).is_held() {
+                return fail("a domain is held");
+            }
+            let held = all.held(root);
             crate::structure::Structure::check(&held)?;
-            for number in all.spent(held.root()) {
+            for number in all.spent(root) {
                 check_unused(all, number)?;
                 found += 1;
             }
-            found += 1 + all.absorbed(held.root()).count() as u32;
+            found += 1 + all.absorbed(root).count() as u32;
         }
         match found == numbers {
             true => Ok(()),
