@@ -66,7 +66,7 @@ impl Extent {
     /// Returns how many domains can be told apart: two for each CPU, one that it holds and one that was absorbed
     /// and has not moved yet; fewer in little memory, where so many would have nothing.
     fn numbers(&self) -> u32 {
-        let most = (self.frames / 256 + 2).min(NUMBERS);
+        let most = (self.frames / 256 + 4).min(NUMBERS);
         (2 * u32::from(self.cpus) + 2)
             .min(most)
             .next_power_of_two()
