@@ -180,6 +180,10 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns what free memory looks like now. Takes the zone's lock; O(orders + CPUs).
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot;
 
+    /// Returns the frames that one CPU's list keeps; 0 without lists, and for a CPU that there is none of.
+    /// A hint while that CPU works. O(1), no lock.
+    fn buffered_frames(&self, cpu: CpuId) -> u64;
+
     /// Returns what a frame is used for now, or nothing outside the span. A hint while others work.
     /// O(orders), no lock.
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState>;

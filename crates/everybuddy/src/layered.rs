@@ -394,6 +394,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
     }
 
+    fn buffered_frames(&self, cpu: CpuId) -> u64 {
+        self.front.kept_by(cpu)
+    }
+
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
         let frame = self.zone.table().frame(pfn)?;
         self.zone.table().holder(frame).map(|(_, state)| state)

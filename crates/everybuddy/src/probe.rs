@@ -50,6 +50,15 @@ pub enum Event {
     Merge,
     /// All CPUs were asked to give back what they buffer, because a request could not be served.
     Reclaim,
+    /// A CPU found every domain taken, and waited to be given a part of another CPU's.
+    Ghost {
+        /// How many times the waiter looked again.
+        waits: u32,
+    },
+    /// A domain was divided, and a part of it given to a CPU that waited.
+    Extend,
+    /// Two domains were merged into one.
+    Merge,
     /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
     RacedDoubleFree,
 }
@@ -111,6 +120,14 @@ pub struct Counts {
     pub merges: u64,
     /// Times all CPUs were asked to give back what they buffer.
     pub reclaims: u64,
+    /// Times a CPU found every domain taken, and waited to be given a part of another CPU's.
+    pub ghosts: u64,
+    /// Times such a waiter looked again.
+    pub ghost_waits: u64,
+    /// Domains divided for a CPU that waited.
+    pub extensions: u64,
+    /// Pairs of domains merged into one.
+    pub merges: u64,
     /// Frames dropped from a list after a racing double free.
     pub raced_double_frees: u64,
 }
@@ -135,6 +152,10 @@ impl Counts {
             extensions,
             merges,
             reclaims,
+            ghosts,
+            ghost_waits,
+            extensions,
+            merges,
             raced_double_frees,
         } = other;
         self.splits += splits;
@@ -153,6 +174,10 @@ impl Counts {
         self.extensions += extensions;
         self.merges += merges;
         self.reclaims += reclaims;
+        self.ghosts += ghosts;
+        self.ghost_waits += ghost_waits;
+        self.extensions += extensions;
+        self.merges += merges;
         self.raced_double_frees += raced_double_frees;
     }
 }
@@ -186,7 +211,55 @@ impl Probe for Counts {
             Event::Extend => self.extensions += 1,
             Event::Merge => self.merges += 1,
             Event::Reclaim => self.reclaims += 1,
+            Event::Ghost { waits } => {
+                self.ghosts += 1;
+                self.ghost_waits += u64::from(waits);
+            }
+            Event::Extend => self.extensions += 1,
+            Event::Merge => self.merges += 1,
             Event::RacedDoubleFree => self.raced_double_frees += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_is_hearing_both() {
+        let frames = 3;
+        let waits = 5;
+        let events = [
+            Event::Split(Order::ZERO),
+            Event::Coalesce(Order::ZERO),
+            Event::Refill { frames },
+            Event::Drain { frames },
+            Event::Bypass(Order::ZERO),
+            Event::Bypass(Order::TEN),
+            Event::LockWanted,
+            Event::Lock {
+                contended: true,
+                waits,
+            },
+            Event::Unlock,
+            Event::Reclaim,
+            Event::Ghost { waits },
+            Event::Extend,
+            Event::Merge,
+            Event::RacedDoubleFree,
+        ];
+        let hear = |times: usize| {
+            let mut counts = Counts::default();
+            for event in events.iter().cycle().take(times * events.len()) {
+                counts.record(*event);
+            }
+            counts
+        };
+        let mut sum = hear(1);
+        sum.add(&hear(2));
+        assert_eq!(sum, hear(3));
+        assert_eq!((sum.ghosts, sum.ghost_waits), (3, 15));
+        assert_eq!((sum.extensions, sum.merges), (3, 3));
     }
 }

@@ -17,6 +17,9 @@ pub struct Snapshot {
     pub free_blocks: [u32; Order::LIMIT.index() + 1],
     /// Frames that per-CPU lists and other buffers hold. A hint while other CPUs work.
     pub buffered_frames: u64,
+    /// The parts that free memory is divided into: blocks split and coalesce within one, never across
+    /// two. 1 for one zone, the number of spaces for spaces.
+    pub domains: u32,
 }
 
 impl Snapshot {

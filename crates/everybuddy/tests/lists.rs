@@ -216,3 +216,31 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn each_cpu_knows_what_it_keeps() {
+    struct Sum;
+    impl WithSystem<Counted> for Sum {
+        type Output = [u64; 2];
+        fn call<A: FrameAllocator<Counted>>(self, _: &'static str, system: &A) -> [u64; 2] {
+            let cpus = NativeCpus::new(2);
+            let [mut first, mut second] = [0, 1].map(|cpu| cpus.claim(CpuId(cpu)).unwrap());
+            for _ in 0..40 {
+                system.allocate(&mut first, Request::FRAME).unwrap();
+            }
+            let frame = system.allocate(&mut second, Request::FRAME).unwrap();
+            system.free(&mut second, Release::frame(frame)).unwrap();
+            let kept = [0, 1].map(|cpu| system.buffered_frames(CpuId(cpu)));
+            let sum = system.snapshot(&mut first).buffered_frames;
+            assert_eq!(kept.iter().sum::<u64>(), sum);
+            assert_eq!(system.buffered_frames(CpuId(2)), 0, "there is no such CPU");
+            kept
+        }
+    }
+    let kept =
+        |name: &str| build::<Counted, _>(&name.parse().unwrap(), &Setup::new(RANGES, 2), Sum);
+    // Two batches less 40 frames, and one batch.
+    assert_eq!(kept("lbs-31"), [22, 31]);
+    assert_eq!(kept("bs"), [0, 0]);
+    kept("linux-6");
+}

@@ -497,6 +497,10 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         self.slots.iter().map(|slot| slot.list.frames()).sum()
     }
 
+    fn kept_by(&self, cpu: CpuId) -> u64 {
+        self.slot(cpu).map_or(0, |slot| slot.list.frames())
+    }
+
     fn tags_kept(&self) -> bool {
         L::TAGS
     }

@@ -31,7 +31,7 @@ pub(crate) use none::NoList;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
-use crate::platform::Platform;
+use crate::platform::{CpuId, Platform};
 use crate::request::Hint;
 use crate::zone::ZoneLayer;
 
@@ -101,6 +101,9 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
 
     /// Returns the frames that are kept. A hint while others work.
     fn buffered_frames(&self) -> u64;
+
+    /// Returns the frames that one CPU keeps. A hint while others work; O(1).
+    fn kept_by(&self, cpu: CpuId) -> u64;
 
     /// Tells whether kept frames are tagged as such.
     fn tags_kept(&self) -> bool;

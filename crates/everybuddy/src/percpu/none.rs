@@ -10,7 +10,7 @@ use super::PerCpu;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::platform::{CpuToken, Platform};
+use crate::platform::{CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
@@ -77,6 +77,10 @@ impl<P: Platform> PerCpu<P> for NoList {
     fn park(&self, _: &mut P::Cpu) {}
 
     fn buffered_frames(&self) -> u64 {
+        0
+    }
+
+    fn kept_by(&self, _: CpuId) -> u64 {
         0
     }
 

@@ -242,6 +242,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         Snapshot {
             free_blocks,
             buffered_frames: 0,
+            domains: 1,
         }
     }
 

@@ -425,6 +425,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         Snapshot {
             free_blocks,
             buffered_frames: 0,
+            domains: self.spaces.len() as u32,
         }
     }
 
