@@ -208,3 +208,77 @@ fn counts_are_the_same_each_time() {
             .any(|row| row["experiment"] == "compare+aged=5@1.0000")
     );
 }
+
+/// Writes a trace in which one CPU allocates runs of these lengths, each of another task, and then another CPU
+/// frees the first `freed` frames of them.
+fn bursts(folder: &Folder, lengths: &[u64], freed: u64) -> String {
+    use everybuddy_trace::{Event, Op, Trace};
+    let mut events = Vec::new();
+    for (task, length) in (1..).zip(lengths) {
+        for _ in 0..*length {
+            let at = events.len() as u64;
+            events.push(Event::new(at, 0, task, Op::Allocate, at, 0));
+        }
+    }
+    let end = events.len() as u64;
+    events.extend((0..freed).map(|at| Event::new(end + at, 1, 9999, Op::Free, at, 0)));
+    let trace = Trace {
+        name: "bursts".to_string(),
+        events,
+        ..Trace::default()
+    };
+    let file = folder.file("bursts.parquet");
+    everybuddy_trace::write(&trace, file.as_ref()).unwrap();
+    file
+}
+
+/// The only value of a metric in some rows.
+fn only(rows: &[Value], metric: &str, statistic: &str, operation: &str) -> f64 {
+    let fits = |row: &&Value| {
+        row["metric"] == metric && row["statistic"] == statistic && row["operation"] == operation
+    };
+    let found: Vec<&Value> = rows.iter().filter(fits).collect();
+    assert_eq!(found.len(), 1, "{metric} {statistic} {operation}");
+    found[0]["value"].as_f64().unwrap()
+}
+
+#[test]
+fn the_residual_is_what_is_left_when_runs_end() {
+    let folder = Folder::new("residual");
+    // After 10, 11, 16 and 36 frames from batches of 31 there are left 21, 20, 15 and 26; the second run
+    // is a single request, and not counted. The frees of the other CPU stay in its list.
+    let file = bursts(&folder, &[10, 1, 5, 20], 30);
+    let rows = rows(&[&file, "--systems", "lbs-31+batch=31+high=186"]);
+    let residual = |statistic, operation| only(&rows, "residual", statistic, operation);
+    assert_eq!(residual("count", "allocate"), 3.0);
+    assert!((residual("mean", "allocate") - (21.0 + 15.0 + 26.0) / 3.0).abs() < 1e-4);
+    assert_eq!(
+        (residual("count", "free"), residual("mean", "free")),
+        (1.0, 30.0)
+    );
+    assert_eq!(residual("mean", "all"), (21.0 + 15.0 + 26.0 + 30.0) / 4.0);
+}
+
+#[test]
+fn runs_of_any_length_leave_half_a_batch() {
+    let folder = Folder::new("half-a-batch");
+    let lengths: Vec<u64> = (2..200).map(|at| 2 + at * 37 % 61).collect();
+    let file = bursts(&folder, &lengths, 0);
+    for batch in [7.0, 31.0, 62.0] {
+        let spec = format!("lbs-31+batch={batch}+high=186");
+        let rows = rows(&[&file, "--systems", &spec]);
+        let residual = only(&rows, "residual", "mean", "allocate");
+        let expected = (batch - 1.0) / 2.0;
+        assert!(
+            (residual / expected - 1.0).abs() < 0.15,
+            "{batch}: {residual}"
+        );
+        let misses = only(&rows, "miss_rate", "value", "allocate");
+        assert!((misses * batch - 1.0).abs() < 0.01, "{batch}: {misses}");
+    }
+    // Without a list nothing is ever left.
+    let rows = rows(&[&file, "--systems", "bs"]);
+    assert_eq!(only(&rows, "residual", "mean", "allocate"), 0.0);
+    assert_eq!(only(&rows, "domains", "mean", "all"), 1.0);
+    assert_eq!(only(&rows, "contention_rate_core", "value", "all"), 0.0);
+}

@@ -53,5 +53,5 @@ pub use model::{
 pub use read::read;
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
-pub use statistics::{LiveSample, OrderShare, Quantiles, RunLengths, Statistics};
+pub use statistics::{CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs};
 pub use write::write;

@@ -6,6 +6,7 @@
 //!
 //! Invariant: the numbers depend on the trace alone, never on an allocator.
 
+mod buffered;
 mod runs;
 
 use std::collections::HashSet;
@@ -13,6 +14,7 @@ use std::collections::HashSet;
 use crate::model::{Context, EventFlags, Trace};
 use crate::resolve::{Resolved, Step};
 
+pub use buffered::{CpuRun, cpu_runs};
 use runs::RunCounter;
 pub use runs::RunLengths;
 

@@ -26,6 +26,15 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
 
+/// Returns the orders that are reported: the large ones, and the system's largest.
+fn orders(largest: Order) -> Vec<Order> {
+    let mut orders: Vec<Order> = LARGE.into_iter().filter_map(Order::new).collect();
+    if !orders.contains(&largest) {
+        orders.push(largest);
+    }
+    orders
+}
+
 /// Turns a comparison into rows.
 pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool) -> Vec<Row> {
     let mut experiment = "compare".to_string();
@@ -144,6 +153,14 @@ impl Rows {
             "1",
         );
         self.push("all", "reclaims", "count", all.counts.reclaims as f64, "1");
+        for (metric, count) in [
+            ("ghosts", all.counts.ghosts),
+            ("ghost_wait", all.counts.ghost_waits),
+            ("extensions", all.counts.extensions),
+            ("merges", all.counts.merges),
+        ] {
+            self.push("all", metric, "count", count as f64, "1");
+        }
         let refused = outcome.refused;
         self.push(
             "allocate",
@@ -174,13 +191,12 @@ impl Rows {
             "1",
         );
         self.push_some(operation, "miss_rate", "value", tally.miss_rate(), "1");
-        self.push_some(
-            operation,
-            "contention_rate",
-            "value",
-            tally.contention_rate(),
-            "1",
-        );
+        let residual = tally.residual();
+        self.push_some(operation, "residual", "mean", residual, "frames");
+        self.push(operation, "residual", "count", tally.runs as f64, "1");
+        let (all, core) = (tally.contention_rate(), tally.contention_rate_core());
+        self.push_some(operation, "contention_rate", "value", all, "1");
+        self.push_some(operation, "contention_rate_core", "value", core, "1");
         self.push(
             operation,
             "lock_acquisitions",
@@ -200,7 +216,8 @@ impl Rows {
 
     fn fragmentation(&mut self, comparison: &Comparison, outcome: &Outcome) {
         let experiment = self.common.experiment.clone();
-        for order in LARGE.into_iter().filter_map(Order::new) {
+        let orders = orders(outcome.max_order);
+        for order in orders.iter().copied() {
             self.common.order = Some(order.get());
             let blocks = "free_blocks";
             self.push_some("all", blocks, "min", least(outcome.available(order)), "1");
@@ -210,7 +227,17 @@ impl Rows {
             let most = outcome.unusable(order).max_by(f64::total_cmp);
             self.push_some("all", unusable, "max", most, "1");
         }
+        self.common.order = Some(outcome.max_order.get());
+        let rates = || outcome.unusable(outcome.max_order);
+        let (metric, most) = ("fragmentation_rate", rates().max_by(f64::total_cmp));
+        self.push_some("all", metric, "mean", mean(rates()), "1");
+        self.push_some("all", metric, "min", least(rates()), "1");
+        self.push_some("all", metric, "max", most, "1");
         self.common.order = None;
+        let most = outcome.domains().max_by(f64::total_cmp);
+        self.push_some("all", "domains", "mean", mean(outcome.domains()), "1");
+        self.push_some("all", "domains", "min", least(outcome.domains()), "1");
+        self.push_some("all", "domains", "max", most, "1");
         self.push_some(
             "all",
             "buffered_frames",
@@ -221,14 +248,19 @@ impl Rows {
         for sample in &outcome.samples {
             let at = f64::from(sample.position) / f64::from(comparison.events.max(1));
             self.common.experiment = format!("{experiment}@{at:.4}");
-            for order in LARGE.into_iter().filter_map(Order::new) {
+            for order in orders.iter().copied() {
                 self.common.order = Some(order.get());
                 let blocks = sample.snapshot.available_blocks(order) as f64;
                 self.push("all", "free_blocks", "value", blocks, "1");
                 let unusable = sample.snapshot.unusable_index(order);
                 self.push("all", "unusable_index", "value", unusable, "1");
             }
+            self.common.order = Some(outcome.max_order.get());
+            let rate = sample.snapshot.unusable_index(outcome.max_order);
+            self.push("all", "fragmentation_rate", "value", rate, "1");
             self.common.order = None;
+            let domains = f64::from(sample.snapshot.domains);
+            self.push("all", "domains", "value", domains, "1");
             let buffered = sample.snapshot.buffered_frames as f64;
             self.push("all", "buffered_frames", "value", buffered, "frames");
         }

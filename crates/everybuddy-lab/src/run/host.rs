@@ -223,6 +223,12 @@ impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
         self.tokens[usize::from(token)].probe().read()
     }
 
+    fn kept(&mut self, token: u16) -> u64 {
+        use everybuddy::CpuToken;
+        let cpu = self.tokens[usize::from(token)].id();
+        self.system.buffered_frames(cpu)
+    }
+
     fn snapshot(&mut self) -> Option<Snapshot> {
         let cpu = self.tokens.first_mut()?;
         Some(self.system.snapshot(cpu))

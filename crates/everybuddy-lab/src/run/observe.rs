@@ -13,11 +13,14 @@
 //!
 //! Invariant: observers store into memory that was reserved before the start.
 
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
 use everybuddy::{Counts, Order, Snapshot};
 
 use crate::run::clock::Timer;
 use crate::run::port::{Port, REFUSED};
-use crate::run::script::{Kind, Lane, Move, Segment};
+use crate::run::script::{Kind, Lane, Move, RunEnd, Segment};
 
 /// Watches a thread's calls.
 pub trait Observer: Send {
@@ -239,22 +242,35 @@ pub struct Tally {
     pub entered: u64,
     /// Frames that crossed the border of the per-CPU layer during operations of order 0.
     pub crossed: u64,
-    /// Operations during which a lock was not had at once.
+    /// Operations during which a lock was not had at once, or that waited for a part of a domain.
     pub contended: u64,
+    /// Operations of any order that visited the core layer: by a refill, a drain, or past the list.
+    pub visits: u64,
+    /// Contended ones among the visits.
+    pub contended_visits: u64,
+    /// Runs of two and more requests for single frames that ended.
+    pub runs: u64,
+    /// Frames that the CPU's list kept when they ended, all together.
+    pub residual: u64,
     /// What the probe counted, beside what the fields above are made from.
     pub counts: Counts,
 }
 
 impl Tally {
     /// Adds an operation, by what the probe had counted before and after it.
-    fn note(&mut self, order: Order, before: &Counts, after: &Counts) {
+    pub fn note(&mut self, order: Order, before: &Counts, after: &Counts) {
+        let bypasses = after.bypasses_order0 - before.bypasses_order0;
+        let moves = (after.refills - before.refills) + (after.drains - before.drains);
+        let has_visited = moves + bypasses + (after.bypasses_larger - before.bypasses_larger) > 0;
+        let is_contended =
+            after.locks_contended > before.locks_contended || after.ghosts > before.ghosts;
         self.operations += 1;
-        self.contended += u64::from(after.locks_contended > before.locks_contended);
+        self.contended += u64::from(is_contended);
+        self.visits += u64::from(has_visited);
+        self.contended_visits += u64::from(has_visited && is_contended);
         if order == Order::ZERO {
-            let bypasses = after.bypasses_order0 - before.bypasses_order0;
             let moved = (after.frames_refilled - before.frames_refilled)
                 + (after.frames_drained - before.frames_drained);
-            let moves = (after.refills - before.refills) + (after.drains - before.drains);
             self.single_frames += 1;
             self.entered += u64::from(moves + bypasses > 0);
             self.crossed += moved + bypasses;
@@ -269,6 +285,10 @@ impl Tally {
         self.entered += other.entered;
         self.crossed += other.crossed;
         self.contended += other.contended;
+        self.visits += other.visits;
+        self.contended_visits += other.contended_visits;
+        self.runs += other.runs;
+        self.residual += other.residual;
         self.counts = sum(&self.counts, &other.counts);
     }
 }
@@ -288,6 +308,10 @@ fn difference(after: &Counts, before: &Counts) -> Counts {
         locks_contended: after.locks_contended - before.locks_contended,
         lock_waits: after.lock_waits - before.lock_waits,
         reclaims: after.reclaims - before.reclaims,
+        ghosts: after.ghosts - before.ghosts,
+        ghost_waits: after.ghost_waits - before.ghost_waits,
+        extensions: after.extensions - before.extensions,
+        merges: after.merges - before.merges,
         ..Counts::default()
     }
 }
@@ -308,6 +332,8 @@ pub struct Counting {
     pub tallies: [Tally; 2],
     /// Free memory at the positions that this thread came to.
     pub samples: Vec<Sample>,
+    /// The ends of runs that are still to come.
+    ends: Peekable<IntoIter<RunEnd>>,
 }
 
 impl Counting {
@@ -317,6 +343,16 @@ impl Counting {
         Counting {
             tallies: [Tally::default(); 2],
             samples: Vec::with_capacity(samples.count()),
+            ends: lane.ends.clone().into_iter().peekable(),
+        }
+    }
+
+    /// Looks at what the list keeps, if a run ended with this move.
+    fn end_run(&mut self, port: &mut impl Port, at: u32, performed: &Move) {
+        if self.ends.next_if(|end| end.at == at).is_some() {
+            let tally = &mut self.tallies[usize::from(performed.kind != Kind::Allocate)];
+            tally.runs += 1;
+            tally.residual += port.kept(performed.token);
         }
     }
 
@@ -341,11 +377,12 @@ impl Observer for Counting {
         places: &mut [u32],
     ) {
         self.sample(port, segment);
-        for (request, place) in moves.iter().zip(places) {
+        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
             let before = port.counts(request.token);
             *place = port.allocate(request);
             let after = port.counts(request.token);
             self.tallies[0].note(request.order(), &before, &after);
+            self.end_run(port, at, request);
         }
     }
 
@@ -357,7 +394,7 @@ impl Observer for Counting {
         places: &mut [u32],
     ) {
         self.sample(port, segment);
-        for (release, place) in moves.iter().zip(places) {
+        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
             if *place != REFUSED {
                 let before = port.counts(release.token);
                 port.free(release, *place);
@@ -369,6 +406,7 @@ impl Observer for Counting {
                 };
                 self.tallies[1].note(order, &before, &after);
             }
+            self.end_run(port, at, release);
         }
     }
 }

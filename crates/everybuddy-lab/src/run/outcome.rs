@@ -82,6 +82,13 @@ impl Outcome {
             .map(move |sample| sample.snapshot.unusable_index(order))
     }
 
+    /// The parts that free memory is divided into, at each sample.
+    pub fn domains(&self) -> impl Iterator<Item = f64> + '_ {
+        self.samples
+            .iter()
+            .map(|sample| f64::from(sample.snapshot.domains))
+    }
+
     /// Frames that per-CPU lists keep, at each sample.
     pub fn buffered(&self) -> impl Iterator<Item = f64> + '_ {
         self.samples
@@ -102,9 +109,19 @@ impl Tally {
         share(self.entered, self.single_frames)
     }
 
-    /// The share of operations during which a lock was not had at once.
+    /// The share of operations that had to wait for another CPU.
     pub fn contention_rate(&self) -> Option<f64> {
         share(self.contended, self.operations)
+    }
+
+    /// The same share of the operations that visited the core layer.
+    pub fn contention_rate_core(&self) -> Option<f64> {
+        share(self.contended_visits, self.visits)
+    }
+
+    /// Frames that a CPU's list kept when a run ended, on average over the runs.
+    pub fn residual(&self) -> Option<f64> {
+        share(self.residual, self.runs)
     }
 
     /// Lock acquisitions for each operation.
@@ -167,5 +184,24 @@ mod tests {
         assert_eq!(tally.service_ratio(), Some(0.0));
         assert_eq!(tally.miss_rate(), Some(2.0 / 62.0));
         assert_eq!(Tally::default().service_ratio(), None);
+    }
+
+    #[test]
+    fn waiting_of_any_kind_is_contention() {
+        let mut tally = Tally::default();
+        let before = everybuddy::Counts::default();
+        let mut note = |change: &dyn Fn(&mut everybuddy::Counts)| {
+            let mut after = before;
+            change(&mut after);
+            tally.note(Order::ZERO, &before, &after);
+        };
+        // A hit, a refill at once, a refill that waits for a lock, a drain that waits for a domain.
+        note(&|_| ());
+        note(&|counts| (counts.refills, counts.locks) = (1, 1));
+        note(&|counts| (counts.refills, counts.locks_contended) = (1, 1));
+        note(&|counts| (counts.drains, counts.ghosts) = (1, 1));
+        assert_eq!(tally.contention_rate(), Some(2.0 / 4.0));
+        assert_eq!(tally.contention_rate_core(), Some(2.0 / 3.0));
+        assert_eq!(tally.counts.ghosts, 1);
     }
 }

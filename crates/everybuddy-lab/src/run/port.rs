@@ -28,6 +28,9 @@ pub trait Port {
     /// Returns what the probe of a CPU has counted.
     fn counts(&mut self, token: u16) -> Counts;
 
+    /// Returns the frames that the list of a CPU keeps.
+    fn kept(&mut self, token: u16) -> u64;
+
     /// Returns what free memory looks like, and the largest order.
     fn snapshot(&mut self) -> Option<Snapshot>;
 
@@ -76,6 +79,10 @@ impl Port for Floor {
 
     fn counts(&mut self, _: u16) -> Counts {
         Counts::default()
+    }
+
+    fn kept(&mut self, _: u16) -> u64 {
+        0
     }
 
     fn snapshot(&mut self) -> Option<Snapshot> {

@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 
 use everybuddy::{Hint, Order};
-use everybuddy_trace::{Resolved, Step, StepKind};
+use everybuddy_trace::{Resolved, Step, StepKind, cpu_runs};
 
 use crate::Error;
 
@@ -64,6 +64,17 @@ pub struct Lane {
     pub moves: Vec<Move>,
     /// The moves, cut into runs of one direction.
     pub segments: Vec<Segment>,
+    /// Where runs of two and more requests for single frames end, in order.
+    pub ends: Vec<RunEnd>,
+}
+
+/// The end of a run, as a buffer meets it: see [`everybuddy_trace::CpuRun`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The last move, as a position in [`Lane::moves`].
+    pub at: u32,
+    /// Number of requests.
+    pub length: u32,
 }
 
 /// One request or release: 24 bytes.
@@ -183,6 +194,13 @@ impl Script {
             // A trace holds no larger order.
             largest_order: Order::new(resolved.largest_order).unwrap_or(Order::LIMIT),
         };
+        // The CPU of a call in the replay, whichever lane performs it.
+        let modulus = script.lanes.len() as u32;
+        let runs = cpu_runs(&resolved.steps, |step| match assignment {
+            Assignment::TaskModulo => (step.task % modulus) as u16,
+            _ => step.cpu,
+        });
+        let mut runs = runs.into_iter().peekable();
         let interval = (script.events / Self::SAMPLES).max(1);
         for (position, step) in resolved.steps.iter().enumerate() {
             let (lane, token) = match assignment {
@@ -191,7 +209,15 @@ impl Script {
                 Assignment::TaskModulo => (step.task as usize % script.lanes.len(), 0),
             };
             let sampled = (position as u32).is_multiple_of(interval);
-            script.lanes[lane].push(position as u32, sampled, Move::new(step, token as u16));
+            let lane = &mut script.lanes[lane];
+            lane.push(position as u32, sampled, Move::new(step, token as u16));
+            while let Some(ended) = runs.next_if(|run| run.last == position as u32) {
+                if ended.length > 1 {
+                    let at = lane.moves.len() as u32 - 1;
+                    let length = ended.length;
+                    lane.ends.push(RunEnd { at, length });
+                }
+            }
         }
         Ok(script)
     }
@@ -308,6 +334,10 @@ mod tests {
                 }
                 assert_eq!(next as usize, lane.moves.len());
                 assert_eq!(lane.directions().iter().sum::<usize>(), lane.moves.len());
+                let last = lane.moves.len() as u32 - 1;
+                let ends: Vec<u32> = lane.ends.iter().map(|end| end.at).collect();
+                assert!(ends.is_sorted() && ends.iter().all(|at| *at <= last));
+                assert!(lane.ends.iter().all(|end| end.length > 1));
                 moves += next;
             }
             assert_eq!(moves, script.events);

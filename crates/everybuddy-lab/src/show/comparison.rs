@@ -91,6 +91,15 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
     text.lines().map(|line| style.dim(line) + "\n").collect()
 }
 
+/// Tells whether the number of any system's domains changed: else it is a parameter, not a result.
+fn has_elastic_domains(comparison: &Comparison) -> bool {
+    let changes = |outcome: &Outcome| {
+        let first = outcome.domains().next();
+        outcome.domains().any(|domains| Some(domains) != first)
+    };
+    comparison.systems.iter().any(changes)
+}
+
 fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     use Better::{Higher, Lower};
     let systems = &comparison.systems;
@@ -161,6 +170,11 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
         of_all(&|o| o.all().miss_rate()),
         &percent,
     );
+    // Apart: an empty list serves frees best, and a full one requests.
+    for (direction, name) in [(0, "alloc"), (1, "free")] {
+        let residual = of(&|o| o.tallies[direction].residual());
+        add(["left", name], Lower, 0, residual, &short);
+    }
     let locks = of(&|o| o.all().locks().map(|locks| locks * 1000.0));
     add(["locks", "/1000"], Lower, 0, locks, &|v| format!("{v:.0}"));
     if comparison.threads > 1 {
@@ -178,12 +192,18 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     add(
         ["4 MiB", "least"],
         Higher,
-        3,
+        4,
         of(&|o| least(o.available(LARGE))),
         &whole,
     );
     let unusable = of_all(&|o| mean(o.unusable(o.max_order)));
     add(["unusable", "%"], Lower, 0, unusable, &percent);
+    if has_elastic_domains(comparison) {
+        let domains = of(&|o| mean(o.domains()));
+        add(["domains", "mean"], Lower, 0, domains, &|v| {
+            format!("{v:.1}")
+        });
+    }
     if systems.iter().any(|outcome| outcome.refused > 0) {
         let refused = of(&|o| Some(o.refused as f64));
         add(["refused", ""], Lower, 0, refused, &|v| {
@@ -208,7 +228,7 @@ fn short(value: f64) -> String {
 }
 
 /// What each column means.
-const LEGEND: [(&str, &str); 12] = [
+const LEGEND: [(&str, &str); 14] = [
     (
         "alloc, free",
         "mean time of an allocation and of a free, by runs of up to 64 calls",
@@ -229,8 +249,12 @@ const LEGEND: [(&str, &str); 12] = [
         "miss",
         "order-0 calls that went past or beyond the lists (refill, drain, bypass)",
     ),
+    (
+        "left",
+        "frames in the CPU's list at the end of a run of one task and region (residual); mean",
+    ),
     ("locks", "lock acquisitions in 1,000 calls"),
-    ("waits", "calls that did not get a lock at once"),
+    ("waits", "calls that had to wait for another CPU"),
     (
         "4 MiB",
         "free blocks of order 10 that could be given: mean over the trace, and least",
@@ -238,6 +262,10 @@ const LEGEND: [(&str, &str); 12] = [
     (
         "unusable",
         "unusable free space index: free memory not in 4 MiB blocks, lists included; mean",
+    ),
+    (
+        "domains",
+        "parts that free memory is divided into, within which blocks split and coalesce",
     ),
     ("refused", "requests that could not be served"),
     ("meta", "metadata, in bytes for each frame managed"),
@@ -259,6 +287,7 @@ pub fn closing(
         .iter()
         .flat_map(|c| &c.systems)
         .any(|o| o.refused > 0);
+    let domains = comparisons.iter().any(has_elastic_domains);
     let rounds = comparisons
         .first()
         .map_or(0, |comparison| comparison.rounds);
@@ -271,6 +300,7 @@ pub fn closing(
         let is_shown = match name {
             "waits" => several_threads,
             "refused" => refused,
+            "domains" => domains,
             _ => true,
         };
         if is_shown {
