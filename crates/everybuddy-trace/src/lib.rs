@@ -53,5 +53,8 @@ pub use model::{
 pub use read::read;
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
-pub use statistics::{CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs};
+pub use statistics::{
+    CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs, region_runs,
+    task_runs,
+};
 pub use write::write;

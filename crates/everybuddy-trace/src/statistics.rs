@@ -15,8 +15,7 @@ use crate::model::{Context, EventFlags, Trace};
 use crate::resolve::{Resolved, Step};
 
 pub use buffered::{CpuRun, cpu_runs};
-use runs::RunCounter;
-pub use runs::RunLengths;
+pub use runs::{RunLengths, region_runs, task_runs};
 
 /// Number of equal stretches of time between the samples of [`Statistics::live`].
 const STRETCHES: u64 = 200;
@@ -159,10 +158,8 @@ impl Statistics {
             steps.last().map_or(0, |step| step.time_ns),
         );
         let allocations: u64 = counts.by_order.iter().sum();
-        let by_task = RunCounter::count(steps.iter(), |_| 0);
-        let by_region = RunCounter::count(steps.iter().filter(|step| step.region != 0), |step| {
-            step.region
-        });
+        let [allocation_runs, free_runs] = task_runs(steps).map(RunLengths::of);
+        let [region_allocation_runs, region_free_runs] = region_runs(steps).map(RunLengths::of);
         let distinct = |key: fn(&Step) -> u32| {
             steps
                 .iter()
@@ -182,10 +179,10 @@ impl Statistics {
             peak_frames: resolved.peak_frames,
             final_frames: resolved.final_frames,
             live: live_samples(steps, first, last),
-            allocation_runs: by_task.allocations,
-            free_runs: by_task.frees,
-            region_allocation_runs: by_region.allocations,
-            region_free_runs: by_region.frees,
+            allocation_runs,
+            free_runs,
+            region_allocation_runs,
+            region_free_runs,
             region_share: share(counts.with_region, allocations),
             cross_cpu_free_share: share(counts.cross_cpu, counts.frees),
             exit_free_share: share(counts.at_exit, counts.frees),

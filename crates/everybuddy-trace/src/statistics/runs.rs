@@ -24,7 +24,7 @@ impl RunLengths {
     /// Length from which a run counts as long.
     pub const LONG: u64 = 64;
 
-    fn of(mut lengths: Vec<u64>) -> RunLengths {
+    pub(super) fn of(mut lengths: Vec<u64>) -> RunLengths {
         let long: u64 = lengths
             .iter()
             .filter(|length| **length >= RunLengths::LONG)
@@ -37,39 +37,38 @@ impl RunLengths {
     }
 }
 
-/// Runs of both directions.
-pub(super) struct RunCounter {
-    pub(super) allocations: RunLengths,
-    pub(super) frees: RunLengths,
+/// Returns the lengths of all runs of the same task, in no order: of allocations, of frees.
+pub fn task_runs(steps: &[Step]) -> [Vec<u64>; 2] {
+    lengths(steps.iter(), |_| 0)
 }
 
-impl RunCounter {
-    /// Counts runs of steps of the same task, direction and `key`.
-    pub(super) fn count<'a>(
-        steps: impl Iterator<Item = &'a Step>,
-        key: impl Fn(&Step) -> u32,
-    ) -> RunCounter {
-        let mut open: HashMap<u32, (u32, bool, u64)> = HashMap::new();
-        let (mut allocations, mut frees) = (Vec::new(), Vec::new());
-        let mut close = |(_, allocates, length): (u32, bool, u64)| {
-            if allocates {
-                allocations.push(length)
-            } else {
-                frees.push(length)
-            }
-        };
-        for step in steps {
-            let (key, allocates) = (key(step), step.kind.is_allocation());
-            let run = open.entry(step.task).or_insert((key, allocates, 0));
-            if (run.0, run.1) != (key, allocates) {
-                close(std::mem::replace(run, (key, allocates, 0)));
-            }
-            run.2 += 1;
+/// Returns the lengths of all runs of the same task and address region, in no order: of allocations, of
+/// frees. Steps without a known region are left out, and do not end a run.
+pub fn region_runs(steps: &[Step]) -> [Vec<u64>; 2] {
+    lengths(steps.iter().filter(|step| step.region != 0), |step| {
+        step.region
+    })
+}
+
+/// Counts runs of steps of the same task, direction and `key`.
+fn lengths<'a>(steps: impl Iterator<Item = &'a Step>, key: impl Fn(&Step) -> u32) -> [Vec<u64>; 2] {
+    let mut open: HashMap<u32, (u32, bool, u64)> = HashMap::new();
+    let (mut allocations, mut frees) = (Vec::new(), Vec::new());
+    let mut close = |(_, allocates, length): (u32, bool, u64)| {
+        if allocates {
+            allocations.push(length)
+        } else {
+            frees.push(length)
         }
-        open.into_values().for_each(&mut close);
-        RunCounter {
-            allocations: RunLengths::of(allocations),
-            frees: RunLengths::of(frees),
+    };
+    for step in steps {
+        let (key, allocates) = (key(step), step.kind.is_allocation());
+        let run = open.entry(step.task).or_insert((key, allocates, 0));
+        if (run.0, run.1) != (key, allocates) {
+            close(std::mem::replace(run, (key, allocates, 0)));
         }
+        run.2 += 1;
     }
+    open.into_values().for_each(&mut close);
+    [allocations, frees]
 }
