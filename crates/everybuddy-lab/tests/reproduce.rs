@@ -46,6 +46,8 @@ fn the_list_names_every_experiment_with_its_source() {
         "bulk-sizes",
         "latency-distribution",
         "lock-hold",
+        "run-lengths",
+        "buffers",
     ] {
         assert!(names.contains(name), "{name}");
     }
@@ -179,7 +181,14 @@ fn the_experiments_run_when_they_are_shortened() {
     ]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     let text = std::fs::read_to_string(&json).unwrap();
-    for name in ["fragmentation", "fill-levels", "bulk-sizes", "lock-hold"] {
+    for name in [
+        "fragmentation",
+        "fill-levels",
+        "bulk-sizes",
+        "lock-hold",
+        "run-lengths",
+        "buffers",
+    ] {
         assert!(
             text.contains(&format!("\"experiment\":\"{name}\"")),
             "{name}"
@@ -192,5 +201,5 @@ fn the_experiments_run_when_they_are_shortened() {
         roxmltree::Document::parse(&svg).unwrap();
         count += 1;
     }
-    assert_eq!(count, 5, "all but the table");
+    assert_eq!(count, 7, "all but the table");
 }

@@ -21,6 +21,8 @@ pub enum Kind {
     Ordering,
     /// A ratio lies within bounds.
     Ratio,
+    /// The first system's point lies below the curve of the others: see [`Claim::against`].
+    Below,
 }
 
 /// Of what a ratio is.
@@ -40,7 +42,7 @@ pub enum Of {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Ordering or ratio.
+    /// Ordering, ratio or below a curve.
     pub kind: Kind,
     /// What is said, in words.
     pub text: String,
@@ -64,6 +66,10 @@ pub struct Claim {
     /// How far values may differ and still count as equal for `>=` and `<=`, relative to the larger.
     #[serde(default)]
     pub tolerance: f64,
+    /// For a curve, what the metric is bought with: a metric whose statistic is `mean`. The first system lies
+    /// below if its metric is less than that of every other that has no more of this. If none has so little,
+    /// it lies below if its metric is less than that of the one that has least; else nothing can be said.
+    pub against: Option<String>,
     /// Of what a ratio is.
     #[serde(default)]
     pub of: Of,
@@ -139,6 +145,9 @@ impl Claim {
             (Kind::Ordering, _) if !self.relations.iter().all(known) => {
                 Err("relations are `>=`, `>`, `<=` and `<`")
             }
+            (Kind::Below, _) if self.systems.len() < 2 || self.against.is_none() => {
+                Err("a curve needs `against`, and a system beside the one that is compared")
+            }
             (Kind::Ratio, _) if self.at_least.is_none() && self.at_most.is_none() => {
                 Err("a ratio needs `at_least` or `at_most`")
             }
@@ -160,6 +169,7 @@ impl Claim {
         let mut cases = Vec::new();
         match (self.kind, self.of) {
             (Kind::Ordering, _) => cases.extend(sources.iter().map(|s| self.ordering(&finder, s))),
+            (Kind::Below, _) => cases.extend(sources.iter().map(|s| self.below(&finder, s))),
             (Kind::Ratio, Of::Systems) => {
                 for source in &sources {
                     let [own, other] = [0, 1].map(|at| finder.number(&self.systems[at], source));
@@ -249,6 +259,32 @@ impl Claim {
         (state, text)
     }
 
+    fn below(&self, finder: &Finder<'_>, source: &str) -> (State, String) {
+        let point = |system: &String| {
+            let price = finder.price(system, source)?;
+            Some((system.clone(), finder.number(system, source)?.value, price))
+        };
+        let Some((own, value, price)) = self.systems.first().and_then(point) else {
+            return (State::Undecided, format!("{source}: no numbers"));
+        };
+        let curve: Vec<_> = self.systems.iter().skip(1).filter_map(point).collect();
+        let text = format!("{source}: {own} {} at {}", short(value), short(price));
+        // Who does best for no more, or, if nobody asks for so little, who asks for least.
+        let affordable = curve.iter().filter(|other| other.2 <= price);
+        let best = affordable.min_by(|a, b| a.1.total_cmp(&b.1));
+        let least = curve.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+        let Some((name, other, its)) = best.or(least) else {
+            return (State::Undecided, format!("{text}: no curve"));
+        };
+        let state = match (value < *other, best) {
+            (true, _) => State::Holds,
+            (false, Some(_)) => State::Fails,
+            (false, None) => State::Undecided,
+        };
+        let (other, its) = (short(*other), short(*its));
+        (state, format!("{text}, {name} {other} at {its}"))
+    }
+
     fn bounded(&self, what: String, ratio: Option<Number>) -> (State, String) {
         let Some(ratio) = ratio.filter(|ratio| ratio.value.is_finite()) else {
             return (State::Undecided, format!("{what}: no numbers"));
@@ -314,6 +350,20 @@ impl<'f> Finder<'f> {
         self.row_of(system, source, &self.claim.statistic)
     }
 
+    /// What the metric is bought with; see [`Claim::against`].
+    fn price(&self, system: &str, source: &str) -> Option<f64> {
+        let metric = self.claim.against.as_deref()?;
+        let is_own = |row: &&Row| {
+            row.experiment == self.experiment
+                && row.source == source
+                && row.metric == metric
+                && row.statistic == "mean"
+                && row.operation == self.claim.operation
+                && row.name() == system
+        };
+        self.rows.iter().find(is_own).map(|row| row.value)
+    }
+
     fn number(&self, system: &str, source: &str) -> Option<Number> {
         let value = self.row(system, source)?.value;
         let (least, most) = self.rounds(system, source);
@@ -355,6 +405,7 @@ impl<'f> Finder<'f> {
 /// Three digits or so.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
+        v if v != 0.0 && v < 0.00995 => format!("{value:.5}"),
         v if v != 0.0 && v < 0.0995 => format!("{value:.3}"),
         v if v < 9.95 => format!("{value:.2}"),
         v if v < 99.5 => format!("{value:.1}"),
@@ -390,6 +441,50 @@ mod tests {
         );
         let experiment = Experiment::parse("x", &text).unwrap();
         experiment.claims[0].judge(&experiment, &rows(values)).state
+    }
+
+    #[test]
+    fn points_below_a_curve() {
+        // Each system with its misses and what it has left.
+        let judge = |points: &[(&str, f64, f64)]| {
+            let numbers = points.iter().flat_map(|(system, missed, left)| {
+                let row = |metric, statistic, value| Row {
+                    experiment: "x".to_string(),
+                    source: "s".to_string(),
+                    system: system.to_string(),
+                    operation: "free",
+                    metric,
+                    statistic,
+                    value,
+                    ..Row::default()
+                };
+                [
+                    row("miss_rate", "value", *missed),
+                    row("residual", "mean", *left),
+                ]
+            });
+            let rows: Vec<Row> = numbers.collect();
+            let text = "name = 'x'\ntitle = ''\nsource = ''\nneeds = ''\nmethod = 'buffers'\n\
+                        platform = 'native'\nsystems = ['linux-6', 'bs', 'is']\n[[claims]]\n\
+                        kind = 'below'\ntext = ''\nmetric = 'miss_rate'\nstatistic = 'value'\n\
+                        operation = 'free'\nagainst = 'residual'\nsystems = ['linux-6', 'bs', 'is']";
+            let experiment = Experiment::parse("x", text).unwrap();
+            experiment.claims[0].judge(&experiment, &rows).state
+        };
+        let curve = [("bs", 8.0, 10.0), ("is", 2.0, 40.0)];
+        let with = |missed, left| {
+            let points = [&[("linux-6", missed, left)], &curve[..]].concat();
+            judge(&points)
+        };
+        // Between the two only the one that keeps less counts.
+        assert_eq!(with(7.0, 20.0), State::Holds);
+        assert_eq!(with(8.0, 20.0), State::Fails);
+        assert_eq!(with(7.0, 40.0), State::Fails);
+        assert_eq!(with(1.0, 40.0), State::Holds);
+        // Left of the curve, below and above its end.
+        assert_eq!(with(7.0, 5.0), State::Holds);
+        assert_eq!(with(9.0, 5.0), State::Undecided);
+        assert_eq!(judge(&curve), State::Undecided);
     }
 
     #[test]

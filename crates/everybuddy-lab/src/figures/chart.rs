@@ -55,6 +55,9 @@ pub(super) enum Shape {
 
     /// A line through markers with the interval of each.
     Interval,
+
+    /// A ring around each point, and no line. The legend leaves it to a line of the same name.
+    Ring,
 }
 
 /// One series.
@@ -65,6 +68,8 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
     /// The interval of each value; for [`Shape::Interval`].
     pub(super) intervals: Vec<(f64, f64)>,
+    /// A word beside each point; none where there are fewer words than points.
+    pub(super) labels: Vec<String>,
     /// How it is drawn.
     pub(super) shape: Shape,
     /// Which of the colours and marks it has.
@@ -233,6 +238,17 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
     for series in &panel.series {
         let points = || series.points.iter().copied();
         let style = stroke(series.kind);
+        let colour = COLOURS[series.kind % COLOURS.len()];
+        if series.shape == Shape::Ring {
+            let rings = points().map(|at| {
+                EmptyElement::at(at)
+                    + Circle::new((0, 0), 7, WHITE.filled())
+                    + Circle::new((0, 0), 7, colour.stroke_width(3))
+                    + Circle::new((0, 0), 2, colour.filled())
+            });
+            chart.draw_series(rings).map_err(said)?;
+            continue;
+        }
         match DASHES[series.kind % DASHES.len()] {
             None => chart
                 .draw_series(LineSeries::new(points(), style))
@@ -250,7 +266,6 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             chart.draw_series(bars).map_err(said)?;
         }
         if series.shape != Shape::Line {
-            let colour = COLOURS[series.kind % COLOURS.len()];
             match series.kind % 3 {
                 0 => chart.draw_series(points().map(|p| Circle::new(p, 4, colour.filled()))),
                 1 => {
@@ -261,7 +276,46 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             .map_err(said)?;
         }
     }
+    // Last, each on a pale ground: lines may run where words stand.
+    for series in &panel.series {
+        let colour = COLOURS[series.kind % COLOURS.len()];
+        let words = series.points.iter().zip(&series.labels).map(|(at, word)| {
+            let style = (FONT, 12).into_font().color(&colour);
+            let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+            let width = 13 * word.chars().count() as i32 / 2;
+            let ground = [(9, -17), (11 + width, -6)];
+            EmptyElement::at(*at)
+                + Rectangle::new(ground, WHITE.mix(0.7).filled())
+                + Text::new(word.clone(), (10, -11), style)
+        });
+        chart.draw_series(words).map_err(said)?;
+    }
     Ok(())
+}
+
+/// The least and the most of some logarithms, with a margin on both sides.
+pub(super) fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let ends = values.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), value| (least.min(value), most.max(value)),
+    );
+    match ends {
+        (least, most) if least < most => {
+            let margin = (most - least) * 0.06;
+            (least - margin, most + margin)
+        }
+        (least, _) if least.is_finite() => (least - 0.5, least + 0.5),
+        _ => (0.0, 1.0),
+    }
+}
+
+/// Writes a position on a logarithmic axis to base 10: whole powers only.
+pub(super) fn power(position: f64) -> String {
+    match position.fract().abs() < 1e-9 {
+        true if position < 0.0 => format!("{}", 10f64.powf(position)),
+        true => crate::size::count(10f64.powf(position).round() as u64),
+        false => String::new(),
+    }
 }
 
 /// The least and the most of some numbers, with a margin above, from 0.

@@ -32,6 +32,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 .map(|row| row.value)
                 .zip(of("max").map(|row| row.value))
                 .collect(),
+            labels: Vec::new(),
             shape: Shape::Interval,
             name: name.clone(),
             kind,

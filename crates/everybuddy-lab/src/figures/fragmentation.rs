@@ -39,6 +39,7 @@ fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
             points: samples.filter_map(point).collect(),
             name,
             intervals: Vec::new(),
+            labels: Vec::new(),
             shape: Shape::Line,
             kind,
         }

@@ -32,6 +32,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 },
                 points: outline(&counts, most),
                 intervals: Vec::new(),
+                labels: Vec::new(),
                 shape: Shape::Line,
                 kind,
             }
@@ -47,13 +48,13 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "allocations in a bin".to_string(),
                 range: (NOTHING, chart::from_zero(top).1),
                 ticks: 8,
-                write: power,
+                write: chart::power,
             },
             x: Axis {
                 label: "time of an allocation (ns)".to_string(),
                 range: (0.0, most),
                 ticks: 8,
-                write: power,
+                write: chart::power,
             },
             series,
             shade: floor.map(|floor| (0.0, floor, "below the timer's spread".to_string())),
@@ -65,14 +66,6 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         experiment.source
     );
     chart::draw(&experiment.title, &panels, &note)
-}
-
-/// Draws a position on a logarithmic axis: whole powers only.
-fn power(position: f64) -> String {
-    match position.fract().abs() < 1e-9 {
-        true => crate::size::count(10f64.powf(position).round() as u64),
-        false => String::new(),
-    }
 }
 
 /// The steps of a histogram: down to nothing where a bin is empty.

@@ -35,6 +35,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 name: name.clone(),
                 points: vec![(kind as f64 + 1.0, middle(name)?.value)],
                 intervals: vec![(least, most)],
+                labels: Vec::new(),
                 shape: Shape::Interval,
                 kind,
             })

@@ -11,15 +11,19 @@
 //! | `fill_levels` | the cost of a single frame over how full memory is |
 //! | `latency_distribution` | histograms of single allocations |
 //! | `lock_hold` | how long locks are waited for and held |
+//! | `run_lengths` | shares of requests over the length of their run |
+//! | `buffers` | what lists miss over what they have left |
 //!
 //! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
 
+mod buffers;
 mod chart;
 mod fill_levels;
 mod fragmentation;
 mod latency_distribution;
 mod lock_hold;
+mod run_lengths;
 mod space_size;
 
 use crate::experiment::Experiment;
@@ -58,7 +62,26 @@ pub const FIGURES: &[Figure] = &[
         name: "lock-hold",
         draw: lock_hold::draw,
     },
+    Figure {
+        name: "run-lengths",
+        draw: run_lengths::draw,
+    },
+    Figure {
+        name: "buffers",
+        draw: buffers::draw,
+    },
 ];
+
+/// Returns the sources of some rows, in the order of the rows.
+fn sources<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+    let mut sources: Vec<String> = Vec::new();
+    for row in rows {
+        if !sources.contains(&row.source) {
+            sources.push(row.source.clone());
+        }
+    }
+    sources
+}
 
 /// Returns the systems of some rows, in the order of the rows.
 fn systems<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {

@@ -86,6 +86,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                     .filter_map(|row| Some((size(row)?.log2(), row.value)))
                     .collect(),
                 intervals: intervals.collect(),
+                labels: Vec::new(),
                 shape: Shape::Interval,
                 kind,
             }

@@ -147,12 +147,19 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         expendable: 0,
     };
     let all = &experiment.published;
-    let columns = [
+    let mut columns = vec![
         column("metric", &|at| all[at].metric.clone()),
         column("operation", &|at| all[at].operation.clone()),
         column("mean", &|at| format!("{:.2}", all[at].mean)),
-        column("stddev", &|at| format!("{:.2}", all[at].stddev)),
     ];
+    let deviation = |at: usize| {
+        all[at]
+            .stddev
+            .map_or(String::new(), |own| format!("{own:.2}"))
+    };
+    if all.iter().any(|published| published.stddev.is_some()) {
+        columns.push(column("stddev", &deviation));
+    }
     let plain = Style {
         colour: false,
         ..*style

@@ -11,20 +11,25 @@
 //! | `bulk` | frames that a refill and a drain move |
 //! | `locks` | how long locks are waited for, and held |
 //! | `distribution` | times of single allocations |
+//! | `lengths` | how many requests follow each other in the same way |
+//! | `buffers` | what lists of different sizes miss, and what they have left |
 //!
 //! All run on this machine. A platform that simulates comes as a field of [`Conditions`].
 //!
 //! Invariant: every row bears its experiment's name, alone or before an `@`.
 
+mod buffers;
 mod bulk;
 mod distribution;
 mod fragmentation;
+mod lengths;
 mod locks;
 mod spaces;
 mod workloads;
 
 pub use distribution::{BANDS, BIN, bin};
 pub use fragmentation::{AT_ONCE, SEQUENCE};
+pub use lengths::REGION;
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -82,7 +87,23 @@ pub const METHODS: &[Method] = &[
         steps: distribution::steps,
         run: distribution::run,
     },
+    Method {
+        name: "lengths",
+        steps: lengths::steps,
+        run: lengths::run,
+    },
+    Method {
+        name: "buffers",
+        steps: buffers::steps,
+        run: buffers::run,
+    },
 ];
+
+/// The directions, as rows name them.
+pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
+
+/// The source of rows about the mean over all sources.
+pub const MEAN: &str = "mean";
 
 /// What the command line says about a run.
 #[derive(Clone, Copy, Debug)]
