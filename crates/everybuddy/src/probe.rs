@@ -39,15 +39,6 @@ pub enum Event {
     },
     /// A lock was opened.
     Unlock,
-    /// A CPU found no domain, and waited to be passed a part of another's.
-    Ghost {
-        /// How many times it looked again.
-        waits: u32,
-    },
-    /// A part of a domain was passed to a waiting CPU, and is a domain of its own now.
-    Extend,
-    /// Two domains were merged.
-    Merge,
     /// All CPUs were asked to give back what they buffer, because a request could not be served.
     Reclaim,
     /// A CPU found every domain taken, and waited to be given a part of another CPU's.
@@ -110,14 +101,6 @@ pub struct Counts {
     pub locks_contended: u64,
     /// Times a waiter looked at a lock again.
     pub lock_waits: u64,
-    /// Times a CPU waited for a part of a domain.
-    pub ghosts: u64,
-    /// Times that such a CPU looked again.
-    pub ghost_waits: u64,
-    /// Times a domain was divided for a waiting CPU.
-    pub extensions: u64,
-    /// Times two domains were merged.
-    pub merges: u64,
     /// Times all CPUs were asked to give back what they buffer.
     pub reclaims: u64,
     /// Times a CPU found every domain taken, and waited to be given a part of another CPU's.
@@ -147,10 +130,6 @@ impl Counts {
             locks,
             locks_contended,
             lock_waits,
-            ghosts,
-            ghost_waits,
-            extensions,
-            merges,
             reclaims,
             ghosts,
             ghost_waits,
@@ -169,10 +148,6 @@ impl Counts {
         self.locks += locks;
         self.locks_contended += locks_contended;
         self.lock_waits += lock_waits;
-        self.ghosts += ghosts;
-        self.ghost_waits += ghost_waits;
-        self.extensions += extensions;
-        self.merges += merges;
         self.reclaims += reclaims;
         self.ghosts += ghosts;
         self.ghost_waits += ghost_waits;
@@ -204,12 +179,6 @@ impl Probe for Counts {
                 self.lock_waits += u64::from(waits);
             }
             Event::LockWanted | Event::Unlock => {}
-            Event::Ghost { waits } => {
-                self.ghosts += 1;
-                self.ghost_waits += u64::from(waits);
-            }
-            Event::Extend => self.extensions += 1,
-            Event::Merge => self.merges += 1,
             Event::Reclaim => self.reclaims += 1,
             Event::Ghost { waits } => {
                 self.ghosts += 1;

@@ -18,7 +18,8 @@ pub struct Snapshot {
     /// Frames that per-CPU lists and other buffers hold. A hint while other CPUs work.
     pub buffered_frames: u64,
     /// The parts that free memory is divided into: blocks split and coalesce within one, never across
-    /// two. 1 for one zone, the number of spaces for spaces.
+    /// two. 1 for one zone, the number of spaces for spaces, of
+    /// domains for elastic domains.
     pub domains: u32,
 }
 

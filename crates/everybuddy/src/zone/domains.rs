@@ -405,6 +405,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         Snapshot {
             free_blocks,
             buffered_frames: 0,
+            domains: self.spring.domains(),
         }
     }
 
