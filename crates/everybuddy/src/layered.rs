@@ -83,12 +83,14 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         order: Order,
-        hint: Hint,
+        whose: u64,
+        left: u32,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
         if order > self.max_order {
             return Err(self.too_large());
         }
+        let hint = Hint::of(whose, left);
         match self.front.allocate(cpu, &self.zone, order, hint) {
             Err(AllocateError::Exhausted) => {
                 self.search(cpu, flags, |zone, caller| zone.allocate(caller, order))
@@ -122,16 +124,18 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         })
     }
 
-    /// Frees what is no hit.
+    /// Frees what is no hit; in pieces, as above.
     #[inline(never)]
     fn free_block(
         &self,
         cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
-        hint: Hint,
+        whose: u64,
+        left: u32,
     ) -> Result<(), FreeError> {
         let head = self.zone.table().frame(start).ok_or(FreeError::Foreign)?;
+        let hint = Hint::of(whose, left);
         self.front.free(cpu, &self.zone, head, order, hint)
     }
 
@@ -192,9 +196,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         match request.size.extent() {
             Extent::Block(order) => {
-                match self.front.take(cpu, self.zone.table(), order, request.hint) {
+                let hint = request.hint;
+                match self.front.take(cpu, self.zone.table(), order, hint) {
                     Some(head) => Ok(head.pfn()),
-                    None => self.allocate_block(cpu, order, request.hint, request.flags),
+                    None => self.allocate_block(cpu, order, hint.whose(), hint.left, request.flags),
                 }
             }
             Extent::Run(frames) => self.allocate_run(cpu, frames, request.flags),
@@ -205,13 +210,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         match release.size {
             Size::Order(order) => {
-                let table = self.zone.table();
+                let (table, hint) = (self.zone.table(), release.hint);
                 if let Some(head) = table.frame(release.start)
-                    && self.front.put(cpu, table, head, order, release.hint)
+                    && self.front.put(cpu, table, head, order, hint)
                 {
                     return Ok(());
                 }
-                self.free_block(cpu, release.start, order, release.hint)
+                self.free_block(cpu, release.start, order, hint.whose(), hint.left)
             }
             Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }

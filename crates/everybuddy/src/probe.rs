@@ -50,6 +50,11 @@ pub enum Event {
     Extend,
     /// Two domains were merged into one.
     Merge,
+    /// A run of requests, or of releases, was predicted to go on for so many frames, as a list moved frames.
+    Predicted {
+        /// Frames.
+        frames: u32,
+    },
     /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
     RacedDoubleFree,
 }
@@ -111,6 +116,10 @@ pub struct Counts {
     pub extensions: u64,
     /// Pairs of domains merged into one.
     pub merges: u64,
+    /// Predictions of how far a run goes on.
+    pub predictions: u64,
+    /// Frames that were predicted.
+    pub frames_predicted: u64,
     /// Frames dropped from a list after a racing double free.
     pub raced_double_frees: u64,
 }
@@ -135,6 +144,8 @@ impl Counts {
             ghost_waits,
             extensions,
             merges,
+            predictions,
+            frames_predicted,
             raced_double_frees,
         } = other;
         self.splits += splits;
@@ -153,6 +164,8 @@ impl Counts {
         self.ghost_waits += ghost_waits;
         self.extensions += extensions;
         self.merges += merges;
+        self.predictions += predictions;
+        self.frames_predicted += frames_predicted;
         self.raced_double_frees += raced_double_frees;
     }
 }
@@ -186,6 +199,10 @@ impl Probe for Counts {
             }
             Event::Extend => self.extensions += 1,
             Event::Merge => self.merges += 1,
+            Event::Predicted { frames } => {
+                self.predictions += 1;
+                self.frames_predicted += u64::from(frames);
+            }
             Event::RacedDoubleFree => self.raced_double_frees += 1,
         }
     }

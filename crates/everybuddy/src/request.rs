@@ -38,6 +38,22 @@ impl Hint {
         region: Self::UNKNOWN,
         left: Self::UNKNOWN,
     };
+
+    /// Returns task and region, which tell runs of requests apart, in one word.
+    #[inline(always)]
+    pub(crate) const fn whose(self) -> u64 {
+        self.task as u64 | (self.region as u64) << 32
+    }
+
+    /// Puts a hint together again that was passed on in pieces.
+    #[inline(always)]
+    pub(crate) const fn of(whose: u64, left: u32) -> Hint {
+        Hint {
+            task: whose as u32,
+            region: (whose >> 32) as u32,
+            left,
+        }
+    }
 }
 
 impl Default for Hint {

@@ -69,10 +69,18 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     fn keeps(&self, order: Order) -> bool;
 
     /// The hit of a request: gives a block, tagged as allocated.
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame>;
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint)
+    -> Option<Frame>;
 
     /// The hit of a release: keeps a block that is tagged as allocated, if there is room.
-    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool;
+    fn put(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        head: Frame,
+        order: Order,
+        hint: Hint,
+    ) -> bool;
 
     /// Serves a request that was no hit, by a refill; nothing when it should go past the list.
     fn refill<Z: ZoneLayer<P>>(
@@ -80,6 +88,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         caller: &mut Caller<'_, P>,
         zone: &Z,
         order: Order,
+        hint: Hint,
     ) -> Option<Frame>;
 
     /// Takes a release that was no hit.
@@ -89,6 +98,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         zone: &Z,
         head: Frame,
         order: Order,
+        hint: Hint,
     ) -> Overflow;
 
     /// Gives everything to the zone layer. `owner` is the CPU whose list it is.
@@ -337,11 +347,11 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
         order: Order,
-        _: Hint,
+        hint: Hint,
     ) -> Option<Frame> {
         let slot = self.slot(cpu.id())?;
         let _held = A::enter(&slot.remote.lock)?;
-        slot.list.take(table, cpu.id(), order)
+        slot.list.take(table, cpu.id(), order, hint)
     }
 
     #[inline(always)]
@@ -351,7 +361,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         table: FrameTable<'_, P>,
         head: Frame,
         order: Order,
-        _: Hint,
+        hint: Hint,
     ) -> bool {
         let Some(slot) = self.slot(cpu.id()) else {
             return false;
@@ -359,7 +369,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(_held) = A::enter(&slot.remote.lock) else {
             return false;
         };
-        slot.list.put(table, cpu.id(), head, order)
+        slot.list.put(table, cpu.id(), head, order, hint)
     }
 
     #[inline(never)]
@@ -368,7 +378,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         cpu: &mut P::Cpu,
         zone: &Z,
         order: Order,
-        _: Hint,
+        hint: Hint,
     ) -> Result<Frame, AllocateError> {
         let caller = &mut Caller::of(cpu);
         if let Some(slot) = self.slot(caller.cpu)
@@ -377,7 +387,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             let open = self.begin(caller, slot, zone);
             if open && slot.list.keeps(order) {
                 // What gave nothing moved no mark; an asker's close, if one came, stays for the next operation.
-                if let Some(head) = slot.list.refill(caller, zone, order) {
+                if let Some(head) = slot.list.refill(caller, zone, order, hint) {
                     self.attend(caller, slot, zone);
                     return Ok(head);
                 }
@@ -394,7 +404,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         zone: &Z,
         head: Frame,
         order: Order,
-        _: Hint,
+        hint: Hint,
     ) -> Result<(), FreeError> {
         let caller = &mut Caller::of(cpu);
         if let Some(slot) = self.slot(caller.cpu)
@@ -403,7 +413,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             let open = self.begin(caller, slot, zone);
             if open
                 && slot.list.keeps(order)
-                && let Overflow::Kept = slot.list.overflow(caller, zone, head, order)
+                && let Overflow::Kept = slot.list.overflow(caller, zone, head, order, hint)
             {
                 self.attend(caller, slot, zone);
                 return Ok(());

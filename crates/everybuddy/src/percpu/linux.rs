@@ -24,6 +24,7 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
+use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// How much a list keeps and moves.
@@ -60,7 +61,7 @@ pub(crate) struct LinuxList<'a, P: Platform, const CHECK: bool> {
 }
 
 /// Marks that nothing hits: no top is above the largest number, or below zero.
-const CLOSED: u64 = u32::MAX as u64;
+pub(super) const CLOSED: u64 = u32::MAX as u64;
 
 impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
     /// Plans the entries of all CPUs' lists.
@@ -115,7 +116,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame> {
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
@@ -129,7 +130,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
+    fn put(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        head: Frame,
+        order: Order,
+        _: Hint,
+    ) -> bool {
         let top = self.ring.top();
         // Hint and relaxed: as in `take`.
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
@@ -143,6 +151,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         caller: &mut Caller<'_, P>,
         zone: &Z,
         order: Order,
+        _: Hint,
     ) -> Option<Frame> {
         // A list that is not empty was closed, or its youngest frame was freed twice.
         match self.ring.take_own(caller, zone.table(), order) {
@@ -162,6 +171,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         zone: &Z,
         head: Frame,
         order: Order,
+        _: Hint,
     ) -> Overflow {
         let length = self.ring.length();
         if self.watermarks.bypass && length >= self.watermarks.high

@@ -26,6 +26,7 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
+use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// The orders that have a list.
@@ -264,7 +265,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order) -> Option<Frame> {
+    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
         let list = self.list(order)?;
         // Relaxed: a close may be seen late; the closer waits until it was.
         if self.open.load(Ordering::Relaxed) == 0 {
@@ -281,7 +282,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn put(&self, table: FrameTable<'_, P>, cpu: CpuId, head: Frame, order: Order) -> bool {
+    fn put(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        head: Frame,
+        order: Order,
+        _: Hint,
+    ) -> bool {
         let Some(list) = self.list(order) else {
             return false;
         };
@@ -304,6 +312,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         caller: &mut Caller<'_, P>,
         zone: &Z,
         order: Order,
+        _: Hint,
     ) -> Option<Frame> {
         let list = self.list(order)?;
         self.freed.set(self.freed.get() >> 1);
@@ -325,6 +334,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         zone: &Z,
         head: Frame,
         order: Order,
+        _: Hint,
     ) -> Overflow {
         let Some(list) = self.list(order) else {
             return Overflow::Refused;
