@@ -286,6 +286,7 @@ fn main() {
         "lbs-31",
         "lbs-31+check=off",
         "lbs-31+percpu=locked",
+        "spring",
         "linux-6",
         "bs",
     ];

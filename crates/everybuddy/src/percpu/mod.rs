@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | nothing | [`none`] | iBuddy (000): `BS` |
 //! | one list, batch and watermarks, or bypass | [`linux`] | iBuddy (000) 2.1, 2.4, 4 |
+//! | one list, moves as much as a run is predicted to need | [`predictive`] | Spring Buddy (002) III-C |
 //! | lists by order, a high mark that tunes itself | [`linux6`] | Linux 6.12 |
 
 pub(crate) mod access;
@@ -24,6 +25,7 @@ pub mod buffered;
 pub mod linux;
 pub mod linux6;
 pub mod none;
+pub mod predictive;
 pub(crate) mod ring;
 
 pub(crate) use none::NoList;

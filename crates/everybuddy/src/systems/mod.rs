@@ -35,6 +35,8 @@ use crate::percpu::linux::LinuxList;
 pub use crate::percpu::linux::Watermarks;
 use crate::percpu::linux6::Linux6List;
 pub use crate::percpu::linux6::Tuning;
+pub use crate::percpu::predictive::Bound;
+use crate::percpu::predictive::PredictiveList;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
@@ -204,6 +206,10 @@ fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPla
             let plan = Linux6List::<P, true>::plan(plan, tuning, cpus);
             Buffered::<P, Linux6List<'_, P, true>, Token>::plan(plan, cpus)
         }
+        Front::Predictive(bound) => {
+            let plan = PredictiveList::<P, true>::plan(plan, bound, cpus);
+            Buffered::<P, PredictiveList<'_, P, true>, Token>::plan(plan, cpus)
+        }
     }
 }
 
@@ -371,7 +377,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Runs on any zone layer, behind Linux 2.6.32's list or none.
+    /// Runs on any zone layer, behind Linux 2.6.32's list, Spring Buddy's, or none.
     fn listed<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
         self,
         zone: Z,
@@ -383,6 +389,7 @@ impl<'a> Builder<'a, '_> {
                 Ok(self.run(NoList { cpus }, zone, visitor))
             }
             Front::Linux(marks) => self.linux::<P, V, Token, true>(zone, marks, visitor),
+            Front::Predictive(bound) => self.predictive::<P, V, Token, true>(zone, bound, visitor),
             Front::Linux6(_) => Err(BuildError::BadOption("zone")),
         }
     }
@@ -404,6 +411,16 @@ impl<'a> Builder<'a, '_> {
         visitor: V,
     ) -> Result<V::Output, BuildError> {
         let lists = Linux6List::<P, CHECK>::maker(&mut self.arena, tuning, self.setup.cpus)?;
+        self.buffered::<P, V, _, A>(zone, lists, visitor)
+    }
+
+    fn predictive<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
+        mut self,
+        zone: impl ZoneLayer<P>,
+        bound: Bound,
+        visitor: V,
+    ) -> Result<V::Output, BuildError> {
+        let lists = PredictiveList::<P, CHECK>::maker(&mut self.arena, bound, self.setup.cpus)?;
         self.buffered::<P, V, _, A>(zone, lists, visitor)
     }
 

@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::options::{self, SystemSpec, ZoneKind};
 use super::rows::Kind;
-use super::{Options, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -23,6 +23,8 @@ pub enum Front {
     Linux(Watermarks),
     /// Linux 6.12's lists.
     Linux6(Tuning),
+    /// Spring Buddy's list, which predicts.
+    Predictive(Bound),
 }
 
 /// What free memory is kept as.
@@ -103,6 +105,7 @@ impl fmt::Display for Parameters {
             }) => {
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
+            Front::Predictive(Bound { most }) => write!(f, "predicted, up to {most}")?,
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
@@ -174,7 +177,7 @@ impl SystemSpec {
         let high = self.options.high.or(preset.high);
         let by_memory = Watermarks::linux_batch(setup.frames());
         let watermarks = match self.row.kind {
-            Kind::Bare | Kind::Linux6 => None,
+            Kind::Bare | Kind::Linux6 | Kind::Predictive => None,
             Kind::LinuxBatch => {
                 let batch = batch.unwrap_or(by_memory);
                 Some(Watermarks {
@@ -203,10 +206,14 @@ impl SystemSpec {
         if watermarks.is_some_and(|marks| marks.high < marks.batch) {
             return Err(BuildError::BadOption("high"));
         }
-        let front = match watermarks {
-            Some(watermarks) => Front::Linux(watermarks),
-            None if self.row.kind == Kind::Bare => Front::None,
-            None => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
+        let front = match (self.row.kind, watermarks) {
+            (_, Some(watermarks)) => Front::Linux(watermarks),
+            (Kind::Linux6, _) => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
+            (Kind::Predictive, _) => Front::Predictive(match high {
+                Some(most) => Bound { most },
+                None => Bound::by_memory(setup.frames(), setup.cpus),
+            }),
+            (_, None) => Front::None,
         };
         let max_order = self.options.order.unwrap_or(Order::TEN);
         let locked = self.options.locked.unwrap_or(false);

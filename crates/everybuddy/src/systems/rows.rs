@@ -46,6 +46,8 @@ pub(super) enum Kind {
     LinuxFixed,
     /// Linux 6.12's lists.
     Linux6,
+    /// Spring Buddy's list, which predicts.
+    Predictive,
 }
 
 const LISTS: &[&str] = &[
@@ -64,6 +66,9 @@ const INVERSE_BYPASS: &[&str] = &["high", "order", "zone", "space", "select", "l
 // Who holds a domain holds no lock, so there is none whose holding or place could be chosen.
 const DOMAIN_LISTS: &[&str] = &[
     "batch", "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
+];
+const DOMAIN_PREDICTIVE: &[&str] = &[
+    "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
 ];
 const DOMAIN_BARE: &[&str] = &["order", "zone", "space", "select", "idle", "lock"];
 const INVERSE_FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bits mean the group and \
@@ -229,6 +234,24 @@ pub const ROWS: &[Row] = &[
             ..Options::NONE
         },
         kind: Kind::LinuxFixed,
+        area: Area::Blocks,
+    },
+    Row {
+        name: "spring",
+        alias_of: None,
+        summary: "Spring Buddy: a list whose length is predicted, before as many domains as CPUs work at once.",
+        composition: "one list a CPU, refills of 128 to 512, limit of 512 to 4096, by prediction > as spring-core",
+        source: "Spring Buddy (002) III, figures 3 to 7",
+        faithful: "Predicts from the run so far and from the address region, both requests and releases; the \
+            limit is widened in runs of releases, and what is left is given back when a run has ended. The core layer \
+            as spring-core.",
+        deviates: "The paper says neither how it predicts nor how far; here a run goes on for as long as it has \
+            lasted, and at most to its region's end. There is no clock: that a run has ended is noticed by the \
+            request after it. +high=N bounds what a CPU keeps; else a sixteenth of memory divided by the CPUs, at \
+            most 16 MiB. The core layer as spring-core.",
+        options: DOMAIN_PREDICTIVE,
+        preset: DOMAINS,
+        kind: Kind::Predictive,
         area: Area::Blocks,
     },
     Row {

@@ -1,0 +1,351 @@
+//! Spring Buddy's list: how much it moves is predicted from the run of requests that it is in.
+//!
+//! Why it exists: a list of fixed length is too short for a long run and too long after a short one. What comes
+//! next can be guessed: requests come in runs from one address region of one task, and so do releases.
+//!
+//! Source: Spring Buddy (002) section III-C and figure 7. A *run* is made of successive requests, or of
+//! successive releases, of the same task and region on this CPU. From the run so far and from what is left of
+//! the region the list predicts how far the run goes on: before requests it refills that much, for releases it
+//! widens its limit that much, so that they stay and are given back in bulk. When the run has ended, it gives
+//! the rest back.
+//!
+//! Invariant: entries of the ring are single frames tagged as buffered by this CPU, fewer than
+//! [`Bound::most`] of them at rest. A prediction changes how much moves and when, never what a request means.
+//!
+//! Decides: the paper says what is predicted, and neither how nor how far.
+//! 1. A run goes on for as long as it has lasted: lengths of runs have no scale of their own, as a table of the
+//!    paper shows, where they differ a thousand times. So what moves doubles: a run of n frames misses about
+//!    log n times, and what is left in the end is in proportion to its length, not to the longest of all runs.
+//! 2. A run that has just begun is predicted to have [`FIRST_REFILL`] requests or [`FIRST_LIMIT`] releases:
+//!    runs of releases are far longer (the paper's table II: ten times). A refill brings at most
+//!    [`LONGEST_REFILL`]. Chosen so that residuals, measured in those of fixed buffers, are the paper's.
+//! 3. A region's end ends the run. A refill is never longer than what is left, beyond a first refill; and if a
+//!    region ends before the limit is reached, the limit is set to what is kept then, so that its last release
+//!    gives all back. Nothing longer is predicted from a region: most are touched only in part.
+//! 4. An ended run is noticed by the request after it, there being no clock: the first request of a run gives
+//!    back what exceeds two first refills, down to one; the first release of a run gives all back when its
+//!    limit is exceeded already.
+//! 5. Hits compare the task and the region with the run's, nothing else. So a change of direction with the same
+//!    task and region, or without hints, is noticed only when the list is empty or full, and pairs of a request
+//!    and a release are hits for ever. The run so far is what moved in the list since it was last looked at.
+//! 6. A CPU keeps at most a share of memory, and 16 MiB; see [`Bound::by_memory`].
+//!
+//! Cost: a hit is that of [`linux`](super::linux) and a comparison: SEAM. A change of task, region or direction
+//! (unless nothing else tells it from a hit) takes the long way without any lock; a miss is O(frames x orders),
+//! one lock.
+
+use super::buffered::{CpuList, Overflow};
+use super::linux::CLOSED;
+use super::ring::Ring;
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
+use crate::frame::Order;
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::request::Hint;
+use crate::zone::{Caller, ZoneLayer};
+
+/// Frames of the first refill of a run.
+const FIRST_REFILL: u32 = 128;
+/// Frames of a refill at most.
+const LONGEST_REFILL: u32 = 512;
+/// The limit when a run of releases begins.
+const FIRST_LIMIT: u32 = 512;
+/// Frames that are left of a region when a drain at its end is worth a miss.
+const WORTH: u32 = 64;
+
+/// How far predictions may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Frames at which a list gives back, whatever is predicted; at least 1.
+    pub most: u32,
+}
+
+impl Bound {
+    /// Returns the bound that follows from memory, in frames of 4 KiB: all lists together have at most a
+    /// sixteenth of memory, and each has at most 16 MiB.
+    pub fn by_memory(frames: u64, cpus: u16) -> Bound {
+        let share = frames / 16 / u64::from(cpus.max(1));
+        Bound {
+            most: share.clamp(1, 4096) as u32,
+        }
+    }
+
+    /// Returns the entries that a ring needs: a release is added before the limit is looked at, to fewer than
+    /// the most.
+    fn capacity(self) -> usize {
+        (self.most as usize).next_power_of_two()
+    }
+
+    fn first_refill(self) -> u32 {
+        FIRST_REFILL.min(self.most / 4).max(1)
+    }
+
+    fn first_limit(self) -> u32 {
+        FIRST_LIMIT.min(self.most)
+    }
+
+    /// Predicts how many requests follow, in a run that had `run` so far.
+    fn requests(self, run: u32, left: u32) -> u32 {
+        let first = self.first_refill();
+        run.clamp(first, LONGEST_REFILL.min(self.most))
+            .min(left.max(first))
+    }
+
+    /// Returns at how many frames to give back, in a run that had `run` releases so far, after which `kept`
+    /// frames are kept and `left` more of the region are to come.
+    fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
+        let limit = run.clamp(self.first_limit(), self.most);
+        if left < WORTH {
+            limit
+        } else {
+            limit.min(kept.saturating_add(left))
+        }
+    }
+}
+
+/// The run that a CPU is in. Only its owner looks at it, on the way that is no hit.
+struct Run<P: Platform> {
+    /// The task and the region; this alone is compared by hits.
+    whose: P::Cell<u64>,
+    /// Whether frames are released, 1, or requested, 0.
+    releases: P::Cell<u32>,
+    /// Its requests or releases, as far as they were counted.
+    frames: P::Cell<u32>,
+    /// Frames that were kept when they were.
+    kept: P::Cell<u32>,
+}
+
+impl<P: Platform> Run<P> {
+    fn new() -> Self {
+        Self {
+            whose: P::Cell::new(Hint::NONE.whose()),
+            releases: P::Cell::new(0),
+            frames: P::Cell::new(0),
+            kept: P::Cell::new(0),
+        }
+    }
+
+    /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells how many
+    /// came before it in its run, and whether it begins one.
+    fn note(&self, hint: Hint, releases: bool, kept: u32) -> (u32, bool) {
+        let before = self.kept.get();
+        let (more, fewer) = (kept.saturating_sub(before), before.saturating_sub(kept));
+        let was = self.releases.get() != 0;
+        let (onwards, backwards) = if was { (more, fewer) } else { (fewer, more) };
+        let same = self.whose.get() == hint.whose();
+        let frames = match (same, was == releases) {
+            (true, true) if backwards == 0 => self.frames.get().saturating_add(onwards),
+            // The direction changed without notice.
+            (true, false) => backwards,
+            _ => 0,
+        };
+        self.whose.set(hint.whose());
+        self.releases.set(u32::from(releases));
+        self.frames.set(frames.saturating_add(1));
+        (frames, !same || was != releases)
+    }
+}
+
+/// The list of one CPU. The first line holds all that a hit touches.
+#[repr(C, align(64))]
+pub(crate) struct PredictiveList<'a, P: Platform, const CHECK: bool> {
+    ring: Ring<'a, P, CHECK>,
+    /// As in Linux's list: requests hit above the low half, releases below the high half.
+    marks: P::AtomicU64,
+    run: Run<P>,
+    /// Frames at which a release gives back.
+    limit: P::Cell<u32>,
+    bound: Bound,
+}
+
+impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
+    /// Plans the entries of all CPUs' lists.
+    pub(crate) fn plan(plan: ArenaPlan, bound: Bound, cpus: u16) -> ArenaPlan {
+        plan.slice::<P::Cell<u32>>(bound.capacity() * usize::from(cpus))
+    }
+
+    /// Makes a maker of lists, one for each CPU, all closed.
+    pub(crate) fn maker(
+        arena: &mut Arena<'a>,
+        bound: Bound,
+        cpus: u16,
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+        let capacity = bound.capacity();
+        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        Ok(move |cpu: usize| Self {
+            ring: Ring::new(&entries[cpu * capacity..][..capacity]),
+            marks: P::AtomicU64::new(CLOSED),
+            run: Run::new(),
+            limit: P::Cell::new(bound.first_limit()),
+            bound,
+        })
+    }
+
+    /// Gives up to `frames` of the oldest frames back, under one lock.
+    fn drain_oldest<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        owner: CpuId,
+        zone: &Z,
+        frames: u32,
+    ) {
+        let moved = self.ring.drain(caller, owner, zone, Order::ZERO, frames);
+        caller.probe.record(Event::Drain { frames: moved });
+    }
+}
+
+impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK> {
+    const TAGS: bool = CHECK;
+
+    #[inline(always)]
+    fn keeps(&self, order: Order) -> bool {
+        order == Order::ZERO
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        hint: Hint,
+    ) -> Option<Frame> {
+        if order != Order::ZERO || self.run.whose.get() != hint.whose() {
+            return None;
+        }
+        // A hint while the list is closed, which is then not used: somebody may be fetching it.
+        let top = self.ring.top();
+        // Relaxed: a closing mark may be seen late; the closer waits until it was.
+        if top <= self.marks.load(Ordering::Relaxed) as u32 {
+            return None;
+        }
+        self.ring.take(table, top, Order::ZERO, cpu)
+    }
+
+    #[inline(always)]
+    fn put(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        head: Frame,
+        order: Order,
+        hint: Hint,
+    ) -> bool {
+        if order != Order::ZERO || self.run.whose.get() != hint.whose() {
+            return false;
+        }
+        let top = self.ring.top();
+        // Hint and relaxed: as in `take`.
+        if top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
+            return false;
+        }
+        self.ring.put(table, top, head, Order::ZERO, cpu)
+    }
+
+    fn refill<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        order: Order,
+        hint: Hint,
+    ) -> Option<Frame> {
+        let (run, begins) = self.run.note(hint, false, self.ring.length());
+        let (own, _) = self.ring.take_own(caller, zone.table(), order);
+        let head = if own.is_some() {
+            let (kept, enough) = (self.ring.length(), self.bound.first_refill());
+            if begins && kept > 2 * enough {
+                self.drain_oldest(caller, caller.cpu, zone, kept - enough);
+            }
+            own
+        } else {
+            let frames = self.bound.requests(run, hint.left);
+            caller.probe.record(Event::Predicted { frames });
+            self.ring.refill(caller, zone, order, frames).0
+        };
+        let kept = self.ring.length();
+        self.run.kept.set(kept);
+        // Whatever comes next, half a first limit of releases has room.
+        let limit = self
+            .bound
+            .first_limit()
+            .max(kept.saturating_add(FIRST_LIMIT / 2));
+        self.limit.set(limit.min(self.bound.most));
+        head
+    }
+
+    fn overflow<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        head: Frame,
+        order: Order,
+        hint: Hint,
+    ) -> Overflow {
+        let before = self.ring.length();
+        if !self
+            .ring
+            .put(zone.table(), self.ring.top(), head, order, caller.cpu)
+        {
+            return Overflow::Refused;
+        }
+        let (run, begins) = self.run.note(hint, true, before);
+        let limit = if begins {
+            self.bound.first_limit()
+        } else {
+            self.limit.get()
+        };
+        let full = before + 1 >= limit;
+        if full {
+            self.drain_oldest(caller, caller.cpu, zone, before + 1);
+        }
+        let kept = self.ring.length();
+        let left = match hint.left {
+            Hint::UNKNOWN => 0,
+            left => left.saturating_sub(1),
+        };
+        let limit = self.bound.limit(run.saturating_add(1), kept, left);
+        if full {
+            let frames = limit.saturating_sub(kept);
+            caller.probe.record(Event::Predicted { frames });
+        }
+        self.run.kept.set(kept);
+        self.limit.set(limit);
+        Overflow::Kept
+    }
+
+    fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {
+        let length = self.ring.length();
+        if length > 0 {
+            self.drain_oldest(caller, owner, zone, length);
+        }
+        // What left this way was no request.
+        self.run.kept.set(0);
+    }
+
+    #[inline]
+    fn open(&self) {
+        let bottom = self.ring.bottom();
+        let room = self.limit.get().saturating_sub(1);
+        let marks = u64::from(bottom) | u64::from(bottom + room) << 32;
+        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the epoch that its
+        // closer began is seen by the load that follows. Release: passes that on to the next exchange.
+        self.marks.swap(marks, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn close(&self) {
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        self.marks.swap(CLOSED, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) == CLOSED
+    }
+
+    fn frames(&self) -> u64 {
+        u64::from(self.ring.length())
+    }
+}
