@@ -104,7 +104,7 @@ fn lbs_1_goes_past_the_list_at_its_marks() {
 
 #[test]
 fn a_parked_list_is_kept_for_its_cpu() {
-    for name in ["lbs-31", "linux-6"] {
+    for name in ["lbs-31", "spring", "linux-6"] {
         with(name, |take, give, park, cpu| {
             let held = take(cpu, 3);
             give(cpu, &held);
@@ -140,7 +140,7 @@ fn larger_orders_go_straight_through() {
         }
     }
     let setup = Setup::new(RANGES, 1);
-    for name in ["lbs-31", "lbs-1", "fixlazy-744"] {
+    for name in ["lbs-31", "lbs-1", "fixlazy-744", "spring"] {
         let counts = build::<Counted, _>(&name.parse().unwrap(), &setup, Larger);
         assert_eq!((counts.bypasses_larger, counts.refills), (20, 0), "{name}");
     }

@@ -54,6 +54,10 @@ pub fn specs() -> Vec<SystemSpec> {
                 texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
             }
         }
+        if takes("high") && !takes("batch") {
+            texts.push(format!("{}+high=3", row.name));
+            texts.push(format!("{}+high=700", row.name));
+        }
         if takes("zone") {
             // Memory in very many spaces, in few, and in one.
             texts.push(format!("{}+order=3+zone=spaces+space=32KiB", row.name));

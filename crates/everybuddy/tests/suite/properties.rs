@@ -114,6 +114,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                 let mut held: Vec<(Pfn, u32)> = Vec::new();
                 for step in 0..1500 {
                     let fill = if step % 300 < 150 { 70 } else { 30 };
+                    let hint = everybuddy::Hint { task: step / 40, region: step / 11, left: step % 50 };
                     if random.chance(fill) || held.is_empty() {
                         let most = u64::from(system.max_order().get().min(5));
                         let exact = random.chance(30);
@@ -125,7 +126,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                         let covering = Order::covering(frames).unwrap();
                         let request =
                             if exact { Request::frames(frames) } else { Request::order(covering) };
-                        match system.allocate(cpu, request) {
+                        match system.allocate(cpu, request.with_hint(hint)) {
                             Ok(start) => {
                                 assert!(start.is_aligned(covering));
                                 model.take(start, frames);
@@ -144,7 +145,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                             Some(size) if start.is_aligned(size) && random.chance(50) => {
                                 let block = everybuddy::Block::new(start, size);
                                 // A part of an allocation that looks like a block is not one.
-                                match system.free(cpu, Release::block(block)) {
+                                match system.free(cpu, Release::block(block).with_hint(hint)) {
                                     Ok(()) => {}
                                     Err(FreeError::InsideBlock { .. } | FreeError::WrongOrder { .. }) => {
                                         system.free(cpu, Release::frames(start, frames)).unwrap();
@@ -158,7 +159,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                                 let from = random.below(u64::from(frames)) as u32;
                                 let length = 1 + random.below(u64::from(frames - from)) as u32;
                                 let part = Pfn(start.0 + from);
-                                system.free(cpu, Release::frames(part, length)).unwrap();
+                                system.free(cpu, Release::frames(part, length).with_hint(hint)).unwrap();
                                 model.give(part, length);
                                 if from > 0 {
                                     held.push((start, from));
@@ -320,7 +321,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                 let me = u32::from(cpu.id().0);
                 let mut random = Random(u64::from(me) + 1);
                 let mut held: Vec<(Pfn, u32)> = Vec::new();
-                for _ in 0..600 {
+                for step in 0..600 {
                     if random.chance(55) {
                         let frames = match random.below(10) {
                             0 => order(random.below(u64::from(system.max_order().get().min(4)) + 1) as u8)
@@ -328,7 +329,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                             1 => 1 + random.below(u64::from(system.max_order().frames().min(12))) as u32,
                             _ => 1,
                         };
-                        let hint = everybuddy::Hint { task: me, region: 1, left: 5 };
+                        let hint = everybuddy::Hint { task: me, region: step / 7, left: 5 };
                         match system.allocate(cpu, Request::frames(frames).with_hint(hint)) {
                             Ok(start) => {
                                 shadow.take(start, frames, 0);
@@ -342,7 +343,8 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                             handed.lock().unwrap().push((start, frames));
                         } else {
                             shadow.give(start, frames, 0);
-                            system.free(cpu, Release::frames(start, frames)).unwrap();
+                            let hint = everybuddy::Hint { task: me, region: step / 5, left: 80 };
+                            system.free(cpu, Release::frames(start, frames).with_hint(hint)).unwrap();
                         }
                     }
                     if random.chance(10) {

@@ -1,0 +1,285 @@
+//! What Spring Buddy's list predicts, moves and gives back: figure 7 of 002 step by step, in both directions.
+
+mod suite;
+
+use everybuddy::platform::{Hosted, NativeCpus, Spin};
+use everybuddy::systems::Bound;
+use everybuddy::{
+    Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Pfn, Platform, Release, Request,
+    Setup, WithSystem,
+};
+use suite::build;
+
+type Counted = Hosted<Spin, Counts>;
+type Cpu = <Counted as Platform>::Cpu;
+
+/// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.
+const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
+
+/// A task's request for, or release of, something in a region of which so many frames are left.
+const fn hint(task: u32, region: u32, left: u32) -> Hint {
+    Hint { task, region, left }
+}
+
+/// A region whose end nobody knows.
+const fn endless(region: u32) -> Hint {
+    hint(1, region, Hint::UNKNOWN)
+}
+
+/// One CPU of a system.
+struct Bench<'a, 'm> {
+    system: &'a dyn Single,
+    cpu: &'a mut <Counted as Platform>::Cpu,
+    held: Vec<Pfn>,
+    name: &'m str,
+}
+
+/// What the trials do with a system of any type.
+trait Single {
+    fn take(&self, cpu: &mut Cpu, hint: Hint) -> Pfn;
+    fn give(&self, cpu: &mut Cpu, frame: Pfn, hint: Hint);
+    fn kept(&self, cpu: &mut Cpu) -> u64;
+    fn drain(&self, cpu: &mut Cpu);
+}
+
+struct Any<'a, A>(&'a A);
+
+impl<A: FrameAllocator<Counted>> Single for Any<'_, A> {
+    fn take(&self, cpu: &mut Cpu, hint: Hint) -> Pfn {
+        let request = Request::FRAME.with_hint(hint);
+        self.0.allocate(cpu, request).unwrap()
+    }
+
+    fn give(&self, cpu: &mut Cpu, frame: Pfn, hint: Hint) {
+        let release = Release::frame(frame).with_hint(hint);
+        self.0.free(cpu, release).unwrap();
+    }
+
+    fn kept(&self, cpu: &mut Cpu) -> u64 {
+        self.0.snapshot(cpu).buffered_frames
+    }
+
+    fn drain(&self, cpu: &mut Cpu) {
+        self.0.drain(cpu);
+    }
+}
+
+impl Bench<'_, '_> {
+    /// Requests frames one by one; returns what that moved.
+    fn take(&mut self, count: u32, hint: Hint) -> Counts {
+        *self.cpu.probe() = Counts::default();
+        for _ in 0..count {
+            self.held.push(self.system.take(self.cpu, hint));
+        }
+        *self.cpu.probe()
+    }
+
+    /// Releases frames one by one; returns what that moved.
+    fn give(&mut self, count: u32, hint: Hint) -> Counts {
+        *self.cpu.probe() = Counts::default();
+        for _ in 0..count {
+            let frame = self
+                .held
+                .pop()
+                .expect("more is released than was requested");
+            self.system.give(self.cpu, frame, hint);
+        }
+        *self.cpu.probe()
+    }
+
+    /// Releases what is left of a region, frame by frame.
+    fn give_to_the_end(&mut self, region: u32, left: u32) -> Counts {
+        let mut counts = Counts::default();
+        for left in (1..=left).rev() {
+            counts.add(&self.give(1, hint(1, region, left)));
+        }
+        counts
+    }
+
+    fn kept(&mut self) -> u64 {
+        self.system.kept(self.cpu)
+    }
+
+    /// Holds so many frames, and keeps none.
+    fn hold(&mut self, count: u32) {
+        self.take(count, hint(9, 9, 9));
+        self.system.drain(self.cpu);
+    }
+}
+
+/// Runs `trial` on a CPU that is alone.
+fn on(name: &str, trial: impl FnOnce(&mut Bench<'_, '_>)) {
+    struct Visitor<'m, T>(&'m str, T);
+    impl<T: FnOnce(&mut Bench<'_, '_>)> WithSystem<Counted> for Visitor<'_, T> {
+        type Output = ();
+        fn call<A: FrameAllocator<Counted>>(self, _: &'static str, system: &A) {
+            let cpus = NativeCpus::new(1);
+            let mut cpu: Cpu = cpus.claim(CpuId(0)).unwrap();
+            (self.1)(&mut Bench {
+                system: &Any(system),
+                cpu: &mut cpu,
+                held: Vec::new(),
+                name: self.0,
+            });
+            system.check(&mut cpu).unwrap();
+        }
+    }
+    let (spec, setup) = (name.parse().unwrap(), Setup::new(RANGES, 1));
+    build::<Counted, _>(&spec, &setup, Visitor(name, trial));
+}
+
+const SYSTEMS: [&str; 4] = [
+    "spring",
+    "spring+zone=one",
+    "spring+zone=spaces",
+    "spring+percpu=locked",
+];
+
+/// Nothing moved: all were hits.
+fn nothing() -> Counts {
+    Counts::default()
+}
+
+#[test]
+fn figure_7_step_by_step() {
+    for name in SYSTEMS {
+        on(name, |bench| {
+            bench.hold(10_000);
+            let name = bench.name;
+            // a: what a process releases is kept, and given back in bulk when the limit is reached.
+            assert_eq!(bench.give(511, endless(1)), nothing(), "{name}");
+            assert_eq!(bench.kept(), 511);
+            let full = bench.give(1, endless(1));
+            assert_eq!((full.drains, full.frames_drained), (1, 512), "{name}");
+            assert_eq!(bench.kept(), 0);
+            // b, c: at this moment the list looks at the run and the region, and predicts what follows: as
+            // much again.
+            assert_eq!((full.predictions, full.frames_predicted), (1, 512));
+            // d: that is the limit now; twice as far into the run it is twice as wide.
+            let full = bench.give(512, endless(1));
+            assert_eq!((full.drains, full.frames_drained), (1, 512));
+            assert_eq!((full.predictions, full.frames_predicted), (1, 1024));
+            // e: what follows stays, without anything global.
+            assert_eq!(bench.give(1023, endless(1)), nothing());
+            assert_eq!(bench.kept(), 1023);
+            let full = bench.give(1, endless(1));
+            assert_eq!((full.drains, full.frames_drained), (1, 1024));
+            assert_eq!(full.frames_predicted, 2048);
+            // f: the run ends, and what was kept for it goes.
+            assert_eq!(bench.give(700, endless(1)), nothing());
+            let end = bench.give(1, endless(2));
+            assert_eq!((end.drains, end.frames_drained), (1, 701));
+            assert_eq!(bench.kept(), 0);
+        });
+    }
+}
+
+#[test]
+fn the_same_for_requests() {
+    for name in SYSTEMS {
+        on(name, |bench| {
+            // A run that goes on is refilled by as much as it has had, up to a bound.
+            let mut moved = Vec::new();
+            for _ in 0..2000 {
+                let counts = bench.take(1, endless(1));
+                assert_eq!(counts.frames_refilled, counts.frames_predicted);
+                if counts.refills > 0 {
+                    moved.push(counts.frames_refilled);
+                }
+            }
+            assert_eq!(moved, [128, 128, 256, 512, 512, 512]);
+            assert_eq!(bench.kept(), 48);
+            // Another region: a new run, which begins with what is there.
+            assert_eq!(bench.take(48, endless(2)), nothing());
+            assert_eq!(bench.take(1, endless(2)).frames_refilled, 128);
+            // A run in which much was brought in ends: what nobody may need goes.
+            bench.take(600, endless(3));
+            assert!(bench.kept() > 256);
+            let end = bench.take(1, endless(4));
+            assert_eq!((end.drains, bench.kept()), (1, 128));
+            assert_eq!(bench.take(128, endless(4)), nothing());
+        });
+    }
+}
+
+#[test]
+fn a_region_ends_its_run() {
+    on("spring", |bench| {
+        // The refill that would go beyond the region brings what is left of it.
+        bench.take(512, hint(1, 1, 712));
+        assert_eq!(bench.kept(), 0);
+        let last = bench.take(1, hint(1, 1, 200));
+        assert_eq!(last.frames_predicted, 200);
+        assert_eq!(bench.take(199, hint(1, 1, 199)), nothing());
+        assert_eq!(bench.kept(), 0);
+        // What little is left of it is no reason to bring less than a first refill.
+        assert_eq!(bench.take(1, hint(1, 2, 3)).frames_refilled, 128);
+
+        // Releases of a whole region: the last of them gives all back.
+        bench.hold(3000);
+        let counts = bench.give_to_the_end(3, 300);
+        assert_eq!((counts.drains, counts.frames_drained), (1, 300));
+        assert_eq!(bench.kept(), 0);
+        // A longer one: by its limit, and at its end.
+        let counts = bench.give_to_the_end(4, 700);
+        assert_eq!((counts.drains, counts.frames_drained), (2, 700));
+        // A few frames aren't worth it.
+        let counts = bench.give_to_the_end(5, 63);
+        assert_eq!((counts, bench.kept()), (nothing(), 63));
+    });
+}
+
+#[test]
+fn without_hints_the_run_so_far_is_enough() {
+    for name in SYSTEMS {
+        on(name, |bench| {
+            let counts = bench.take(8192, Hint::NONE);
+            assert_eq!((counts.refills, counts.drains), (18, 0), "{name}");
+            let counts = bench.give(8192, Hint::NONE);
+            assert!(counts.drains <= 6, "{name}: {counts:?}");
+            assert!(bench.kept() <= 4096);
+            // What was given back and requested again at once never leaves.
+            for hint in [Hint::NONE, endless(1)] {
+                bench.take(1, hint);
+                for _ in 0..10_000 {
+                    assert_eq!(bench.give(1, hint), nothing());
+                    assert_eq!(bench.take(1, hint), nothing());
+                }
+            }
+            // Also if it comes from elsewhere, after the first.
+            bench.take(1, endless(2));
+            bench.give(1, endless(3));
+            for _ in 0..10_000 {
+                assert_eq!(bench.take(1, endless(2)), nothing());
+                assert_eq!(bench.give(1, endless(3)), nothing());
+            }
+        });
+    }
+}
+
+#[test]
+fn no_more_is_kept_than_the_bound() {
+    for most in [1, 2, 3, 5, 64, 700, 5000] {
+        on(&format!("spring+high={most}"), |bench| {
+            bench.hold(20_000);
+            for step in 0..20_000 {
+                bench.give(1, endless(step / 9000));
+                assert!(bench.kept() < most, "+high={most}");
+            }
+            for step in 0..20_000 {
+                bench.take(1, endless(step / 9000));
+                assert!(bench.kept() < most, "+high={most}");
+            }
+        });
+    }
+}
+
+#[test]
+fn the_bound_follows_from_memory() {
+    let most = |frames, cpus| Bound::by_memory(frames, cpus).most;
+    assert_eq!(most(1 << 16, 1), 4096);
+    assert_eq!(most(1 << 20, 2), 4096, "not more than 16 MiB");
+    assert_eq!(most(1 << 14, 2), 512);
+    assert_eq!(most(100, 4), 1);
+    assert_eq!(most(1, 1), 1);
+}
