@@ -9,7 +9,7 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Order, Pfn,
+    AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Order, Pfn,
     Platform, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
 };
 
@@ -77,6 +77,7 @@ impl<P: Checker> Machine<'_, P> {
             system: self.system,
             ledger: &self.ledger,
             cpu: &mut cpu,
+            hint: Hint::NONE,
         })
     }
 
@@ -122,9 +123,15 @@ pub struct Worker<'w, P: Checker> {
     system: &'w dyn FrameAllocator<P>,
     ledger: &'w Ledger,
     cpu: &'w mut ModelCpu,
+    hint: Hint,
 }
 
 impl<P: Checker> Worker<'_, P> {
+    /// Says for which region it works from now on: lists that predict notice that a run has ended.
+    pub fn work_for(&mut self, region: u32) {
+        self.hint.region = region;
+    }
+
     /// Asks for a block; nothing when the request failed rightly.
     pub fn try_allocate(&mut self, order: u8) -> Option<Block> {
         let order = Order::new(order).expect("an order");
@@ -150,7 +157,7 @@ impl<P: Checker> Worker<'_, P> {
     fn request(&mut self, request: Request, frames: u32) -> Option<Pfn> {
         let id = self.cpu.id();
         self.ledger.asks(id, frames);
-        match self.system.allocate(self.cpu, request) {
+        match self.system.allocate(self.cpu, request.with_hint(self.hint)) {
             Ok(start) => {
                 self.ledger.gets(id, start, frames);
                 Some(start)
@@ -180,7 +187,7 @@ impl<P: Checker> Worker<'_, P> {
     fn release(&mut self, release: Release, start: Pfn, frames: u32) {
         let id = self.cpu.id();
         self.ledger.gives_back(id, start, frames);
-        if let Err(error) = self.system.free(self.cpu, release) {
+        if let Err(error) = self.system.free(self.cpu, release.with_hint(self.hint)) {
             panic!("{id:?}, {release:?}: {error}");
         }
         self.ledger.is_back(start, frames);

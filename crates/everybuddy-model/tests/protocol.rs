@@ -225,6 +225,24 @@ fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, _: usize) {
     });
 }
 
+/// An asker comes while the owner ends one run and begins another: what it gives back then, and how far its
+/// limit then is, were predicted from what the asker has taken.
+fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| {
+            w.work_for(1);
+            keep(w, 4);
+        });
+        machine.at_once(&[&churn_and_park, &|w| {
+            w.work_for(2);
+            w.churn(0);
+            w.work_for(3);
+            w.churn(0);
+            w.park();
+        }]);
+    });
+}
+
 /// Models on a kind of list: those on single frames, and those on a largest block of two.
 macro_rules! models {
     ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($single:ident),*; $($pair:ident),*) => {
@@ -282,6 +300,12 @@ all_models!(
     "lbs-31+batch=2+high=4+check=off"
 );
 all_models!(bypass, Shared, 2, "lbs-1+high=3");
+all_models!(spring, Shared, 2, "spring+high=4");
+all_models!(spring_tight, Shared, 2, "spring+high=1");
+all_models!(spring_plain, Plain, 2, "spring+high=4");
+all_models!(spring_locked, Plain, 2, "spring+high=4+percpu=locked");
+models!(spring_runs, Shared, 2, "spring+high=8"; an_asker_comes_between_two_runs; );
+models!(spring_runs_plain, Plain, 2, "spring+high=8"; an_asker_comes_between_two_runs; );
 all_models!(linux6, Plain, 2, "linux-6");
 all_models!(linux6_locked, Plain, 2, "linux-6+percpu=locked");
 

@@ -56,6 +56,7 @@ fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
             17 => w.park(),
             18 => w.drain(),
             19 if dice.below(3) == 0 => w.quiesce(),
+            19 => w.work_for(dice.below(3) as u32),
             _ => {}
         }
     }
@@ -90,6 +91,8 @@ fn specs() -> Vec<String> {
         }
         if row.options.contains(&"batch") {
             specs.push(format!("{}+batch=2+high=3+order=3", row.name));
+        } else if row.options.contains(&"high") {
+            specs.push(format!("{}+high=4+order=3", row.name));
         }
     }
     specs
@@ -101,10 +104,10 @@ fn variants() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
         let takes = |key| row.options.contains(&key);
-        let small = if takes("batch") {
-            "batch=3+high=4+"
-        } else {
-            ""
+        let small = match (takes("batch"), takes("high")) {
+            (true, _) => "batch=3+high=4+",
+            (false, true) => "high=5+",
+            (false, false) => "",
         };
         let mut add = |options: &str| specs.push(format!("{}+{small}{options}", row.name));
         if takes("zone") {
@@ -160,6 +163,7 @@ fn lists_survive_switches_at_every_access() {
     for spec in [
         "lbs-31+batch=2+high=4",
         "lbs-1+high=3",
+        "spring+high=4",
         "linux-6",
         "linux-6+percpu=locked",
         "lis-31+batch=2+high=4+order=1+space=8KiB",

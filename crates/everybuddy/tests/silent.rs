@@ -79,7 +79,12 @@ impl WithSystem<Machine> for Silence {
 #[test]
 fn a_silent_cpu_is_given_up_and_the_others_are_found() {
     let ranges = [FrameRange::new(0, 64)];
-    for name in ["lbs-31+batch=2+high=8", "lbs-1+high=6", "spring+high=16", "linux-6"] {
+    for name in [
+        "lbs-31+batch=2+high=8",
+        "lbs-1+high=6",
+        "spring+high=16",
+        "linux-6",
+    ] {
         build::<Machine, _>(&name.parse().unwrap(), &Setup::new(&ranges, 3), Silence);
     }
 }
