@@ -128,12 +128,7 @@ fn on(name: &str, trial: impl FnOnce(&mut Bench<'_, '_>)) {
     build::<Counted, _>(&spec, &setup, Visitor(name, trial));
 }
 
-const SYSTEMS: [&str; 4] = [
-    "spring",
-    "spring+zone=one",
-    "spring+zone=spaces",
-    "spring+percpu=locked",
-];
+const SYSTEMS: [&str; 3] = ["spring", "spring+zone=one", "spring+zone=spaces"];
 
 /// Nothing moved: all were hits.
 fn nothing() -> Counts {

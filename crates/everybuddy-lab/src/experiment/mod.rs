@@ -62,6 +62,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         "buffers",
         include_str!("../../../../experiments/buffers.toml"),
     ),
+    (
+        "stages",
+        include_str!("../../../../experiments/stages.toml"),
+    ),
 ];
 
 /// An experiment, as its file has it.
@@ -80,7 +84,7 @@ pub struct Experiment {
     pub method: String,
     /// How it is drawn: a name of [`FIGURES`]; nothing for tables only.
     pub figure: Option<String>,
-    /// Where it runs: `native`, this machine.
+    /// Where it runs: `native`, this machine, or `sim:flat`, simulated CPUs on which all accesses cost the same.
     pub platform: String,
     /// The systems; none where a trace alone answers.
     #[serde(default)]
@@ -184,8 +188,8 @@ impl Experiment {
         if let Some(name) = own.figure.iter().find(|name| !known(name)) {
             return Err(refuse(format!("no figure `{name}`")));
         }
-        if own.platform != "native" {
-            let what = format!("platform `{}`: experiments run on `native`", own.platform);
+        if !["native", "sim:flat"].contains(&own.platform.as_str()) {
+            let what = format!("platform `{}`: `native` or `sim:flat`", own.platform);
             return Err(refuse(what));
         }
         Ok(own)

@@ -13,6 +13,7 @@
 //! | `lock_hold` | how long locks are waited for and held |
 //! | `run_lengths` | shares of requests over the length of their run |
 //! | `buffers` | what lists miss over what they have left |
+//! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //!
 //! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
@@ -25,6 +26,7 @@ mod latency_distribution;
 mod lock_hold;
 mod run_lengths;
 mod space_size;
+mod stages;
 
 use crate::experiment::Experiment;
 use crate::export::Row;
@@ -69,6 +71,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "buffers",
         draw: buffers::draw,
+    },
+    Figure {
+        name: "stages",
+        draw: stages::draw,
     },
 ];
 

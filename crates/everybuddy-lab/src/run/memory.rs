@@ -143,12 +143,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// Returns a number below `end`; 0 if there is none.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        // Multiplication instead of a remainder: no bias that matters below 2^32.
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
     /// Brings a slice into random order.
     pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
         for last in (1..slice.len()).rev() {
-            // Multiplication instead of a remainder: no bias that matters below 2^32 elements.
-            let other = (u128::from(self.next()) * (last as u128 + 1)) >> 64;
-            slice.swap(last, other as usize);
+            slice.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 }

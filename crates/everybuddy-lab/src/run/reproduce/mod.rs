@@ -11,10 +11,11 @@
 //! | `bulk` | frames that a refill and a drain move |
 //! | `locks` | how long locks are waited for, and held |
 //! | `distribution` | times of single allocations |
+//! | `stages` | fragmentation while programs start, run and end on simulated CPUs; `programs` says what they do |
 //! | `lengths` | how many requests follow each other in the same way |
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //!
-//! All run on this machine. A platform that simulates comes as a field of [`Conditions`].
+//! All but `stages` run on this machine.
 //!
 //! Invariant: every row bears its experiment's name, alone or before an `@`.
 
@@ -24,12 +25,16 @@ mod distribution;
 mod fragmentation;
 mod lengths;
 mod locks;
+mod programs;
 mod spaces;
+mod stages;
 mod workloads;
 
 pub use distribution::{BANDS, BIN, bin};
 pub use fragmentation::{AT_ONCE, SEQUENCE};
 pub use lengths::REGION;
+
+pub use stages::STAGES;
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -96,6 +101,11 @@ pub const METHODS: &[Method] = &[
         name: "buffers",
         steps: buffers::steps,
         run: buffers::run,
+    },
+    Method {
+        name: "stages",
+        steps: stages::steps,
+        run: stages::run,
     },
 ];
 
