@@ -300,12 +300,11 @@ all_models!(
     "lbs-31+batch=2+high=4+check=off"
 );
 all_models!(bypass, Shared, 2, "lbs-1+high=3");
-all_models!(spring, Shared, 2, "spring+high=4");
-all_models!(spring_tight, Shared, 2, "spring+high=1");
-all_models!(spring_plain, Plain, 2, "spring+high=4");
-all_models!(spring_locked, Plain, 2, "spring+high=4+percpu=locked");
-models!(spring_runs, Shared, 2, "spring+high=8"; an_asker_comes_between_two_runs; );
-models!(spring_runs_plain, Plain, 2, "spring+high=8"; an_asker_comes_between_two_runs; );
+all_models!(spring, Shared, 2, "spring+zone=one+high=4");
+all_models!(spring_tight, Shared, 2, "spring+zone=one+high=1");
+all_models!(spring_plain, Plain, 2, "spring+zone=one+high=4");
+models!(spring_runs, Shared, 2, "spring+zone=one+high=8"; an_asker_comes_between_two_runs; );
+models!(spring_runs_plain, Plain, 2, "spring+zone=one+high=8"; an_asker_comes_between_two_runs; );
 all_models!(linux6, Plain, 2, "linux-6");
 all_models!(linux6_locked, Plain, 2, "linux-6+percpu=locked");
 

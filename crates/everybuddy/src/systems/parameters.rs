@@ -56,7 +56,7 @@ pub enum Zone {
     Spaces(SpaceSize),
     /// Spring Buddy's domains.
     Domains {
-        /// How many domains the spring is asked for, times their number, before one is idle.
+        /// After how many visits, times the number of domains, a CPU looks for idle ones.
         idle: u32,
     },
 }
@@ -133,7 +133,7 @@ impl fmt::Display for Parameters {
             }
             Zone::Domains { idle: PATIENCE } => f.write_str(", elastic domains")?,
             Zone::Domains { idle } => {
-                write!(f, ", elastic domains, idle after {idle} times their number")?
+                write!(f, ", elastic domains, looks after {idle} visits for each")?
             }
         }
         if self.lock == LockKind::Ticket {

@@ -97,15 +97,16 @@ const DOMAINS: Options = Options {
     zone: Some(ZoneKind::Domains),
     ..Options::NONE
 };
-const DOMAINS_FAITHFUL: &str = "Domains in a global spring, taken and put back by each request; frames go into any \
-    domain; a ghost that waits is passed a part of the domain that comes back; two domains that nobody took for long \
-    are merged when one comes back.";
+const DOMAINS_FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any \
+    domain; a ghost that waits is passed a part of the domain that comes back; when one comes back, two that nobody took \
+    for long are merged.";
 const DOMAINS_DEVIATES: &str = "Which domain a free block is in is a word of 16 bits a frame, written by the domain's \
-    holder. Merging moves no block at once. A ghost gets half of the blocks of each order, 64 at most, or what was \
-    merged last and did not move yet; a second one all the rest. A domain is idle when the spring was asked for 64 \
-    domains, times their number, without it; the last idle one joins the one that comes back. A CPU takes the domain \
-    that it had last if it is among the four put back last, else the last. A request that its domain can't serve merges \
-    domains until one can. The paper says none of this.";
+    holder. A domain is taken by an exchange on its own line, the one that this CPU had last if it can be had, and \
+    put back by a store; only who finds it held takes the spring's lock. A ghost is passed half of the blocks of each \
+    order, 64 at most, or what was merged last and did not move yet; a second one all the rest. Merging moves no block \
+    at once. After 16 visits, times the number of domains, a CPU looks how many are held; what was held at once in the \
+    last 8 to 16 looks is needed, and if there are more, the two are merged that nobody took for longest. A request \
+    that its domain can't serve merges domains until one can. The paper says none of this.";
 
 /// All systems.
 pub const ROWS: &[Row] = &[
@@ -258,7 +259,7 @@ pub const ROWS: &[Row] = &[
         name: "spring-core",
         alias_of: None,
         summary: "Spring Buddy's core layer: as many domains as CPUs work at once, no list before them.",
-        composition: "elastic domains in a spring (a spin lock to take one and to put it back) > as bs",
+        composition: "elastic domains in a spring > as bs",
         source: "Spring Buddy (002) III-B, figures 4 to 6",
         faithful: DOMAINS_FAITHFUL,
         deviates: DOMAINS_DEVIATES,

@@ -53,7 +53,7 @@ use crate::probe::{Event, Probe};
 use crate::snapshot::Violation;
 
 /// A CPU looks after so many visits, times the number of domains.
-pub(crate) const PATIENCE: u32 = 64;
+pub(crate) const PATIENCE: u32 = 16;
 
 /// Looks that are remembered, at least; at most twice as many.
 const MEMORY: u32 = 8;
