@@ -145,11 +145,11 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
         (Area::Blocks, Zone::One) => builder.one_of_blocks(visitor),
         (Area::Blocks, Zone::Spaces(size)) => {
             let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
-            builder.listed(zone, visitor)
+            builder.of_blocks(zone, visitor)
         }
         (Area::Blocks, Zone::Domains { idle }) => {
             let zone = builder.domains::<P>(idle)?;
-            builder.listed(zone, visitor)
+            builder.of_blocks(zone, visitor)
         }
         (Area::Frames, Zone::One) => {
             let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
@@ -165,11 +165,11 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
             match zone {
                 Zone::One => {
                     let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
-                    builder.listed(zone, visitor)
+                    builder.bare(zone, visitor)
                 }
                 Zone::Spaces(size) => {
                     let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
-                    builder.listed(zone, visitor)
+                    builder.bare(zone, visitor)
                 }
                 Zone::Domains { .. } => Err(BuildError::BadOption("zone")),
             }
@@ -373,24 +373,47 @@ impl<'a> Builder<'a, '_> {
             (Front::Linux6(tuning), true, false) => {
                 self.linux6::<P, V, Locked, false>(zone, tuning, visitor)
             }
-            _ => self.listed(zone, visitor),
+            _ => self.of_blocks(zone, visitor),
         }
     }
 
-    /// Runs on any zone layer, behind Linux 2.6.32's list, Spring Buddy's, or none.
+    // Each of these is compiled for every zone layer that it is called with, and every visitor: a composition that no
+    // row has costs everybody seconds.
+
+    /// Runs on a zone layer without any list.
+    fn bare<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
+        self,
+        zone: Z,
+        visitor: V,
+    ) -> Result<V::Output, BuildError> {
+        let cpus = self.setup.cpus;
+        match self.parameters.front {
+            Front::None => Ok(self.run(NoList { cpus }, zone, visitor)),
+            _ => Err(BuildError::BadOption("zone")),
+        }
+    }
+
+    /// Runs on a zone layer behind Linux 2.6.32's list or none.
     fn listed<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
         self,
         zone: Z,
         visitor: V,
     ) -> Result<V::Output, BuildError> {
         match self.parameters.front {
-            Front::None => {
-                let cpus = self.setup.cpus;
-                Ok(self.run(NoList { cpus }, zone, visitor))
-            }
             Front::Linux(marks) => self.linux::<P, V, Token, true>(zone, marks, visitor),
+            _ => self.bare(zone, visitor),
+        }
+    }
+
+    /// Runs on a zone layer of free blocks, behind Linux 2.6.32's list, Spring Buddy's or none.
+    fn of_blocks<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
+        self,
+        zone: Z,
+        visitor: V,
+    ) -> Result<V::Output, BuildError> {
+        match self.parameters.front {
             Front::Predictive(bound) => self.predictive::<P, V, Token, true>(zone, bound, visitor),
-            Front::Linux6(_) => Err(BuildError::BadOption("zone")),
+            _ => self.listed(zone, visitor),
         }
     }
 
