@@ -197,7 +197,7 @@ impl Claim {
         };
         let named = |text: &&str| variant.starts_with(*text);
         self.on.is_empty()
-            || self.on.iter().any(|t| named(t)) && !self.on.iter().any(|t| left_out(t))
+            || self.on.iter().any(named) && !self.on.iter().any(left_out)
     }
 }
 
