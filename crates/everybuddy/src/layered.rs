@@ -8,7 +8,7 @@
 
 use core::marker::PhantomData;
 
-use crate::api::{Extent, FrameAllocator};
+use crate::api::{Extent, FrameAllocator, Progress, Service};
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
@@ -373,6 +373,14 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         let (start, frames) = self.span.relative(range)?;
         self.zone
             .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
+    }
+
+    fn services(&self) -> &'static [Service] {
+        self.zone.services()
+    }
+
+    fn serve(&self, cpu: &mut P::Cpu, service: usize, budget: u32) -> Progress {
+        self.zone.serve(&mut Caller::of(cpu), service, budget)
     }
 
     fn span(&self) -> Span {

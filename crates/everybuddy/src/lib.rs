@@ -17,10 +17,13 @@
 //! | `is` | none | buddy spaces | single frames by level | none: frames ascend | iBuddy (000) 3, 5 |
 //! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | iBuddy (000) 4 |
 //! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | Spring Buddy (002) IV |
+//! | `spring` | a list whose length is predicted | elastic domains | as `bs` | at once | Spring Buddy (002) III |
+//! | `spring-core` | none | elastic domains | as `bs` | at once | Spring Buddy (002) III-B |
+//! | `spring-fixlazy-186`, `-372`, `-744` | as `lbs-31`, `fixlazy-372`, `-744` | elastic domains | as `bs` | at once | Spring Buddy (002) IV-C2 |
 //! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | Barkley & Lee (003) |
 //! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
 //!
-//! Any zone layer takes either structure, any lock and any hold policy by option (`bs+zone=spaces`,
+//! Zone layers, locks and hold policies are exchanged by option (`bs+zone=spaces`, `lbs-31+zone=domains`,
 //! `lbs-31+lock=ticket+hold=when-contended`): see [`systems::Options`].
 //!
 //! All run on a [`Platform`], a type parameter: [`Native`] here; a simulator and model checkers bring their

@@ -311,10 +311,11 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 11] = [
+const EXHAUSTED: [&str; 12] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
+    "spring-core+idle=1+order=2",
     "spring+high=4+order=3",
     "spring+high=3+order=2+zone=spaces+space=16KiB",
     "linux-6",

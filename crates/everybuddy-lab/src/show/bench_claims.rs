@@ -196,8 +196,7 @@ impl Claim {
                 .is_some_and(|end| variant.ends_with(end))
         };
         let named = |text: &&str| variant.starts_with(*text);
-        self.on.is_empty()
-            || self.on.iter().any(named) && !self.on.iter().any(left_out)
+        self.on.is_empty() || self.on.iter().any(named) && !self.on.iter().any(left_out)
     }
 }
 

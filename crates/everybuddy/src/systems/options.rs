@@ -32,7 +32,7 @@ pub struct Options {
     pub space: Option<u32>,
     /// `select=used` or `select=fresh`: which unassigned space is preferred.
     pub select: Option<Select>,
-    /// `idle=N`: a CPU looks for idle domains after N visits, times the number of domains.
+    /// `idle=N`: a CPU looks for idle domains after it moved N blocks, times the number of domains.
     pub idle: Option<u32>,
     /// `lock=spin` or `lock=ticket`: the kind of a zone's lock.
     pub lock: Option<LockKind>,

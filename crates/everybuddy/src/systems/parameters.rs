@@ -56,7 +56,7 @@ pub enum Zone {
     Spaces(SpaceSize),
     /// Spring Buddy's domains.
     Domains {
-        /// After how many visits, times the number of domains, a CPU looks for idle ones.
+        /// After how many blocks that it moved, times the number of domains, a CPU looks for idle ones.
         idle: u32,
     },
 }
@@ -133,7 +133,7 @@ impl fmt::Display for Parameters {
             }
             Zone::Domains { idle: PATIENCE } => f.write_str(", elastic domains")?,
             Zone::Domains { idle } => {
-                write!(f, ", elastic domains, looks after {idle} visits for each")?
+                write!(f, ", elastic domains, looks after {idle} blocks for each")?
             }
         }
         if self.lock == LockKind::Ticket {

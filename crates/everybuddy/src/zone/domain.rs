@@ -22,7 +22,8 @@
 //!
 //! Decides (the paper says "a part of its pages"): see [`Held::pass`].
 //!
-//! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit up to [`STEP`] blocks that move.
+//! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit [`STEP`] blocks that move over, and one
+//! for four that it moved itself.
 
 use crate::circle::Circle;
 use crate::coalesce::{Coalesce, Eager};
@@ -38,7 +39,7 @@ use crate::structure::levels::{LEVELS, Level, LevelLists};
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Blocks that move out of absorbed lists with each visit.
+/// Blocks that move out of absorbed lists with each visit, beside a quarter of those that the visit moved.
 pub(crate) const STEP: u32 = 4;
 
 /// Blocks that are passed to a ghost at most.

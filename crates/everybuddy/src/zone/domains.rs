@@ -20,13 +20,16 @@
 //!   that races with one of its parts is a misuse that is not always noticed.
 //! - A request that no part of its domain can serve takes further domains and merges them (*collects*); what can't
 //!   be had when all are one, and all is coalesced, is exhausted. To withdraw a range, all are collected.
+//! - Domains are compressed as others come back, so a machine on which nobody asks stays as it was. A host may run the
+//!   service `compress` when it is idle: each step is a look, as a visit has it now and then.
 //!
 //! Cost: allocate and free O(orders), the spring's lock twice; O(blocks x orders) before a request fails.
 
 use super::bulk::{Alone, Bulk};
-use super::domain::{Everything, Held, Number, Numbers};
+use super::domain::{Everything, Held, Number, Numbers, STEP};
 use super::spring::Spring;
 use super::{Caller, ZoneLayer, range};
+use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};
 use crate::circle::Circle;
 use crate::coalesce::{Coalesce, Eager};
@@ -123,37 +126,41 @@ impl<'a, P: Platform> Domains<'a, P> {
         }
     }
 
-    /// Does `work` on a domain: takes one, and puts it back. Nothing if the caller can't wait, and would have to.
+    /// Does `work`, which also says how many blocks it moved, on a domain: takes one, and puts it back. Nothing if the
+    /// caller can't wait, and would have to.
     #[inline]
     fn visit<T>(
         &self,
         caller: &mut Caller<'_, P>,
         wants: Option<Order>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> (T, u32),
     ) -> Option<T> {
         if caller.nested {
-            return self.spring.nested(caller, &self.all, work);
+            let done = self.spring.nested(caller, &self.all, work);
+            return done.map(|(result, _)| result);
         }
         let root = self.spring.take(caller, &self.all, wants)?;
         let held = self.all.held(root);
-        let result = work(&held, caller.probe);
+        let (result, blocks) = work(&held, caller.probe);
         if !self.all.is_settled(root) {
-            held.settle(super::domain::STEP, caller.probe);
+            held.settle(STEP + blocks / 4, caller.probe);
         }
-        self.spring.put(caller, &self.all, root);
+        self.spring.put(caller, &self.all, root, blocks);
         Some(result)
     }
 
-    /// Serves a request: by a domain, or by as many as it takes.
+    /// Serves a request for so many blocks: by a domain, or by as many as it takes.
     #[inline]
     fn serve<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        order: Order,
+        (order, blocks): (Order, u32),
         mut work: impl FnMut(&Held<'a, P>, &mut P::Probe) -> Option<T>,
     ) -> Result<T, AllocateError> {
         let served = self.visit(caller, Some(order), |held, probe| {
-            work(held, probe).ok_or_else(|| self.all.is_settled(held.root()))
+            let served = work(held, probe);
+            let served = served.ok_or_else(|| self.all.is_settled(held.root()));
+            (served, blocks)
         });
         match served.ok_or(AllocateError::Busy)? {
             Ok(result) => Ok(result),
@@ -186,7 +193,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         if result.is_none() {
             result = work(&held, caller.probe);
         }
-        self.spring.put(caller, &self.all, held.root());
+        self.spring.put(caller, &self.all, held.root(), 1);
         result.ok_or(AllocateError::Exhausted)
     }
 
@@ -198,7 +205,7 @@ impl<'a, P: Platform> Domains<'a, P> {
     ) -> Option<T> {
         let held = self.spring.collect(caller, &self.all, |_, _| false)?;
         let result = work(&held, caller.probe);
-        self.spring.put(caller, &self.all, held.root());
+        self.spring.put(caller, &self.all, held.root(), 1);
         Some(result)
     }
 
@@ -218,7 +225,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             probe: guard.probe,
             nested,
         };
-        self.visit(inner, None, work)
+        self.visit(inner, None, |held, probe| (work(held, probe), 1))
     }
 
     /// Does `work` on all free memory under that lock.
@@ -258,7 +265,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        self.serve(caller, order, |held, probe| {
+        self.serve(caller, (order, 1), |held, probe| {
             let head = Eager.allocate(held, order, probe)?;
             self.all.table.set_tag(head, Tag::allocated(order));
             Some(head)
@@ -275,7 +282,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
             .ok_or(AllocateError::TooLarge {
                 largest: self.all.max_order,
             })?;
-        self.serve(caller, order, |held, probe| {
+        self.serve(caller, (order, 1), |held, probe| {
             let head = Eager.allocate(held, order, probe)?;
             range::tag_allocated(self.all.table, head, frames);
             let (rest, remnant) = (head.offset(frames), order.frames() - frames);
@@ -292,7 +299,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         tag: Tag,
         mut sink: impl FnMut(Frame),
     ) -> u32 {
-        let served = self.serve(caller, order, |held, probe| {
+        let served = self.serve(caller, (order, wanted), |held, probe| {
             let parts = (held, &Eager);
             let given =
                 self.bulk
@@ -314,9 +321,11 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
             return Err(self.all.table.diagnose(head));
         }
         self.visit(caller, None, |held, probe| {
-            self.claim(head, tag)?;
-            Eager.free(held, head, order, probe);
-            Ok(())
+            let claimed = self.claim(head, tag);
+            if claimed.is_ok() {
+                Eager.free(held, head, order, probe);
+            }
+            (claimed, 1)
         })
         .ok_or(FreeError::Busy)?
     }
@@ -332,11 +341,13 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         self.visit(caller, None, |held, probe| {
             let parts = (held, &Eager);
             let alone = &mut Alone::<P>(probe);
-            self.bulk
+            let given = self
+                .bulk
                 .give(alone, parts, 0..u32::MAX, &mut next, source, |_, p| {
                     p.record(Event::RacedDoubleFree);
                     true
                 });
+            ((), given)
         });
     }
 
@@ -346,11 +357,15 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
         self.visit(caller, None, |held, probe| {
+            let mut blocks = 0;
             while let Some((head, order)) = source() {
-                self.claim(head, Tag::allocated(order))?;
+                if let Err(error) = self.claim(head, Tag::allocated(order)) {
+                    return (Err(error), blocks);
+                }
                 Eager.free(held, head, order, probe);
+                blocks += 1;
             }
-            Ok(())
+            (Ok(()), blocks)
         })
         .ok_or(FreeError::Busy)?
     }
@@ -395,6 +410,22 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
 
     fn settle(&self, caller: &mut Caller<'_, P>) {
         self.on_all(caller, |_, _| ());
+    }
+
+    fn services(&self) -> &'static [Service] {
+        &[Service { name: "compress" }]
+    }
+
+    fn serve(&self, caller: &mut Caller<'_, P>, _: usize, budget: u32) -> Progress {
+        let Some(root) = self.spring.take(caller, &self.all, None) else {
+            return Progress::Idle;
+        };
+        let settled = self.all.held(root).settle(budget, caller.probe);
+        let more = self.spring.look(caller, &self.all, root);
+        match settled && !more {
+            true => Progress::Idle,
+            false => Progress::More,
+        }
     }
 
     fn snapshot(&self, _: &mut Caller<'_, P>) -> Snapshot {

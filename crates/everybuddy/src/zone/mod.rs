@@ -33,6 +33,7 @@ pub use pool::Select;
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::PATIENCE;
 
+use crate::api::{Progress, Service};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -144,6 +145,16 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
 
     /// Coalesces everything whose coalescing was delayed. O(blocks x orders) where it is, else nothing.
     fn settle(&self, caller: &mut Caller<'_, P>);
+
+    /// Returns the services that the host should run.
+    fn services(&self) -> &'static [Service] {
+        &[]
+    }
+
+    /// Runs a step of a service of at most `budget` units of work.
+    fn serve(&self, _: &mut Caller<'_, P>, _: usize, _: u32) -> Progress {
+        Progress::Idle
+    }
 
     /// Returns the free blocks by order; nothing is buffered here.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;

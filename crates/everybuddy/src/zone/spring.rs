@@ -16,9 +16,9 @@
 //!
 //! **Compression** (figure 6). Every now and then, whoever puts a domain back *looks*: it counts the domains that are
 //! held. The most that were held at once, of the last looks, is what is needed. If there are more, the two that
-//! nobody took for longest are merged; or, if only one is left beside the one that comes back, it joins that. If
-//! the longest idle one has absorbed blocks that did not move yet, some of them move first. So the number of domains
-//! sinks to the number that is needed, one a look, and the time of a look is bounded.
+//! nobody took for longest are merged, and some of the blocks that such a one has absorbed before move over; or, if
+//! only one is left beside the one that comes back, it joins that. So the number of domains sinks to the number that is
+//! needed, one a look, and the time of a look is bounded.
 //!
 //! **Collecting.** A request that its domain can't serve must not fail while another domain could serve it. The CPU puts
 //! its own back, and takes one domain after the other, merging them, until the request can be served or all are
@@ -26,7 +26,7 @@
 //! a time.
 //!
 //! Invariants:
-//! 1. All cells here are touched only under the lock, but what belongs to one CPU: a ghost's `last` and `visits`.
+//! 1. All cells here are touched only under the lock, but what belongs to one CPU: a ghost's `last` and `until`.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and looks again
 //!    whenever it wakes. Whoever puts a domain back looks for ghosts afterwards. So no ghost is forgotten: one of the
 //!    two sees the other. (Where a store may overtake nothing but a later load, as on x86, both may miss each other
@@ -52,14 +52,14 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::Violation;
 
-/// A CPU looks after so many visits, times the number of domains.
+/// A CPU looks after so many blocks that it moved, times the number of domains.
 pub(crate) const PATIENCE: u32 = 16;
 
 /// Looks that are remembered, at least; at most twice as many.
 const MEMORY: u32 = 8;
 
-/// Blocks that move in one step of a compression.
-const STEP: u32 = 32;
+/// Blocks of an idle domain that move over with a look, at most.
+const STEP: u32 = 256;
 
 /// What a ghost reads while it waits.
 const WAITING: u32 = u32::MAX;
@@ -104,8 +104,8 @@ struct Ghost<P: Platform> {
     wants: P::Cell<u32>,
     /// The domain that this CPU had last.
     last: P::Cell<u32>,
-    /// Visits until it looks.
-    visits: P::Cell<u32>,
+    /// Blocks that it will move before it looks.
+    until: P::Cell<u32>,
 }
 
 /// A lock on a line of its own.
@@ -169,7 +169,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 queued: cell(0),
                 wants: cell(NONE),
                 last: cell(0),
-                visits: cell(patience),
+                until: cell(patience),
             })?,
             patience,
         };
@@ -408,15 +408,22 @@ impl<'a, P: Platform> Spring<'a, P> {
         P::wake(&ghost.given);
     }
 
-    /// Puts a domain back: into the spring, or to whoever waits.
+    /// Puts a domain back, into or out of which so many blocks were moved: into the spring, or to whoever waits.
     #[inline]
-    pub(crate) fn put(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
+    pub(crate) fn put(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &Numbers<'a, P>,
+        number: u32,
+        blocks: u32,
+    ) {
         if let Some(ghost) = self.ghosts.get(caller.cpu.index()) {
-            let visits = ghost.visits.get().wrapping_sub(1);
-            ghost.visits.set(visits);
-            if visits == 0 {
-                return self.look(caller, all, ghost, number);
+            let until = ghost.until.get();
+            if until <= blocks {
+                self.look(caller, all, number);
+                return;
             }
+            ghost.until.set(until - blocks);
         }
         self.put_back(caller, all, number);
     }
@@ -468,29 +475,30 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 
-    /// Counts the domains that are held, and merges what is not needed; puts the one that came back.
+    /// Counts the domains that are held, merges what is not needed, and puts back the one that came. Tells whether there
+    /// may be more to do. For a CPU that the system was set up for.
     #[cold]
     #[inline(never)]
-    fn look(
+    pub(crate) fn look(
         &self,
         caller: &mut Caller<'_, P>,
         all: &Numbers<'a, P>,
-        ghost: &Ghost<P>,
         number: u32,
-    ) {
+    ) -> bool {
         let mut held = all.held(number);
         let head = self.head;
+        let ghost = self.ghosts.get(caller.cpu.index());
         let guard = Guard::lock(&head.lock, caller.probe);
         held.take_spent(|number| self.vacate(number));
         let live = head.live.get();
-        ghost.visits.set(self.patience.saturating_mul(live));
+        if let Some(ghost) = ghost {
+            ghost.until.set(self.patience.saturating_mul(live));
+        }
         // Relaxed: written under the lock.
         let clock = self.notice.clock.load(Ordering::Relaxed).wrapping_add(1);
         self.notice.clock.store(clock, Ordering::Relaxed);
-        let now = self
-            .roots()
-            .filter(|root| all.numbers.at(*root).is_held())
-            .count() as u32;
+        let is_held = |root: &u32| all.numbers.at(*root).is_held();
+        let now = self.roots().filter(is_held).count() as u32;
         if clock.is_multiple_of(MEMORY) {
             head.held_before.set(head.held.get());
             head.held.set(0);
@@ -499,23 +507,23 @@ impl<'a, P: Platform> Spring<'a, P> {
         let needed = head.held.get().max(head.held_before.get());
         if live <= needed {
             drop(guard);
-            return self.put_back(caller, all, number);
+            self.put_back(caller, all, number);
+            return live > 1 && now < live;
         }
         let age = |root: &u32| clock.wrapping_sub(all.numbers.at(*root).taken());
         let first = self.longest_idle(all, age);
-        let second = match first {
-            Some(first) if all.is_settled(first) => self.longest_idle(all, age),
-            _ => None,
-        };
+        let second = first.and_then(|_| self.longest_idle(all, age));
         match (first, second) {
             (Some(first), Some(second)) => {
                 let merged = self.merge(all, (first, second), guard);
                 merged.settle(STEP, caller.probe);
                 self.put_back(caller, all, merged.root());
             }
-            (Some(first), None) if live == 2 && all.is_settled(first) => {
+            (Some(first), None) if live == 2 => {
                 held = self.merge(all, (number, first), guard);
-                ghost.last.set(held.root());
+                if let Some(ghost) = ghost {
+                    ghost.last.set(held.root());
+                }
             }
             (Some(first), None) => {
                 drop(guard);
@@ -525,6 +533,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             (None, _) => drop(guard),
         }
         self.put_back(caller, all, held.root());
+        true
     }
 
     /// Takes the domain that nobody took for longest. Under the lock. O(domains).
