@@ -293,6 +293,9 @@ impl<'a, P: Platform> Held<'a, P> {
             }
             let entry = self.all.numbers.at(number);
             own.absorbed.set(entry.next.get());
+            // Relaxed: who holds this domain next sees it by `release`. It must not read the old owner when it meets
+            // a block of the domain that another CPU makes of this number: nothing orders the two.
+            entry.owner.0.store(number, Ordering::Relaxed);
             entry.next.set(own.spent.get());
             own.spent.set(number);
         }
@@ -496,6 +499,9 @@ pub(crate) fn check_unused<P: Platform>(
     number: u32,
 ) -> Result<(), Violation> {
     let lists = all.lists(number);
+    if all.owner(number) != number {
+        return fail(0, "a number that is not in use belongs to a domain");
+    }
     match Order::up_to(all.max_order).all(|order| lists.length(order) == 0) {
         true => Ok(()),
         false => fail(0, "a number that is not in use has blocks"),
