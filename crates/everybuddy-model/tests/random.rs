@@ -132,6 +132,15 @@ fn variants() -> Vec<String> {
         if takes("bulk") && takes("zone") {
             add("order=1+zone=spaces+space=16KiB+bulk=rows");
         }
+        if takes("idle") {
+            // Domains that are merged whenever one comes back; and after a while, in one with larger blocks.
+            add("order=1+zone=domains+idle=1");
+            add("order=3+zone=domains+idle=2+lock=ticket");
+            add("order=2+zone=domains");
+        }
+        if takes("idle") && takes("bulk") {
+            add("order=2+zone=domains+idle=1+bulk=rows");
+        }
     }
     specs
 }
@@ -168,6 +177,8 @@ fn lists_survive_switches_at_every_access() {
         "linux-6+percpu=locked",
         "lis-31+batch=2+high=4+order=1+space=8KiB",
         "lis-31+batch=2+high=4+order=2+lock=ticket+hold=when-contended",
+        "spring-core+order=2+idle=1",
+        "spring-fixlazy-186+batch=2+high=4+order=1+idle=1",
     ] {
         survives::<Shared>(spec.to_owned(), Picking::Random, 2000);
         survives::<Shared>(spec.to_owned(), Picking::Preempting(4), 2000);

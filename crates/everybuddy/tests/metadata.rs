@@ -51,6 +51,29 @@ fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
 }
 
 #[test]
+fn elastic_domains_need_at_most_twelve_bytes_a_frame() {
+    for name in [
+        "spring-core",
+        "spring-fixlazy-186",
+        "spring-fixlazy-744",
+        "bs+zone=domains",
+        "spring-core+lock=ticket+idle=1",
+    ] {
+        let row = |cpus| {
+            let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
+            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes a frame");
+            bytes
+        };
+        // A line or two for each of 64 domains, and lists for as many CPUs, on a machine of their size.
+        let skip = if name.contains("fixlazy") { 2 } else { 1 };
+        for bytes in row(1).into_iter().chain(row(64).into_iter().skip(skip)) {
+            assert!(bytes <= 12.0, "{name}: {bytes}");
+        }
+    }
+    assert!(bytes_per_frame("spring-core+order=18", 1 << 24, 64) <= 12.0);
+}
+
+#[test]
 fn results_fit_a_register() {
     assert_eq!(size_of::<Result<Pfn, AllocateError>>(), 8);
     assert_eq!(size_of::<Result<(), FreeError>>(), 8);

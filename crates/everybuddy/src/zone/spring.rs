@@ -675,3 +675,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "domain_tests.rs"]
+mod tests;

@@ -1,0 +1,434 @@
+//! Elastic domains and their spring, under loom.
+//!
+//! Why it exists: a domain is taken by one exchange and put back by a store, while others queue up for it under a
+//! lock, get parts of it, and merge it with others. Nobody may take a block that another CPU's domain has, nobody
+//! may wait for ever, and no request may fail because its frames lie in a domain that it doesn't have.
+//!
+//! Invariant: in every schedule no frame is given twice or lost; no request for a single frame fails while one is
+//! free; at the end nobody waits, no number is lost, every frame can be had by each CPU, and one domain is left in
+//! which all is coalesced. What a model is about happens in some of its schedules, which is counted.
+//!
+//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//!
+//! Not modelled: more than three CPUs; ranges that are added or withdrawn; a number that three domains had one
+//! after the other, which takes more preemptions than can be tried (that it names no old domain is checked after
+//! each step of the random programs of `zone/domain_tests.rs`).
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everybuddy::{AllocateError, Counts, CpuId, FreeError, Pfn, Release, Request};
+use everybuddy_model::machine::Program;
+use everybuddy_model::weak::exhaust;
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+
+type Cpu<'w, M> = Worker<'w, Loom<M>>;
+/// What one CPU does.
+type Do<'a, M> = Program<'a, Loom<M>>;
+
+/// What happened in all schedules of a model together.
+#[derive(Default)]
+struct Seen(Arc<Sums>);
+
+#[derive(Default)]
+struct Sums {
+    ghosts: AtomicU64,
+    extensions: AtomicU64,
+    merges: AtomicU64,
+}
+
+impl Sums {
+    /// Adds what a CPU counted.
+    fn add(&self, counts: &Counts) {
+        self.ghosts.fetch_add(counts.ghosts, Ordering::Relaxed);
+        self.extensions
+            .fetch_add(counts.extensions, Ordering::Relaxed);
+        self.merges.fetch_add(counts.merges, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        let [ghosts, extensions, merges] = [&self.0.ghosts, &self.0.extensions, &self.0.merges]
+            .map(|sum| sum.load(Ordering::Relaxed));
+        eprintln!("{ghosts} ghosts, {extensions} extensions, {merges} merges");
+        if !std::thread::panicking() {
+            assert!(extensions > 0, "no schedule extended the spring");
+            assert!(merges > 0, "no schedule compressed it");
+        }
+    }
+}
+
+/// Checks everything, and that every frame can be had, by each CPU.
+fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, cpus: u16) {
+    for cpu in 0..cpus {
+        machine.on(cpu, |w| {
+            w.check();
+            w.has_all();
+            w.park();
+            w.check();
+            sums.add(w.counts());
+        });
+    }
+}
+
+/// Runs programs at once, adds up what they count, and checks everything afterwards.
+fn at_once<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, programs: &[&Do<'_, M>]) {
+    let counted: Vec<_> = programs
+        .iter()
+        .map(|program| {
+            move |w: &mut Cpu<'_, M>| {
+                program(w);
+                w.park();
+                sums.add(w.counts());
+            }
+        })
+        .collect();
+    let counted: Vec<_> = counted
+        .iter()
+        .map(|program| program as &Do<'_, M>)
+        .collect();
+    machine.at_once(&counted);
+    all_is_well(machine, sums, programs.len() as u16);
+}
+
+/// Runs a model whose last step is to run programs at once.
+fn model<M: Memory>(
+    spec: &'static str,
+    (frames, cpus): (u64, u16),
+    preemptions: usize,
+    body: impl Fn(&Machine<'_, Loom<M>>, &Sums) + Send + Sync + 'static,
+) {
+    let seen = Seen::default();
+    let sums = Arc::clone(&seen.0);
+    exhaust::<M>(spec, frames, cpus, Some(preemptions), move |machine| {
+        body(machine, &sums);
+    });
+}
+
+/// Asks for a block, gives it back if there was one.
+fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
+    if let Some(block) = w.try_allocate(order) {
+        w.free(block);
+    }
+}
+
+/// Each of two finds the other in the only domain, and is passed a part of it.
+fn two_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        at_once(machine, sums, &[&|w| w.churn(0), &|w| w.churn(0)]);
+    });
+}
+
+/// The second ghost gets all the rest, or a part of what the first was passed.
+fn three_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (6, 3), preemptions, |machine, sums| {
+        let churn = |w: &mut Cpu<'_, M>| w.churn(0);
+        at_once(machine, sums, &[&churn, &churn, &churn]);
+    });
+}
+
+/// Frames of one block are freed into different domains, while looks merge these.
+fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        let held = machine.on(0, |w| {
+            let blocks = [w.allocate(0), w.allocate(0), w.allocate(0)];
+            w.hand(blocks[1], 1);
+            w.park();
+            blocks
+        });
+        at_once(
+            machine,
+            sums,
+            &[
+                &|w| {
+                    w.free(held[0]);
+                    w.free(held[2]);
+                },
+                &|w| {
+                    w.churn(0);
+                    w.free(held[1]);
+                },
+            ],
+        );
+    });
+}
+
+/// No domain has a whole block, together they have: both want it.
+fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (2, 2), preemptions, |machine, sums| {
+        let program = |w: &mut Cpu<'_, M>| {
+            try_churn(w, 0);
+            try_churn(w, 1);
+        };
+        at_once(machine, sums, &[&program, &program]);
+    });
+}
+
+/// One collects for a large block while two others take and put.
+fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 3), preemptions, |machine, sums| {
+        let work = |w: &mut Cpu<'_, M>| w.churn(0);
+        at_once(machine, sums, &[&|w| try_churn(w, 1), &work, &work]);
+    });
+}
+
+/// CPUs take all there is, each so many frames: whatever domain the last one lies in, who asks gets it. Nothing comes
+/// free before all have what they want.
+fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], preemptions: usize) {
+    let frames = shares.iter().sum::<usize>() as u64;
+    model::<M>(
+        spec,
+        (frames, shares.len() as u16),
+        preemptions,
+        move |machine, sums| {
+            let held = Mutex::new(Vec::new());
+            let programs: Vec<_> = (0u16..)
+                .zip(shares)
+                .map(|(cpu, share)| {
+                    let held = &held;
+                    move |w: &mut Cpu<'_, M>| {
+                        let blocks: Vec<_> = (0..*share).map(|_| w.allocate(0)).collect();
+                        held.lock().unwrap().push((cpu, blocks));
+                        w.park();
+                        sums.add(w.counts());
+                    }
+                })
+                .collect();
+            let programs: Vec<_> = programs
+                .iter()
+                .map(|program| program as &Do<'_, M>)
+                .collect();
+            machine.at_once(&programs);
+            for (cpu, blocks) in held.into_inner().unwrap() {
+                machine.on(cpu, |w| {
+                    blocks.into_iter().for_each(|block| w.free(block));
+                    w.park();
+                });
+            }
+            all_is_well(machine, sums, shares.len() as u16);
+        },
+    );
+}
+
+fn two_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
+    take_all_frames::<M>(spec, &[2, 1], preemptions);
+}
+
+fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
+    take_all_frames::<M>(spec, &[1, 1, 1], preemptions);
+}
+
+/// As above, with lists that ask each other for what they keep, and enough that a domain can be divided.
+fn two_lists_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
+    take_all_frames::<M>(spec, &[4, 3], preemptions);
+}
+
+/// All is brought home while another CPU works.
+fn one_settles_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        at_once(
+            machine,
+            sums,
+            &[
+                &|w| {
+                    w.churn(0);
+                    w.quiesce();
+                },
+                &|w| {
+                    w.churn(0);
+                    w.churn(1);
+                },
+            ],
+        );
+    });
+}
+
+/// Both free the same frame, each into a domain of its own; who was believed is counted.
+fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        // The ledger follows holders; this frame has one and two that free it, so it is left out.
+        let frame = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            system.allocate(cpu, Request::FRAME).unwrap()
+        });
+        let accepted = Mutex::new(0);
+        let free = |w: &mut Cpu<'_, M>| {
+            let (system, cpu) = w.raw();
+            match system.free(cpu, Release::frame(frame)) {
+                Ok(()) => *accepted.lock().unwrap() += 1,
+                Err(error) => assert_eq!(error, FreeError::NotAllocated),
+            }
+        };
+        at_once(machine, sums, &[&free, &free]);
+        assert_eq!(*accepted.lock().unwrap(), 1);
+    });
+}
+
+/// A run comes back in parts, by two CPUs.
+fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        // The ledger follows holders, and a run that two CPUs give back has one: so it is asked directly.
+        let run = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            system.allocate(cpu, Request::frames(3)).unwrap()
+        });
+        let free = |start: u32, frames| {
+            let release = Release::frames(Pfn(run.0 + start), frames);
+            move |w: &mut Cpu<'_, M>| {
+                let (system, cpu) = w.raw();
+                assert_eq!(system.free(cpu, release), Ok(()));
+            }
+        };
+        at_once(machine, sums, &[&free(1, 2), &free(0, 1)]);
+    });
+}
+
+/// Code that interrupted one CPU asks and gives while the others take and put: it never waits.
+fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+        let left = Mutex::new(None);
+        let nested = |w: &mut Cpu<'_, M>| {
+            let (system, _) = w.raw();
+            // As if CPU 1 were interrupted before it does anything.
+            match system.allocate_nested(CpuId(1), Request::FRAME) {
+                Ok(frame) => match system.free_nested(CpuId(1), Release::frame(frame)) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        assert_eq!(error, FreeError::Busy);
+                        *left.lock().unwrap() = Some(frame);
+                    }
+                },
+                Err(error) => assert_eq!(error, AllocateError::Busy),
+            }
+        };
+        let programs: &[&Do<'_, M>] = &[
+            &|w| {
+                w.churn(0);
+                w.churn(0);
+                w.park();
+                sums.add(w.counts());
+            },
+            &|w| {
+                nested(w);
+                w.churn(0);
+                w.park();
+                sums.add(w.counts());
+            },
+        ];
+        machine.at_once(programs);
+        let left = left.into_inner().unwrap();
+        machine.on(1, |w| {
+            let (system, cpu) = w.raw();
+            if let Some(frame) = left {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            w.check();
+            w.has_all();
+            w.park();
+            sums.add(w.counts());
+        });
+    });
+}
+
+/// A third CPU's nested release takes the domain for which one waits and that the other put back.
+fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (4, 3), preemptions, |machine, sums| {
+        let frame = machine.on(2, |w| {
+            let (system, cpu) = w.raw();
+            system.allocate(cpu, Request::FRAME).unwrap()
+        });
+        let freed = Mutex::new(false);
+        let churn = |w: &mut Cpu<'_, M>| {
+            w.churn(0);
+            w.park();
+            sums.add(w.counts());
+        };
+        machine.at_once(&[&churn, &churn, &|w| {
+            let (system, _) = w.raw();
+            let result = system.free_nested(CpuId(2), Release::frame(frame));
+            *freed.lock().unwrap() = result.is_ok();
+            assert!(matches!(result, Ok(()) | Err(FreeError::Busy)));
+        }]);
+        let freed = freed.into_inner().unwrap();
+        machine.on(2, |w| {
+            let (system, cpu) = w.raw();
+            if !freed {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            w.check();
+            w.has_all();
+            w.park();
+            sums.add(w.counts());
+        });
+    });
+}
+
+/// Models on a system, with the bound of each.
+macro_rules! models {
+    ($kind:ident, $memory:ty, $spec:literal; $($preemptions:literal $model:ident),* $(,)?) => {
+        mod $kind {
+            use super::*;
+            $(
+                #[test]
+                fn $model() {
+                    super::$model::<$memory>($spec, $preemptions);
+                }
+            )*
+        }
+    };
+}
+
+models!(
+    core, Plain, "spring-core+order=1";
+    5 two_cpus_extend_the_spring,
+    1 three_cpus_extend_the_spring,
+    5 buddies_are_freed_into_domains_that_merge,
+    2 two_cpus_collect,
+    1 one_collects_while_two_work,
+    3 two_cpus_take_all_frames,
+    1 three_cpus_take_all_frames,
+    3 one_settles_while_another_works,
+    5 a_frame_is_freed_twice_at_once,
+    3 nested_requests_come_between,
+    2 a_nested_release_comes_between,
+);
+// Whoever puts a domain back looks, and merges what is not needed.
+models!(
+    idle, Plain, "spring-core+order=1+idle=1";
+    3 two_cpus_extend_the_spring,
+    1 three_cpus_extend_the_spring,
+    3 buddies_are_freed_into_domains_that_merge,
+    2 two_cpus_collect,
+    1 one_collects_while_two_work,
+    2 two_cpus_take_all_frames,
+    2 one_settles_while_another_works,
+    3 a_frame_is_freed_twice_at_once,
+    3 nested_requests_come_between,
+);
+models!(
+    shared, Shared, "spring-core+order=1+idle=1";
+    2 two_cpus_extend_the_spring,
+    3 buddies_are_freed_into_domains_that_merge,
+    1 two_cpus_collect,
+    3 a_frame_is_freed_twice_at_once,
+);
+models!(
+    ticket, Plain, "spring-core+order=1+lock=ticket";
+    3 two_cpus_extend_the_spring,
+    1 two_cpus_collect,
+    1 two_cpus_take_all_frames,
+);
+models!(
+    halves, Plain, "spring-core+order=2";
+    3 a_run_is_freed_in_parts,
+    3 buddies_are_freed_into_domains_that_merge,
+);
+models!(
+    lists, Plain, "spring-fixlazy-186+batch=2+high=3+order=1";
+    3 two_cpus_extend_the_spring,
+    3 buddies_are_freed_into_domains_that_merge,
+    2 two_lists_take_all_frames,
+    2 one_settles_while_another_works,
+);
