@@ -193,6 +193,16 @@ fn the_same_for_requests() {
             let end = bench.take(1, endless(4));
             assert_eq!((end.drains, bench.kept()), (1, 128));
             assert_eq!(bench.take(128, endless(4)), nothing());
+            // So it does after releases, if they are more than a run of unknown length leaves.
+            bench.hold(4000);
+            bench.give(511, endless(5));
+            assert_eq!(bench.take(1, endless(6)), nothing());
+            bench.hold(4000);
+            assert_eq!(bench.give(1624, endless(7)).drains, 2);
+            assert_eq!(bench.kept(), 600);
+            let end = bench.take(1, endless(8));
+            assert_eq!((end.drains, end.frames_drained), (1, 471));
+            assert_eq!(bench.kept(), 128);
         });
     }
 }

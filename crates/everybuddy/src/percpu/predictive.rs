@@ -22,9 +22,10 @@
 //! 3. A region's end ends the run. A refill is never longer than what is left, beyond a first refill; and if a
 //!    region ends before the limit is reached, the limit is set to what is kept then, so that its last release
 //!    gives all back. Nothing longer is predicted from a region: most are touched only in part.
-//! 4. An ended run is noticed by the request after it, there being no clock: the first request of a run gives
-//!    back what exceeds two first refills, down to one; the first release of a run gives all back when its
-//!    limit is exceeded already.
+//! 4. An ended run is noticed by the request after it, there being no clock. Then goes what only a prediction
+//!    let grow: the first release of a run gives all back if that fills a first limit; the first request of a
+//!    run keeps no more than a first refill if it finds a first limit of released frames, or two first refills
+//!    of requested ones. What is less stays for the next run, whoever's it is.
 //! 5. Hits compare the task and the region with the run's, nothing else. So a change of direction with the same
 //!    task and region, or without hints, is noticed only when the list is empty or full, and pairs of a request
 //!    and a release are hits for ever. The run so far is what moved in the list since it was last looked at.
@@ -86,6 +87,15 @@ impl Bound {
         FIRST_LIMIT.min(self.most)
     }
 
+    /// Returns how much may be kept when a request begins a run, by what came before.
+    fn rest(self, before: Before) -> u32 {
+        match before {
+            Before::ThisRun(_) => self.most,
+            Before::Requests(_) => 2 * self.first_refill(),
+            Before::Releases(_) => self.first_limit(),
+        }
+    }
+
     /// Predicts how many requests follow, in a run that had `run` so far.
     fn requests(self, run: u32, left: u32) -> u32 {
         let first = self.first_refill();
@@ -117,6 +127,26 @@ struct Run<P: Platform> {
     kept: P::Cell<u32>,
 }
 
+/// What came before a request or a release.
+#[derive(Clone, Copy)]
+enum Before {
+    /// So many others of its run.
+    ThisRun(u32),
+    /// Another run, of requests; of its own run, so many without notice.
+    Requests(u32),
+    /// Another run, of releases; of its own run, so many without notice.
+    Releases(u32),
+}
+
+impl Before {
+    /// Returns how many requests or releases of the same run are known.
+    fn run(self) -> u32 {
+        match self {
+            Self::ThisRun(frames) | Self::Requests(frames) | Self::Releases(frames) => frames,
+        }
+    }
+}
+
 impl<P: Platform> Run<P> {
     fn new() -> Self {
         Self {
@@ -127,9 +157,9 @@ impl<P: Platform> Run<P> {
         }
     }
 
-    /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells how many
-    /// came before it in its run, and whether it begins one.
-    fn note(&self, hint: Hint, releases: bool, kept: u32) -> (u32, bool) {
+    /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells what came
+    /// before it.
+    fn note(&self, hint: Hint, releases: bool, kept: u32) -> Before {
         let before = self.kept.get();
         let (more, fewer) = (kept.saturating_sub(before), before.saturating_sub(kept));
         let was = self.releases.get() != 0;
@@ -144,7 +174,11 @@ impl<P: Platform> Run<P> {
         self.whose.set(hint.whose());
         self.releases.set(u32::from(releases));
         self.frames.set(frames.saturating_add(1));
-        (frames, !same || was != releases)
+        match (same && was == releases, was) {
+            (true, _) => Before::ThisRun(frames),
+            (false, false) => Before::Requests(frames),
+            (false, true) => Before::Releases(frames),
+        }
     }
 }
 
@@ -251,16 +285,17 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> Option<Frame> {
-        let (run, begins) = self.run.note(hint, false, self.ring.length());
+        let before = self.run.note(hint, false, self.ring.length());
         let (own, _) = self.ring.take_own(caller, zone.table(), order);
         let head = if own.is_some() {
-            let (kept, enough) = (self.ring.length(), self.bound.first_refill());
-            if begins && kept > 2 * enough {
-                self.drain_oldest(caller, caller.cpu, zone, kept - enough);
+            let kept = self.ring.length();
+            if kept >= self.bound.rest(before) {
+                let more = kept.saturating_sub(self.bound.first_refill());
+                self.drain_oldest(caller, caller.cpu, zone, more);
             }
             own
         } else {
-            let frames = self.bound.requests(run, hint.left);
+            let frames = self.bound.requests(before.run(), hint.left);
             caller.probe.record(Event::Predicted { frames });
             self.ring.refill(caller, zone, order, frames).0
         };
@@ -283,29 +318,28 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> Overflow {
-        let before = self.ring.length();
+        let length = self.ring.length();
         if !self
             .ring
             .put(zone.table(), self.ring.top(), head, order, caller.cpu)
         {
             return Overflow::Refused;
         }
-        let (run, begins) = self.run.note(hint, true, before);
-        let limit = if begins {
-            self.bound.first_limit()
-        } else {
-            self.limit.get()
+        let before = self.run.note(hint, true, length);
+        let limit = match before {
+            Before::ThisRun(_) => self.limit.get(),
+            _ => self.bound.first_limit(),
         };
-        let full = before + 1 >= limit;
+        let full = length + 1 >= limit;
         if full {
-            self.drain_oldest(caller, caller.cpu, zone, before + 1);
+            self.drain_oldest(caller, caller.cpu, zone, length + 1);
         }
         let kept = self.ring.length();
         let left = match hint.left {
             Hint::UNKNOWN => 0,
             left => left.saturating_sub(1),
         };
-        let limit = self.bound.limit(run.saturating_add(1), kept, left);
+        let limit = self.bound.limit(before.run().saturating_add(1), kept, left);
         if full {
             let frames = limit.saturating_sub(kept);
             caller.probe.record(Event::Predicted { frames });

@@ -117,7 +117,7 @@ impl<'a> Rig<'a> {
     }
 
     fn put(&self, cpu: u16, number: u32) {
-        self.on(cpu, |caller| self.spring.put(caller, &self.all, number));
+        self.on(cpu, |caller| self.spring.put(caller, &self.all, number, 1));
     }
 
     /// Finds every domain held, and queues up.
