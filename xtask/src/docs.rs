@@ -38,7 +38,7 @@ pub(crate) fn systems() -> String {
         "\nA variant is written `NAME+key=value+key=value`, everywhere a system can be named.\n\n\
          | option | values | meaning |\n|---|---|---|\n\
          | `batch` | frames | how many frames a refill or a drain moves |\n\
-         | `high` | frames | how many frames a list holds before it drains |\n\
+         | `high` | frames | how many frames a list holds before it drains; of `spring`, at most |\n\
          | `order` | 0 to 18 | the order of the largest block; 10 if not said |\n\
          | `percpu` | `token`, `locked` | whether others ask a list's owner (no atomic on a hit), or every \
          list has a lock, as in Linux |\n\

@@ -91,12 +91,12 @@ impl Bound {
         FIRST_LIMIT.min(self.most)
     }
 
-    /// Returns how much may be kept when a request begins a run, by what came before.
+    /// Returns how much is too much to be kept after a request, by what came before.
     fn rest(self, before: Before) -> u32 {
-        match before {
-            Before::ThisRun(_) => self.most,
-            Before::Requests(_) => 2 * self.first_refill(),
-            Before::Releases(_) => self.first_limit(),
+        match before.ended {
+            None => self.most,
+            Some(Ended::Requests) => 2 * self.first_refill(),
+            Some(Ended::Releases) => self.first_limit(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Bound {
     }
 }
 
-/// The run that a CPU is in. Only its owner looks at it, on the way that is no hit.
+/// The run that a CPU is in. Its owner's, but for `kept`, which whoever empties the list sets too.
 struct Run<P: Platform> {
     /// The task and the region; this alone is compared by hits.
     whose: P::Cell<u64>,
@@ -127,28 +127,25 @@ struct Run<P: Platform> {
     releases: P::Cell<u32>,
     /// Its requests or releases, as far as they were counted.
     frames: P::Cell<u32>,
-    /// Frames that were kept when they were.
+    /// Frames that were kept when it was looked at last: what moved since were hits.
     kept: P::Cell<u32>,
 }
 
 /// What came before a request or a release.
 #[derive(Clone, Copy)]
-enum Before {
-    /// So many others of its run.
-    ThisRun(u32),
-    /// Another run, of requests; of its own run, so many without notice.
-    Requests(u32),
-    /// Another run, of releases; of its own run, so many without notice.
-    Releases(u32),
+struct Before {
+    /// How many others of its run are known.
+    run: u32,
+    /// What ended, if it begins a run. (Others of that run may be known still: those that were hits, because
+    /// nothing but the direction changed.)
+    ended: Option<Ended>,
 }
 
-impl Before {
-    /// Returns how many requests or releases of the same run are known.
-    fn run(self) -> u32 {
-        match self {
-            Self::ThisRun(frames) | Self::Requests(frames) | Self::Releases(frames) => frames,
-        }
-    }
+/// A run that ended.
+#[derive(Clone, Copy)]
+enum Ended {
+    Requests,
+    Releases,
 }
 
 impl<P: Platform> Run<P> {
@@ -169,20 +166,20 @@ impl<P: Platform> Run<P> {
         let was = self.releases.get() != 0;
         let (onwards, backwards) = if was { (more, fewer) } else { (fewer, more) };
         let same = self.whose.get() == hint.whose();
-        let frames = match (same, was == releases) {
+        let run = match (same, was == releases) {
             (true, true) if backwards == 0 => self.frames.get().saturating_add(onwards),
-            // The direction changed without notice.
             (true, false) => backwards,
             _ => 0,
         };
+        let ended = match (same && was == releases, was) {
+            (true, _) => None,
+            (false, false) => Some(Ended::Requests),
+            (false, true) => Some(Ended::Releases),
+        };
         self.whose.set(hint.whose());
         self.releases.set(u32::from(releases));
-        self.frames.set(frames.saturating_add(1));
-        match (same && was == releases, was) {
-            (true, _) => Before::ThisRun(frames),
-            (false, false) => Before::Requests(frames),
-            (false, true) => Before::Releases(frames),
-        }
+        self.frames.set(run.saturating_add(1));
+        Before { run, ended }
     }
 }
 
@@ -299,7 +296,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
             }
             own
         } else {
-            let frames = self.bound.requests(before.run(), hint.left);
+            let frames = self.bound.requests(before.run, hint.left);
             caller.probe.record(Event::Predicted { frames });
             self.ring.refill(caller, zone, order, frames).0
         };
@@ -330,9 +327,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
             return Overflow::Refused;
         }
         let before = self.run.note(hint, true, length);
-        let limit = match before {
-            Before::ThisRun(_) => self.limit.get(),
-            _ => self.bound.first_limit(),
+        let limit = match before.ended {
+            None => self.limit.get(),
+            Some(_) => self.bound.first_limit(),
         };
         let full = length + 1 >= limit;
         if full {
@@ -343,7 +340,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
             Hint::UNKNOWN => 0,
             left => left.saturating_sub(1),
         };
-        let limit = self.bound.limit(before.run().saturating_add(1), kept, left);
+        let limit = self.bound.limit(before.run.saturating_add(1), kept, left);
         if full {
             let frames = limit.saturating_sub(kept);
             caller.probe.record(Event::Predicted { frames });
