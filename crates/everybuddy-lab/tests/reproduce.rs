@@ -47,6 +47,7 @@ fn the_list_names_every_experiment_with_its_source() {
         "latency-distribution",
         "lock-hold",
         "run-lengths",
+        "contention",
         "buffers",
     ] {
         assert!(names.contains(name), "{name}");
@@ -187,6 +188,7 @@ fn the_experiments_run_when_they_are_shortened() {
         "bulk-sizes",
         "lock-hold",
         "run-lengths",
+        "contention",
         "buffers",
     ] {
         assert!(
@@ -201,5 +203,5 @@ fn the_experiments_run_when_they_are_shortened() {
         roxmltree::Document::parse(&svg).unwrap();
         count += 1;
     }
-    assert_eq!(count, 7, "all but the table");
+    assert_eq!(count, 9, "all but the table");
 }

@@ -405,6 +405,7 @@ impl<'f> Finder<'f> {
 /// Three digits or so.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
+        v if v != 0.0 && v < 0.000_095 => format!("{value:.0e}"),
         v if v != 0.0 && v < 0.00995 => format!("{value:.5}"),
         v if v != 0.0 && v < 0.0995 => format!("{value:.3}"),
         v if v < 9.95 => format!("{value:.2}"),

@@ -59,6 +59,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/run-lengths.toml"),
     ),
     (
+        "contention",
+        include_str!("../../../../experiments/contention.toml"),
+    ),
+    (
         "buffers",
         include_str!("../../../../experiments/buffers.toml"),
     ),

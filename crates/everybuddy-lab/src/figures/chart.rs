@@ -56,6 +56,9 @@ pub(super) enum Shape {
     /// A line through markers with the interval of each.
     Interval,
 
+    /// Markers with the interval of each, and no line.
+    Points,
+
     /// A ring around each point, and no line. The legend leaves it to a line of the same name.
     Ring,
 }
@@ -175,11 +178,13 @@ fn key(
 ) -> Result<(), Undrawn> {
     let style = stroke(kind);
     let line = [(x, y), (x + 30, y)];
-    match DASHES[kind % DASHES.len()] {
-        None => area.draw(&PathElement::new(line, style)),
-        Some((dash, gap)) => area.draw(&DashedPathElement::new(line, dash, gap, style)),
+    if shape != Shape::Points {
+        match DASHES[kind % DASHES.len()] {
+            None => area.draw(&PathElement::new(line, style)),
+            Some((dash, gap)) => area.draw(&DashedPathElement::new(line, dash, gap, style)),
+        }
+        .map_err(said)?;
     }
-    .map_err(said)?;
     let (at, colour) = ((x + 15, y), COLOURS[kind % COLOURS.len()]);
     if shape != Shape::Line {
         match kind % 3 {
@@ -249,16 +254,18 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             chart.draw_series(rings).map_err(said)?;
             continue;
         }
-        match DASHES[series.kind % DASHES.len()] {
-            None => chart
-                .draw_series(LineSeries::new(points(), style))
-                .map(drop),
-            Some((dash, gap)) => chart
-                .draw_series(DashedLineSeries::new(points(), dash, gap, style))
-                .map(drop),
+        if series.shape != Shape::Points {
+            match DASHES[series.kind % DASHES.len()] {
+                None => chart
+                    .draw_series(LineSeries::new(points(), style))
+                    .map(drop),
+                Some((dash, gap)) => chart
+                    .draw_series(DashedLineSeries::new(points(), dash, gap, style))
+                    .map(drop),
+            }
+            .map_err(said)?;
         }
-        .map_err(said)?;
-        if series.shape == Shape::Interval {
+        if matches!(series.shape, Shape::Interval | Shape::Points) {
             let ends = points().zip(&series.intervals);
             let bars = ends.map(|((at, _), (least, most))| {
                 PathElement::new([(at, *least), (at, *most)], style.stroke_width(1))

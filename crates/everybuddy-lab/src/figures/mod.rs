@@ -12,6 +12,7 @@
 //! | `latency_distribution` | histograms of single allocations |
 //! | `lock_hold` | how long locks are waited for and held |
 //! | `run_lengths` | shares of requests over the length of their run |
+//! | `contention` | how often threads wait for each other |
 //! | `buffers` | what lists miss over what they have left |
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //!
@@ -20,6 +21,7 @@
 
 mod buffers;
 mod chart;
+mod contention;
 mod fill_levels;
 mod fragmentation;
 mod latency_distribution;
@@ -67,6 +69,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "run-lengths",
         draw: run_lengths::draw,
+    },
+    Figure {
+        name: "contention",
+        draw: contention::draw,
     },
     Figure {
         name: "buffers",

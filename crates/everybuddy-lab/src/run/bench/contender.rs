@@ -41,6 +41,12 @@ pub trait Local {
     /// Says that this thread won't call for a while.
     fn park(&mut self) {}
 
+    /// Says that what comes now counts, or counts no more: preparation and clearing up don't.
+    #[inline(always)]
+    fn watch(&mut self, counts: bool) {
+        let _ = counts;
+    }
+
     /// Ends the use; returns how many releases were refused, which only a broken allocator does.
     fn leave(self) -> u64;
 }

@@ -10,6 +10,7 @@
 //! | `perform` | the timed loops |
 //! | `meeting` | where threads meet between sections |
 //! | [`visit`] | one workload on a fresh allocator, on its threads |
+//! | `counted` | a system whose operations are counted instead |
 //! | `check` | contenders behind a shadow of memory |
 //! | [`outcome`] | from many times to a few numbers |
 //! | [`ratio`] | how many times as long one takes as another, with an interval |
@@ -21,6 +22,7 @@
 
 mod check;
 pub mod contender;
+mod counted;
 pub mod entrant;
 pub mod instructions;
 mod meeting;
@@ -32,13 +34,17 @@ pub mod ratio;
 pub mod start;
 pub mod visit;
 
+use everybuddy::{Counts, SystemSpec};
 use everybuddy_workload::{Setting, Variant};
 
 use crate::Error;
 use crate::run::clock::Timer;
 use crate::run::host::Arena;
+use crate::run::memory::Memory;
+use crate::run::observe::Tally;
 
 use check::{BehindShadow, Shadow};
+use counted::{Counting, Sums};
 pub use entrant::Entrant;
 pub use outcome::{Cell, Results};
 use visit::{Visit, Visited};
@@ -140,6 +146,47 @@ pub fn measure(
         }
     }
     Ok(results)
+}
+
+/// Counts what allocations and frees of a workload do inside a system, on all threads together.
+///
+/// # Errors
+/// As [`measure`]; a usage error when the workload can't be done on so many threads.
+pub(crate) fn count(
+    variant: &'static Variant,
+    setting: Setting,
+    spec: &SystemSpec,
+    timer: &Timer,
+    arena: &mut Arena,
+) -> Result<[Tally; 2], Error> {
+    /// Rounds of a program: enough for threads to meet often.
+    const REPEATS: u32 = 16;
+    if setting.threads < variant.threads {
+        let least = variant.threads;
+        let what = format!("workload {} needs {least} threads", variant.name);
+        return Err(Error::usage(what));
+    }
+    let memory = Memory {
+        frames: u64::from(setting.frames),
+        taken: 0,
+        seed: None,
+    };
+    let sums = Sums::default();
+    let visitor = Counting {
+        threads: setting.threads,
+        visitor: Visit {
+            variant,
+            setting,
+            timer,
+            repeats: (REPEATS / setting.shrink.max(1)).max(1),
+            is_timed: false,
+            budget: f64::INFINITY,
+        },
+        sums: &sums,
+    };
+    let came = arena.build::<Counts, _>(spec, &memory, setting.threads, visitor)?;
+    judged(&Entrant::System(*spec), variant, came)?;
+    Ok(sums.into_inner().unwrap_or_default())
 }
 
 /// What a check of a contender on a workload found.

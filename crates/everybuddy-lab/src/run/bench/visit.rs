@@ -164,6 +164,7 @@ impl Visit<'_> {
             meeting.meet()?;
         }
         worker.take_counts();
+        worker.local.watch(true);
         let budget = self.timer.ticks(self.budget);
         let mut haul = Haul::default();
         let mut counted = 0;
@@ -196,6 +197,7 @@ impl Visit<'_> {
             }
             round += 1;
         }
+        worker.local.watch(false);
         (haul.requests, haul.refused) = worker.take_counts();
         if self.variant.harvest && number == 0 {
             let orders = HARVESTED.iter().filter_map(|order| Order::new(*order));

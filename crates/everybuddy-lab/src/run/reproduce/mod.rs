@@ -13,6 +13,7 @@
 //! | `distribution` | times of single allocations |
 //! | `stages` | fragmentation while programs start, run and end on simulated CPUs; `programs` says what they do |
 //! | `lengths` | how many requests follow each other in the same way |
+//! | `contention` | how often threads wait for each other |
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //!
 //! All but `stages` run on this machine.
@@ -21,6 +22,7 @@
 
 mod buffers;
 mod bulk;
+mod contention;
 mod distribution;
 mod fragmentation;
 mod lengths;
@@ -96,6 +98,11 @@ pub const METHODS: &[Method] = &[
         name: "lengths",
         steps: lengths::steps,
         run: lengths::run,
+    },
+    Method {
+        name: "contention",
+        steps: contention::steps,
+        run: contention::run,
     },
     Method {
         name: "buffers",

@@ -4,7 +4,7 @@
 //!
 //! Invariant: systems take turns in each round, on fresh memory of 1 GiB, on one thread.
 
-use everybuddy_workload::{Variant, WORKLOADS};
+use everybuddy_workload::{Setting, Variant, WORKLOADS};
 
 use super::{Bench, Conditions};
 use crate::Error;
@@ -37,7 +37,8 @@ pub(super) fn run(
     Ok(exported)
 }
 
-fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+/// Returns the workloads of an experiment.
+pub(super) fn variants(experiment: &Experiment) -> Result<Vec<&'static Variant>, Error> {
     let find = |name: &String| {
         let mut all = WORKLOADS.iter().flat_map(|row| row.variants);
         let found = all.find(|variant| variant.name == name);
@@ -49,11 +50,27 @@ fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan
         };
         found.ok_or_else(unknown)
     };
-    let variants: Vec<&'static Variant> = experiment
-        .workloads
-        .iter()
-        .map(find)
-        .collect::<Result<_, _>>()?;
+    experiment.workloads.iter().map(find).collect()
+}
+
+/// Returns what programs are made for: a memory of 1 GiB, less in a shortened run.
+pub(super) fn setting(threads: u16, conditions: &Conditions) -> Setting {
+    Setting {
+        frames: frames(conditions.shrink),
+        threads,
+        seed: conditions.seed,
+        shrink: conditions.shrink,
+    }
+}
+
+fn frames(shrink: u32) -> u32 {
+    match shrink {
+        1 => Plan::FRAMES,
+        _ => (Plan::FRAMES / shrink).next_multiple_of(1024).max(4096),
+    }
+}
+
+fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
     let shrink = conditions.map_or(1, |conditions| conditions.shrink);
     Ok(Plan {
         entrants: experiment
@@ -61,12 +78,9 @@ fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan
             .into_iter()
             .map(Entrant::System)
             .collect(),
-        variants,
+        variants: variants(experiment)?,
         threads: vec![1],
-        frames: match shrink {
-            1 => Plan::FRAMES,
-            _ => (Plan::FRAMES / shrink).next_multiple_of(1024).max(4096),
-        },
+        frames: frames(shrink),
         rounds: if shrink == 1 { Plan::ROUNDS } else { 1 },
         seed: conditions.map_or(1, |conditions| conditions.seed),
         shrink,
