@@ -98,8 +98,8 @@ const DOMAINS: Options = Options {
     ..Options::NONE
 };
 const DOMAINS_FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any \
-    domain; a ghost that waits is passed a part of the domain that comes back; when one comes back, two that nobody took \
-    for long are merged.";
+    domain; a ghost that waits is passed a part of the domain that comes back; when one comes back, two that \
+    nobody took for long are merged.";
 const DOMAINS_DEVIATES: &str = "Which domain a free block is in is a word of 16 bits a frame, written by the domain's \
     holder. A domain is taken by an exchange on its own line, the one that this CPU had last if it can be had, and \
     put back by a store; only who finds it held takes the spring's lock. A ghost is passed half of the blocks of each \

@@ -15,6 +15,7 @@
 //! | elastic domains, held without a lock | [`domains`] | Spring Buddy (002) III-B |
 
 pub(crate) mod bulk;
+mod collect;
 pub(crate) mod domain;
 pub mod domains;
 pub(crate) mod memory;

@@ -20,10 +20,7 @@
 //! only one is left beside the one that comes back, it joins that. So the number of domains sinks to the number that is
 //! needed, one a look, and the time of a look is bounded.
 //!
-//! **Collecting.** A request that its domain can't serve must not fail while another domain could serve it. The CPU puts
-//! its own back, and takes one domain after the other, merging them, until the request can be served or all are
-//! merged. It waits for those that others hold: these hand them over when they put them back. One CPU collects at
-//! a time.
+//! What a CPU does whose request no domain can serve alone: see [`collect`](super::collect).
 //!
 //! Invariants:
 //! 1. All cells here are touched only under the lock, but what belongs to one CPU: a ghost's `last` and `until`.
@@ -35,22 +32,21 @@
 //!    who wait are served after a bounded number of steps of those who don't.
 //! 4. `live` counts the roots, and the first so many places name them.
 //!
-//! Lock order: the collector's lock, then the spring's. Nested callers only try the spring's, and keep it for all of their
-//! operation, so that they need not wait to put anything back.
+//! Lock order: the collector's lock, then the spring's. Nested callers only try the spring's, and keep it for all of
+//! their operation, so that they need not wait to put anything back.
 //!
 //! Decides (the paper doesn't say): which domain is taken, and what "idle for long" is. The least number needed can't
 //! be told by what was idle, as each CPU returns to its own: so it is measured, by looks.
 
 use super::Caller;
-use super::domain::{Held, NONE, Numbers, check_unused};
+use super::domain::{Held, NONE, Numbers};
 use crate::arena::{Arena, ArenaPlan};
 use crate::circle::Circle;
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
+use crate::frame::Order;
 use crate::lock::{Guard, LockKind, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
-use crate::snapshot::Violation;
 
 /// A CPU looks after so many blocks that it moved, times the number of domains.
 pub(crate) const PATIENCE: u32 = 16;
@@ -62,30 +58,30 @@ const MEMORY: u32 = 8;
 const STEP: u32 = 256;
 
 /// What a ghost reads while it waits.
-const WAITING: u32 = u32::MAX;
+pub(super) const WAITING: u32 = u32::MAX;
 
 /// What every visit reads, and hardly anybody writes.
 #[repr(C, align(64))]
-struct Notice<P: Platform> {
+pub(super) struct Notice<P: Platform> {
     /// How many wait: ghosts and the collector.
-    waiting: P::AtomicU32,
+    pub(super) waiting: P::AtomicU32,
     /// Looks so far, modulo 2^32.
     clock: P::AtomicU32,
 }
 
 /// What the lock guards.
 #[repr(C, align(64))]
-struct Head<P: Platform> {
-    lock: ZoneLock<P>,
+pub(super) struct Head<P: Platform> {
+    pub(super) lock: ZoneLock<P>,
     /// CPUs that wait as ghosts.
-    first_ghost: P::Cell<u32>,
-    last_ghost: P::Cell<u32>,
+    pub(super) first_ghost: P::Cell<u32>,
+    pub(super) last_ghost: P::Cell<u32>,
     /// The CPU that collects and waits.
-    collector: P::Cell<u32>,
+    pub(super) collector: P::Cell<u32>,
     /// Domains.
-    live: P::Cell<u32>,
+    pub(super) live: P::Cell<u32>,
     /// The first number that is not in use.
-    vacant: P::Cell<u32>,
+    pub(super) vacant: P::Cell<u32>,
     /// The most domains held at once, of these looks and of the ones before.
     held: P::Cell<u32>,
     held_before: P::Cell<u32>,
@@ -93,9 +89,9 @@ struct Head<P: Platform> {
 
 /// A CPU's place to wait, on a line of its own.
 #[repr(C, align(64))]
-struct Ghost<P: Platform> {
+pub(super) struct Ghost<P: Platform> {
     /// The domain that it was given.
-    given: P::AtomicU32,
+    pub(super) given: P::AtomicU32,
     /// The next in the queue.
     next: P::Cell<u32>,
     /// Whether it is in the queue.
@@ -110,18 +106,18 @@ struct Ghost<P: Platform> {
 
 /// A lock on a line of its own.
 #[repr(C, align(64))]
-struct Alone<P: Platform>(ZoneLock<P>);
+pub(super) struct Alone<P: Platform>(pub(super) ZoneLock<P>);
 
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
-    notice: &'a Notice<P>,
-    head: &'a Head<P>,
-    collecting: &'a Alone<P>,
+    pub(super) notice: &'a Notice<P>,
+    pub(super) head: &'a Head<P>,
+    pub(super) collecting: &'a Alone<P>,
     /// The roots, `live` of them.
-    roots: Circle<'a, P::Cell<u32>>,
+    pub(super) roots: Circle<'a, P::Cell<u32>>,
     /// Numbers that are not in use: the next one.
-    vacant: Circle<'a, P::Cell<u32>>,
-    ghosts: &'a [Ghost<P>],
+    pub(super) vacant: Circle<'a, P::Cell<u32>>,
+    pub(super) ghosts: &'a [Ghost<P>],
     patience: u32,
 }
 
@@ -183,7 +179,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Returns the roots. Under the lock.
-    fn roots(&self) -> impl Iterator<Item = u32> + use<'_, 'a, P> {
+    pub(super) fn roots(&self) -> impl Iterator<Item = u32> + use<'_, 'a, P> {
         (0..self.head.live.get()).map(|at| self.roots.at(at).get())
     }
 
@@ -210,7 +206,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Counts a root no more. O(domains).
-    fn delist(&self, number: u32) {
+    pub(super) fn delist(&self, number: u32) {
         let last = self.head.live.get() - 1;
         let place = (0..last).find(|at| self.roots.at(*at).get() == number);
         if let Some(place) = place {
@@ -279,7 +275,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Takes any domain that nobody holds. Under the lock. O(domains).
-    fn find(&self, all: &Numbers<'a, P>, from: u32) -> Option<u32> {
+    pub(super) fn find(&self, all: &Numbers<'a, P>, from: u32) -> Option<u32> {
         let live = self.head.live.get();
         // From a place of its own on: not everybody shall share with the first.
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
@@ -289,7 +285,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Says that one more waits, or one less. Under the lock.
-    fn announce(&self, more: u32, fewer: u32) {
+    pub(super) fn announce(&self, more: u32, fewer: u32) {
         // Relaxed: guarded by the lock; who reads it without looks again, or is looked at.
         let waiting = self.notice.waiting.load(Ordering::Relaxed);
         let waiting = waiting.wrapping_add(more).wrapping_sub(fewer);
@@ -352,7 +348,12 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Waits for a domain: until one is given, or one is found that nobody holds.
     #[cold]
-    fn wait(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, ghost: &Ghost<P>) -> u32 {
+    pub(super) fn wait(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &Numbers<'a, P>,
+        ghost: &Ghost<P>,
+    ) -> u32 {
         let cpu = caller.cpu.index() as u32;
         // Looks are no acquisitions that anybody should count.
         let quiet = &mut P::Probe::default();
@@ -475,8 +476,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 
-    /// Counts the domains that are held, merges what is not needed, and puts back the one that came. Tells whether there
-    /// may be more to do. For a CPU that the system was set up for.
+    /// Counts the domains that are held, merges what is not needed, and puts back the one that came. Tells whether
+    /// there may be more to do. For a CPU that the system was set up for.
     #[cold]
     #[inline(never)]
     pub(crate) fn look(
@@ -544,7 +545,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Merges two domains that the caller holds, under the lock, which is opened then.
-    fn merge(
+    pub(super) fn merge(
         &self,
         all: &Numbers<'a, P>,
         (one, other): (u32, u32),
@@ -579,100 +580,6 @@ impl<'a, P: Platform> Spring<'a, P> {
             (None, None) => all.numbers.at(number).release(),
         }
         Some(result)
-    }
-
-    /// Takes and merges domains until one has `enough`, or until all are one, in which everything is coalesced. The
-    /// caller puts it back. Nothing for a CPU that the system was not set up for.
-    ///
-    /// Waits for domains that others hold. O(domains), in the end O(blocks x orders).
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn collect(
-        &self,
-        caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
-        mut enough: impl FnMut(&Held<'a, P>, &mut P::Probe) -> bool,
-    ) -> Option<Held<'a, P>> {
-        let ghost = self.ghosts.get(caller.cpu.index())?;
-        let cpu = caller.cpu.index() as u32;
-        let collecting = Guard::lock(&self.collecting.0, caller.probe);
-        let inner = &mut Caller {
-            cpu: caller.cpu,
-            probe: &mut *collecting.probe,
-            nested: false,
-        };
-        let mut own: Option<Held<'a, P>> = None;
-        loop {
-            let guard = Guard::lock(&self.head.lock, inner.probe);
-            let number = match (self.find(all, cpu), &own) {
-                (Some(number), _) => {
-                    drop(guard);
-                    number
-                }
-                (None, Some(own)) if self.head.live.get() == 1 => {
-                    drop(guard);
-                    own.settle(u32::MAX, inner.probe);
-                    break;
-                }
-                (None, _) => {
-                    self.head.collector.set(cpu);
-                    self.announce(1, 0);
-                    // Relaxed: as in `queue`.
-                    ghost.given.store(WAITING, Ordering::Relaxed);
-                    drop(guard);
-                    self.wait(inner, all, ghost)
-                }
-            };
-            let merged = match own.take() {
-                Some(own) => {
-                    let guard = Guard::lock(&self.head.lock, inner.probe);
-                    self.merge(all, (own.root(), number), guard)
-                }
-                None => all.held(number),
-            };
-            let stop = enough(&merged, inner.probe);
-            own = Some(merged);
-            if stop {
-                break;
-            }
-        }
-        own
-    }
-
-    /// Checks that each number is in exactly one place, while nobody works.
-    pub(crate) fn check(&self, all: &Numbers<'a, P>) -> Result<(), Violation> {
-        let fail = |what| Err(Violation { pfn: Pfn(0), what });
-        let head = self.head;
-        let waiting = self.notice.waiting.load(Ordering::Relaxed);
-        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NONE
-            || waiting != 0
-        {
-            return fail("a CPU waits for a domain");
-        }
-        let numbers = self.roots.len();
-        let mut found = 0;
-        let mut at = head.vacant.get();
-        while at != NONE && found <= numbers {
-            check_unused(all, at)?;
-            found += 1;
-            at = self.vacant.at(at).get();
-        }
-        for root in self.roots() {
-            if all.numbers.at(root).is_held() {
-                return fail("a domain is held");
-            }
-            let held = all.held(root);
-            crate::structure::Structure::check(&held)?;
-            for number in all.spent(root) {
-                check_unused(all, number)?;
-                found += 1;
-            }
-            found += 1 + all.absorbed(root).count() as u32;
-        }
-        match found == numbers {
-            true => Ok(()),
-            false => fail("a domain's number is lost, or in two places"),
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! simulated ones, where every access to shared metadata takes the same time. What is compared are shapes and
 //! orders, not times.
 //!
-//! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU goes on
-//! with little. In the end everything is brought home.
+//! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU
+//! goes on with little. In the end everything is brought home.
 //!
 //! Invariant: the same rows come out each time.
 

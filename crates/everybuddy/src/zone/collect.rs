@@ -1,0 +1,116 @@
+//! Taking many domains for one request, and looking at all of them.
+//!
+//! Source: Spring Buddy (002) says nothing of it. A request that its domain can't serve must not fail while another
+//! could serve it, or while two could together.
+//!
+//! Why it exists: the CPU puts its own domain back, and takes one after the other, merging them, until the request
+//! can be served or all are one. It waits for those that others hold: these hand them over when they put them
+//! back, before any ghost gets one.
+//!
+//! Invariant: one CPU collects at a time, under the collector's lock; nobody holds a domain while waiting for that.
+//! So it gets every domain after a bounded number of steps of those who hold them.
+
+use super::Caller;
+use super::domain::{Held, NONE, Numbers, check_unused};
+use super::spring::{Spring, WAITING};
+use crate::frame::Pfn;
+use crate::lock::Guard;
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::snapshot::Violation;
+use crate::structure::Structure;
+
+impl<'a, P: Platform> Spring<'a, P> {
+    /// Takes and merges domains until one has `enough`, or until all are one, in which everything is coalesced. The
+    /// caller puts it back. Nothing for a CPU that the system was not set up for.
+    ///
+    /// Waits for domains that others hold. O(domains), in the end O(blocks x orders).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn collect(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &Numbers<'a, P>,
+        mut enough: impl FnMut(&Held<'a, P>, &mut P::Probe) -> bool,
+    ) -> Option<Held<'a, P>> {
+        let ghost = self.ghosts.get(caller.cpu.index())?;
+        let cpu = caller.cpu.index() as u32;
+        let collecting = Guard::lock(&self.collecting.0, caller.probe);
+        let inner = &mut Caller {
+            cpu: caller.cpu,
+            probe: &mut *collecting.probe,
+            nested: false,
+        };
+        let mut own: Option<Held<'a, P>> = None;
+        loop {
+            let guard = Guard::lock(&self.head.lock, inner.probe);
+            let number = match (self.find(all, cpu), &own) {
+                (Some(number), _) => {
+                    drop(guard);
+                    number
+                }
+                (None, Some(own)) if self.head.live.get() == 1 => {
+                    drop(guard);
+                    own.settle(u32::MAX, inner.probe);
+                    break;
+                }
+                (None, _) => {
+                    self.head.collector.set(cpu);
+                    self.announce(1, 0);
+                    // Relaxed: as in `queue`.
+                    ghost.given.store(WAITING, Ordering::Relaxed);
+                    drop(guard);
+                    self.wait(inner, all, ghost)
+                }
+            };
+            let merged = match own.take() {
+                Some(own) => {
+                    let guard = Guard::lock(&self.head.lock, inner.probe);
+                    self.merge(all, (own.root(), number), guard)
+                }
+                None => all.held(number),
+            };
+            let stop = enough(&merged, inner.probe);
+            own = Some(merged);
+            if stop {
+                break;
+            }
+        }
+        own
+    }
+
+    /// Checks that each number is in exactly one place, while nobody works.
+    pub(crate) fn check(&self, all: &Numbers<'a, P>) -> Result<(), Violation> {
+        let fail = |what| Err(Violation { pfn: Pfn(0), what });
+        let head = self.head;
+        let waiting = self.notice.waiting.load(Ordering::Relaxed);
+        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NONE
+            || waiting != 0
+        {
+            return fail("a CPU waits for a domain");
+        }
+        let numbers = self.roots.len();
+        let mut found = 0;
+        let mut at = head.vacant.get();
+        while at != NONE && found <= numbers {
+            check_unused(all, at)?;
+            found += 1;
+            at = self.vacant.at(at).get();
+        }
+        for root in self.roots() {
+            if all.numbers.at(root).is_held() {
+                return fail("a domain is held");
+            }
+            let held = all.held(root);
+            held.check()?;
+            for number in all.spent(root) {
+                check_unused(all, number)?;
+                found += 1;
+            }
+            found += 1 + all.absorbed(root).count() as u32;
+        }
+        match found == numbers {
+            true => Ok(()),
+            false => fail("a domain's number is lost, or in two places"),
+        }
+    }
+}
