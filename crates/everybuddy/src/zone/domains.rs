@@ -3,8 +3,8 @@
 //! Source: Spring Buddy (002) III-B, the spring core layer.
 //!
 //! Why it exists: iBuddy's spaces are ranges of addresses, so a frame must go back to the space that it came from,
-//! whose lock another CPU may hold. A domain is a set of blocks: a CPU takes any one, allocates from it or frees into it,
-//! and puts it back. Nobody else is in it meanwhile, and no lock is held.
+//! whose lock another CPU may hold. A domain is a set of blocks: a CPU takes any one, allocates from it or frees into
+//! it, and puts it back. Nobody else is in it meanwhile, and no lock is held.
 //!
 //! Invariant: a block's words and records are written by the holder of the domain that it is in, or by whoever it is
 //! allocated to; what passes from one to the other passes by an exchange of its tag.
