@@ -104,9 +104,10 @@ const DOMAINS_DEVIATES: &str = "Which domain a free block is in is a word of 16 
     holder. A domain is taken by an exchange on its own line, the one that this CPU had last if it can be had, and \
     put back by a store; only who finds it held takes the spring's lock. A ghost is passed half of the blocks of each \
     order, 64 at most, or what was merged last and did not move yet; a second one all the rest. Merging moves no block \
-    at once. After 16 blocks, times the number of domains, a CPU looks how many are held; what was held at once in the \
-    last 8 to 16 looks is needed, and if there are more, the two are merged that nobody took for longest. A request \
-    that its domain can't serve merges domains until one can. The paper says none of this.";
+    at once. After 16 blocks, times the number of domains, a CPU looks how many are held; the most at once, by the \
+    last 8 to 16 looks for each domain and by ghosts, are needed, and if there are more, the two are merged that \
+    nobody took for longest. A request that its domain can't serve merges domains until one can. The paper says none \
+    of this.";
 
 /// All systems.
 pub const ROWS: &[Row] = &[

@@ -40,7 +40,7 @@ use crate::structure::levels::{LEVELS, Level, LevelLists};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Blocks that move out of absorbed lists with each visit, beside a quarter of those that the visit moved.
-pub(crate) const STEP: u32 = 4;
+pub(crate) const STEP: u32 = 16;
 
 /// Blocks that are passed to a ghost at most.
 const PASSED: u32 = 64;

@@ -15,7 +15,7 @@
 //! others. A domain too small to be divided is handed over whole.
 //!
 //! **Compression** (figure 6). Every now and then, whoever puts a domain back *looks*: it counts the domains that are
-//! held. The most that were held at once, of the last looks, is what is needed. If there are more, the two that
+//! held. The most that were held at once, by the last looks and by ghosts, is what is needed. If there are more, the two that
 //! nobody took for longest are merged, and some of the blocks that such a one has absorbed before move over; or, if
 //! only one is left beside the one that comes back, it joins that. So the number of domains sinks to the number that is
 //! needed, one a look, and the time of a look is bounded.
@@ -51,7 +51,7 @@ use crate::probe::{Event, Probe};
 /// A CPU looks after so many blocks that it moved, times the number of domains.
 pub(crate) const PATIENCE: u32 = 16;
 
-/// Looks that are remembered, at least; at most twice as many.
+/// Looks that are remembered for each domain, at least; at most twice as many.
 const MEMORY: u32 = 8;
 
 /// Blocks of an idle domain that move over with a look, at most.
@@ -82,9 +82,10 @@ pub(super) struct Head<P: Platform> {
     pub(super) live: P::Cell<u32>,
     /// The first number that is not in use.
     pub(super) vacant: P::Cell<u32>,
-    /// The most domains held at once, of these looks and of the ones before.
+    /// The most domains held at once since then, and in the time before.
     held: P::Cell<u32>,
     held_before: P::Cell<u32>,
+    since: P::Cell<u32>,
 }
 
 /// A CPU's place to wait, on a line of its own.
@@ -155,6 +156,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 vacant: cell(NONE),
                 held: cell(0),
                 held_before: cell(0),
+                since: cell(0),
             })?,
             collecting: arena.one(Alone(ZoneLock::new(lock)))?,
             roots: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(0))?),
@@ -500,9 +502,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.notice.clock.store(clock, Ordering::Relaxed);
         let is_held = |root: &u32| all.numbers.at(*root).is_held();
         let now = self.roots().filter(is_held).count() as u32;
-        if clock.is_multiple_of(MEMORY) {
+        if clock.wrapping_sub(head.since.get()) > MEMORY * live {
             head.held_before.set(head.held.get());
             head.held.set(0);
+            head.since.set(clock);
         }
         head.held.set(head.held.get().max(now));
         let needed = head.held.get().max(head.held_before.get());

@@ -83,13 +83,20 @@ impl<A: FrameAllocator<Sim>> Thread<'_, A> {
             let length = (longest / 2 + self.random.below(longest)) as u32;
             self.region(cpu, region, length, program.requests, end);
         }
+        self.forget(cpu);
+        // A CPU that goes idle keeps nothing, as in Linux after a second or two.
+        self.system.drain(cpu);
+        self.system.park(cpu);
+    }
+
+    /// Frees what outlived the regions.
+    pub(super) fn forget(&self, cpu: &mut SimCpu) {
         loop {
             let Some(block) = self.kept.borrow_mut().pop_front() else {
                 break;
             };
             self.give(cpu, block, Hint::NONE);
         }
-        self.system.park(cpu);
     }
 
     /// Asks for a region's frames in runs of mean length `run`, and gives them back.

@@ -33,9 +33,9 @@ const THREADS: u16 = 5;
 /// CPUs with programs; one more watches.
 const CPUS: u16 = THREADS * PROGRAMS.len() as u16;
 /// Cycles of the whole.
-const CYCLES: u64 = 100_000_000;
+const CYCLES: u64 = 160_000_000;
 /// Of a hundred parts, when stages b, c and d begin. Stage d begins when all is freed, which is never later.
-const BEGINS: [u64; 2] = [10, 40];
+const BEGINS: [u64; 2] = [6, 25];
 /// Cycles of an access.
 const ACCESS: u64 = 10;
 /// Instructions between two requests of a thread.
@@ -166,6 +166,7 @@ impl WithSystem<Sim> for Visitor {
             while cpu.now() < cycles {
                 region += 1;
                 thread.region(cpu, region, LITTLE, LITTLE, cycles);
+                thread.forget(cpu);
             }
             thread.run(cpu, &PROGRAMS[program], share, 0);
             let quiet = system.quiesce(cpu);
