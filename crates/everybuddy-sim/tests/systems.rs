@@ -18,7 +18,12 @@ fn systems() -> impl Iterator<Item = String> {
     ROWS.iter().flat_map(|row| {
         let locked = row.options.contains(&"percpu");
         let variant = locked.then(|| format!("{}+percpu=locked", row.name));
-        [Some(row.name.to_string()), variant].into_iter().flatten()
+        // In the suite's small memories lists bounded by memory keep next to nothing.
+        let bounded = row.options.contains(&"high") && !row.options.contains(&"batch");
+        let larger = bounded.then(|| format!("{}+high=30", row.name));
+        [Some(row.name.to_string()), variant, larger]
+            .into_iter()
+            .flatten()
     })
 }
 
@@ -277,9 +282,11 @@ fn a_request_finds_what_other_cpus_keep() {
                 };
                 buffered += u32::from(with_memory(&system, 4, 256, 0, make));
             }
-            // (A CPU that was asked before drains its list when it idles.)
+            // (A CPU that was asked before drains its list when it idles. Where four frames fill Spring's list,
+            // it moves fours, so after as many releases as requests it keeps none.)
+            let moves_fours = system.starts_with("spring") && !system.contains("high=");
             assert!(
-                !has_lists(&system) || buffered > 0,
+                !has_lists(&system) || moves_fours || buffered > 0,
                 "{system}: nothing ever lay in lists"
             );
         }
