@@ -48,6 +48,7 @@ fn the_list_names_every_experiment_with_its_source() {
         "lock-hold",
         "run-lengths",
         "contention",
+        "prediction",
         "buffers",
     ] {
         assert!(names.contains(name), "{name}");
@@ -189,6 +190,7 @@ fn the_experiments_run_when_they_are_shortened() {
         "lock-hold",
         "run-lengths",
         "contention",
+        "prediction",
         "buffers",
     ] {
         assert!(
@@ -203,5 +205,5 @@ fn the_experiments_run_when_they_are_shortened() {
         roxmltree::Document::parse(&svg).unwrap();
         count += 1;
     }
-    assert_eq!(count, 9, "all but the table");
+    assert_eq!(count, 10, "all but the table");
 }

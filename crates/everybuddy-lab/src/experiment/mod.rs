@@ -63,6 +63,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/contention.toml"),
     ),
     (
+        "prediction",
+        include_str!("../../../../experiments/prediction.toml"),
+    ),
+    (
         "buffers",
         include_str!("../../../../experiments/buffers.toml"),
     ),

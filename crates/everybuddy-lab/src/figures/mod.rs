@@ -13,6 +13,7 @@
 //! | `lock_hold` | how long locks are waited for and held |
 //! | `run_lengths` | shares of requests over the length of their run |
 //! | `contention` | how often threads wait for each other |
+//! | `prediction` | how long runs were over what was predicted |
 //! | `buffers` | what lists miss over what they have left |
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //!
@@ -26,6 +27,7 @@ mod fill_levels;
 mod fragmentation;
 mod latency_distribution;
 mod lock_hold;
+mod prediction;
 mod run_lengths;
 mod space_size;
 mod stages;
@@ -73,6 +75,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "contention",
         draw: contention::draw,
+    },
+    Figure {
+        name: "prediction",
+        draw: prediction::draw,
     },
     Figure {
         name: "buffers",

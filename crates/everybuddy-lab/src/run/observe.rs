@@ -349,7 +349,9 @@ impl Counting {
 
     /// Looks at what the list keeps, if a run ended with this move.
     fn end_run(&mut self, port: &mut impl Port, at: u32, performed: &Move) {
-        if self.ends.next_if(|end| end.at == at).is_some() {
+        let ended = self.ends.next_if(|end| end.at == at);
+        // A single request is no batch of which something could be left.
+        if ended.is_some_and(|end| end.length > 1) {
             let tally = &mut self.tallies[usize::from(performed.kind != Kind::Allocate)];
             tally.runs += 1;
             tally.residual += port.kept(performed.token);

@@ -64,7 +64,7 @@ pub struct Lane {
     pub moves: Vec<Move>,
     /// The moves, cut into runs of one direction.
     pub segments: Vec<Segment>,
-    /// Where runs of two and more requests for single frames end, in order.
+    /// Where runs of requests for single frames end, in order.
     pub ends: Vec<RunEnd>,
 }
 
@@ -212,11 +212,10 @@ impl Script {
             let lane = &mut script.lanes[lane];
             lane.push(position as u32, sampled, Move::new(step, token as u16));
             while let Some(ended) = runs.next_if(|run| run.last == position as u32) {
-                if ended.length > 1 {
-                    let at = lane.moves.len() as u32 - 1;
-                    let length = ended.length;
-                    lane.ends.push(RunEnd { at, length });
-                }
+                lane.ends.push(RunEnd {
+                    at: lane.moves.len() as u32 - 1,
+                    length: ended.length,
+                });
             }
         }
         Ok(script)
@@ -337,7 +336,8 @@ mod tests {
                 let last = lane.moves.len() as u32 - 1;
                 let ends: Vec<u32> = lane.ends.iter().map(|end| end.at).collect();
                 assert!(ends.is_sorted() && ends.iter().all(|at| *at <= last));
-                assert!(lane.ends.iter().all(|end| end.length > 1));
+                let in_runs: u32 = lane.ends.iter().map(|end| end.length).sum();
+                assert_eq!(in_runs as usize, lane.moves.len());
                 moves += next;
             }
             assert_eq!(moves, script.events);

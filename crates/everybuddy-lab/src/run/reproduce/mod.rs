@@ -14,6 +14,7 @@
 //! | `stages` | fragmentation while programs start, run and end on simulated CPUs; `programs` says what they do |
 //! | `lengths` | how many requests follow each other in the same way |
 //! | `contention` | how often threads wait for each other |
+//! | `prediction` | what a list predicted of runs, against how long they were |
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //!
 //! All but `stages` run on this machine.
@@ -27,6 +28,7 @@ mod distribution;
 mod fragmentation;
 mod lengths;
 mod locks;
+mod prediction;
 mod programs;
 mod spaces;
 mod stages;
@@ -103,6 +105,11 @@ pub const METHODS: &[Method] = &[
         name: "contention",
         steps: contention::steps,
         run: contention::run,
+    },
+    Method {
+        name: "prediction",
+        steps: prediction::steps,
+        run: prediction::run,
     },
     Method {
         name: "buffers",
