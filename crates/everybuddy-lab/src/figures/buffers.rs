@@ -20,14 +20,15 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
     let mut names = sources(rows.iter());
     names.retain(|name| name != MEAN);
     names.truncate(if names.len() > MOST { 0 } else { MOST });
-    names.insert(0, MEAN.to_string());
+    // Last, so that nothing lies over it.
+    names.push(MEAN.to_string());
     let panels: Vec<Panel> = DIRECTIONS
         .iter()
         .zip(["allocations", "frees"])
         .map(|(operation, title)| panel(rows, &names, operation, title))
         .collect();
     let note = format!(
-        "{}. Lines: lists of a fixed length, named beside the mean; rings: lists that adapt themselves.",
+        "{}. Lines: lists of a fixed length; rings: lists that adapt themselves; both named beside the mean.",
         experiment.source
     );
     chart::draw(&experiment.title, &panels, &note)
@@ -35,7 +36,9 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
 
 fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel {
     let mut series = Vec::new();
-    for (kind, source) in names.iter().enumerate() {
+    for (at, source) in names.iter().enumerate() {
+        let is_mean = source == MEAN;
+        let kind = if is_mean { 0 } else { at + 1 };
         let own = || {
             let own = rows.iter().filter(|row| row.source == *source);
             own.filter(|row| row.operation == operation)
@@ -59,7 +62,7 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
             name: source.clone(),
             points: fixed.iter().map(|own| own.1).collect(),
             intervals: Vec::new(),
-            labels: match source == MEAN {
+            labels: match is_mean {
                 true => fixed.iter().map(|own| own.0.to_string()).collect(),
                 false => Vec::new(),
             },
@@ -74,7 +77,10 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
             name: source.clone(),
             points: rings.iter().map(|own| own.1).collect(),
             intervals: Vec::new(),
-            labels: rings.into_iter().map(|own| own.0).collect(),
+            labels: match is_mean {
+                true => rings.into_iter().map(|own| own.0).collect(),
+                false => Vec::new(),
+            },
             shape: Shape::Ring,
             kind,
         });

@@ -10,6 +10,9 @@ use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::DIRECTIONS;
 
+/// Predictions that an octave needs to have a median worth showing.
+const ENOUGH: f64 = 8.0;
+
 /// Draws the figure.
 pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
     let panels: Vec<Panel> = DIRECTIONS
@@ -18,17 +21,28 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         .map(|(operation, title)| panel(rows, operation, title))
         .collect();
     let note = format!(
-        "{}. Medians, bars from the first quartile to the third.",
+        "{}. Medians by octaves, bars from the first quartile to the third.",
         experiment.source
     );
     chart::draw(&experiment.title, &panels, &note)
 }
 
 fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
-    let own = || {
+    let all = || {
         let own = rows.iter().filter(|row| row.operation == operation);
         own.filter(|row| row.metric == "run_length")
     };
+    let are_enough = |row: &&Row| {
+        let is_count = |other: &&Row| {
+            other.statistic == "count"
+                && other.source == row.source
+                && other.experiment == row.experiment
+        };
+        all()
+            .find(is_count)
+            .is_some_and(|count| count.value >= ENOUGH)
+    };
+    let own = || all().filter(are_enough);
     // None came: below a single one.
     let log = |value: f64| value.max(0.5).log2();
     let mut series = Vec::new();
@@ -51,7 +65,7 @@ fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
     let across = || own().filter_map(bin);
     let (least, most) = (across().fold(20.0, f64::min), across().fold(0.0, f64::max));
     let range = if least < most {
-        (least - 0.4, most + 1.4)
+        (least - 0.3, most + 0.3)
     } else {
         (0.0, 12.0)
     };
@@ -89,9 +103,9 @@ fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
     }
 }
 
-/// The octave of a row's predictions, as a power of two.
+/// The median of a row's predictions, as a power of two.
 fn bin(row: &Row) -> Option<f64> {
     let (_, bin) = row.experiment.split_once('@')?;
     let bin: f64 = bin.parse().ok()?;
-    Some(bin.max(1.0).log2() + 0.5)
+    Some(bin.max(0.5).log2())
 }

@@ -153,17 +153,19 @@ fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     let mut rows = vec![row(common, metric, "count", judged.len() as f64, "1")];
     let off = mean(judged.iter().map(error));
     rows.extend(off.map(|off| row(common, metric, "mean", off, "1")));
-    let mut bins: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (predicted, actual) in judged {
-        let bin = predicted.checked_ilog2().map_or(0, |power| 1 << power);
-        bins.entry(bin).or_default().push(*actual);
+    let mut octaves: BTreeMap<u32, Vec<Judged>> = BTreeMap::new();
+    for own in judged {
+        let octave = own.0.checked_ilog2().map_or(0, |power| power + 1);
+        octaves.entry(octave).or_default().push(*own);
     }
-    for (bin, mut lengths) in bins {
-        let count = Quantiles::of(&mut lengths).count;
+    for own in octaves.into_values() {
+        let (mut predicted, mut came): (Vec<u64>, Vec<u64>) = own.into_iter().unzip();
+        let middle = Quantiles::of(&mut predicted).p50;
+        let count = Quantiles::of(&mut came).count;
         // Nearest rank of sorted lengths.
-        let at = |quarter: usize| lengths[(lengths.len() * quarter).div_ceil(4).max(1) - 1] as f64;
+        let at = |quarter: usize| came[(came.len() * quarter).div_ceil(4).max(1) - 1] as f64;
         let own = Row {
-            experiment: format!("{}@{bin}", common.experiment),
+            experiment: format!("{}@{middle}", common.experiment),
             ..common.clone()
         };
         rows.push(row(&own, "run_length", "count", count as f64, "1"));
