@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The long tests: 10^8 operations on two threads over a shadow bitmap for every system, all programs of seven
-# steps on tiny memory, and the models of the protocol between CPUs, of buddy spaces and of batches with a
-# preemption or two more than in ci/test.sh.
+# steps on tiny memory, a thousand rounds of domains that are divided and merged, and the models of the protocol
+# between CPUs, of buddy spaces, of domains and of batches with a preemption or two more than in ci/test.sh.
 # Not part of ci/test.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,3 +16,9 @@ LOOM_MAX_PREEMPTIONS=4 cargo test --release --locked -p everybuddy-model --test 
 LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test spaces -- \
     both_exchange a_space_is_picked_up two_cpus_run_through inverse::three_cpus inverse_single::three_cpus
 LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test zone -- batches_ full_lists_
+cargo test --release --locked -p everybuddy --test domains -- --ignored --nocapture
+# Of domains: three CPUs with two preemptions, two with as many as an hour allows.
+LOOM_MAX_PREEMPTIONS=2 cargo test --release --locked -p everybuddy-model --test domains -- \
+    idle::one_collects idle::three_cpus shared:: ticket::
+LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test domains -- \
+    core::two_cpus_collect idle:: lists:: --skip idle::one_collects --skip idle::three_cpus

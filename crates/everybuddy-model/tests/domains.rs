@@ -382,15 +382,15 @@ macro_rules! models {
 
 models!(
     core, Plain, "spring-core+order=1";
-    5 two_cpus_extend_the_spring,
-    1 three_cpus_extend_the_spring,
-    5 buddies_are_freed_into_domains_that_merge,
+    4 two_cpus_extend_the_spring,
+    2 three_cpus_extend_the_spring,
+    4 buddies_are_freed_into_domains_that_merge,
     2 two_cpus_collect,
     1 one_collects_while_two_work,
     3 two_cpus_take_all_frames,
-    1 three_cpus_take_all_frames,
+    2 three_cpus_take_all_frames,
     3 one_settles_while_another_works,
-    5 a_frame_is_freed_twice_at_once,
+    4 a_frame_is_freed_twice_at_once,
     3 nested_requests_come_between,
     2 a_nested_release_comes_between,
 );
@@ -405,7 +405,7 @@ models!(
     2 two_cpus_take_all_frames,
     2 one_settles_while_another_works,
     3 a_frame_is_freed_twice_at_once,
-    3 nested_requests_come_between,
+    2 nested_requests_come_between,
 );
 models!(
     shared, Shared, "spring-core+order=1+idle=1";

@@ -212,6 +212,7 @@ impl WithSystem<Machine> for Quiet<'_> {
 fn a_quiet_system_is_block_for_block_a_standard_buddy() {
     let counts = Mutex::default();
     for (seed, spec) in (0..).zip(SPECS) {
+        let start = std::time::Instant::now();
         for frames in [64, 777, 4096] {
             let ranges = [FrameRange::new(0, frames)];
             let quiet = Quiet {
@@ -222,6 +223,7 @@ fn a_quiet_system_is_block_for_block_a_standard_buddy() {
             };
             build::<Machine, _>(&spec.parse().unwrap(), &Setup::new(&ranges, 4), quiet);
         }
+        println!("{spec}: {:.1?}", start.elapsed());
     }
     let counts = counts.into_inner().unwrap();
     assert!(counts.extensions > 0 && counts.merges > 0, "{counts:?}");

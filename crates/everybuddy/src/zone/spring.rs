@@ -586,6 +586,5 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 }
 
-#[cfg(test)]
 #[path = "domain_tests.rs"]
 mod tests;
