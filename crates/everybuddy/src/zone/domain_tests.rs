@@ -310,6 +310,43 @@ fn a_second_ghost_gets_all_the_rest() {
     });
 }
 
+/// A ghost that finds a domain by itself leaves the queue, wherever it is in it; the others keep their turns.
+#[test]
+fn a_ghost_leaves_the_queue_from_any_place() {
+    for leaver in 1..4 {
+        with_rig(64, 4, 64, |rig| {
+            let domain = rig.take(0);
+            (1..4).for_each(|cpu| rig.become_ghost(cpu, None));
+            let ghost = &rig.spring.ghosts[usize::from(leaver)];
+            let probe = &mut Counts::default();
+            let guard = Guard::lock(&rig.spring.head.lock, probe);
+            // As if the domain were put back by who sees no ghost yet.
+            rig.all.numbers.at(domain).release();
+            let found = rig.spring.find_for(&rig.all, u32::from(leaver), ghost);
+            drop(guard);
+            assert_eq!(found, Some(domain));
+            assert_eq!(rig.given(leaver), None);
+            // It may queue up again, and is the last then.
+            rig.put(leaver, domain);
+            let mut others: Vec<_> = (1..4).filter(|cpu| *cpu != leaver).collect();
+            let last = others.pop().unwrap();
+            let part = rig.given(others[0]).unwrap();
+            assert_eq!(
+                rig.given(last),
+                Some(domain),
+                "the second gets all the rest"
+            );
+            rig.become_ghost(leaver, None);
+            rig.put(others[0], part);
+            assert!(rig.given(leaver).is_some());
+            let own = rig.spring.ghosts[usize::from(leaver)].last.get();
+            rig.put(last, domain);
+            rig.put(leaver, own);
+            rig.is_sound();
+        });
+    }
+}
+
 #[test]
 fn figure_6_the_spring_is_compressed() {
     // Every fourth visit looks, times the number of domains.
