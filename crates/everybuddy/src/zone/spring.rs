@@ -15,10 +15,10 @@
 //! others. A domain too small to be divided is handed over whole.
 //!
 //! **Compression** (figure 6). Every now and then, whoever puts a domain back *looks*: it counts the domains that are
-//! held. The most that were held at once, by the last looks and by ghosts, is what is needed. If there are more, the two that
-//! nobody took for longest are merged, and some of the blocks that such a one has absorbed before move over; or, if
-//! only one is left beside the one that comes back, it joins that. So the number of domains sinks to the number that is
-//! needed, one a look, and the time of a look is bounded.
+//! held. The most that were held at once, by the last looks and by ghosts, is what is needed. If there are more, the
+//! two that nobody took for longest are merged, and some of the blocks that such a one has absorbed before move over;
+//! or, if only one is left beside the one that comes back, it joins that. So the number of domains sinks to the
+//! number that is needed, one a look, and the time of a look is bounded.
 //!
 //! What a CPU does whose request no domain can serve alone: see [`collect`](super::collect).
 //!
