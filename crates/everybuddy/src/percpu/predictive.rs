@@ -29,13 +29,14 @@
 //!    let grow: the first release of a run gives all back if that fills a first limit; the first request of a
 //!    run keeps no more than a first refill if it finds a first limit of released frames, or two first refills
 //!    of requested ones. What is less stays for the next run, whoever's it is.
-//! 5. Hits compare the task and the region with the run's, nothing else. So a change of direction with the same
-//!    task and region, or without hints, is noticed only when the list is empty or full, and pairs of a request
-//!    and a release are hits for ever. The run so far is what moved in the list since it was last looked at.
+//! 5. Hits compare the task and the region with the run's, nothing else; a request of which nothing is known ends no
+//!    run. So a change of direction with the same task and region, or without hints, is noticed only when the list
+//!    is empty or full, and pairs of a request and a release are hits for ever. The run so far is what moved in
+//!    the list since it was last looked at.
 //! 6. A CPU keeps at most a share of memory, and 16 MiB; see [`Bound::by_memory`].
 //!
-//! Cost: a hit is that of [`linux`](super::linux) and one comparison: 3 instructions of 31 without hints, 12 of
-//! 44 with hints that come from memory. The first request or release of a run takes the long way, O(1), about
+//! Cost: a hit is that of [`linux`](super::linux), and one comparison where something is known: 12 instructions of 44
+//! with hints that come from memory. The first request or release of a run takes the long way, O(1), about
 //! 170 instructions, without a lock unless something is given back. A miss is O(frames x orders), one lock.
 
 use super::buffered::{CpuList, Overflow};
@@ -158,6 +159,13 @@ impl<P: Platform> Run<P> {
         }
     }
 
+    /// Tells whether a request or a release may belong to this run: one that nothing is known of ends none, and where
+    /// the compiler sees that, there is nothing to compare.
+    #[inline(always)]
+    fn goes_on(&self, hint: Hint) -> bool {
+        hint.whose() == Hint::NONE.whose() || self.whose.get() == hint.whose()
+    }
+
     /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells what came
     /// before it.
     fn note(&self, hint: Hint, releases: bool, kept: u32) -> Before {
@@ -165,7 +173,7 @@ impl<P: Platform> Run<P> {
         let (more, fewer) = (kept.saturating_sub(before), before.saturating_sub(kept));
         let was = self.releases.get() != 0;
         let (onwards, backwards) = if was { (more, fewer) } else { (fewer, more) };
-        let same = self.whose.get() == hint.whose();
+        let same = self.goes_on(hint);
         let run = match (same, was == releases) {
             (true, true) if backwards == 0 => self.frames.get().saturating_add(onwards),
             (true, false) => backwards,
@@ -176,7 +184,9 @@ impl<P: Platform> Run<P> {
             (false, false) => Some(Ended::Requests),
             (false, true) => Some(Ended::Releases),
         };
-        self.whose.set(hint.whose());
+        if hint.whose() != Hint::NONE.whose() {
+            self.whose.set(hint.whose());
+        }
         self.releases.set(u32::from(releases));
         self.frames.set(run.saturating_add(1));
         Before { run, ended }
@@ -247,7 +257,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> Option<Frame> {
-        if order != Order::ZERO || self.run.whose.get() != hint.whose() {
+        if order != Order::ZERO || !self.run.goes_on(hint) {
             return None;
         }
         // A hint while the list is closed, which is then not used: somebody may be fetching it.
@@ -268,7 +278,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> bool {
-        if order != Order::ZERO || self.run.whose.get() != hint.whose() {
+        if order != Order::ZERO || !self.run.goes_on(hint) {
             return false;
         }
         let top = self.ring.top();
