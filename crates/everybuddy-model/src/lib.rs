@@ -17,8 +17,8 @@
 //! inside the run and belong to it; the ledger is bookkeeping of the test and never orders anything.
 //!
 //! Not modelled: more than two or three CPUs with a handful of operations (loom), weak memory in large
-//! programs (shuttle), sequentially consistent fences (the allocators use none), interrupts (nested
-//! requests), and the time that a wait takes.
+//! programs (shuttle), sequentially consistent fences (the allocators use none), interrupts (a nested
+//! request comes from a thread of its own, or not at all), and the time that a wait takes.
 
 pub mod ledger;
 pub mod machine;

@@ -388,7 +388,7 @@ models!(
     2 three_cpus_extend_the_spring,
     4 buddies_are_freed_into_domains_that_merge,
     2 two_cpus_collect,
-    1 one_collects_while_two_work,
+    2 one_collects_while_two_work,
     3 two_cpus_take_all_frames,
     2 three_cpus_take_all_frames,
     3 one_settles_while_another_works,
@@ -420,7 +420,7 @@ models!(
     ticket, Plain, "spring-core+order=1+lock=ticket";
     3 two_cpus_extend_the_spring,
     1 two_cpus_collect,
-    1 two_cpus_take_all_frames,
+    2 two_cpus_take_all_frames,
 );
 models!(
     halves, Plain, "spring-core+order=2";
