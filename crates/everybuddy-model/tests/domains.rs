@@ -166,6 +166,18 @@ fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
+/// One collects for a block whose halves two domains may have, while another takes and puts.
+fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
+    model::<M>(spec, (2, 2), preemptions, |machine, sums| {
+        // The other may have both frames.
+        let work = |w: &mut Cpu<'_, M>| {
+            try_churn(w, 0);
+            try_churn(w, 0);
+        };
+        at_once(machine, sums, &[&|w| try_churn(w, 1), &work]);
+    });
+}
+
 /// One collects for a large block while two others take and put.
 fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 3), preemptions, |machine, sums| {
@@ -388,6 +400,7 @@ models!(
     2 three_cpus_extend_the_spring,
     4 buddies_are_freed_into_domains_that_merge,
     2 two_cpus_collect,
+    3 one_collects_while_another_works,
     2 one_collects_while_two_work,
     3 two_cpus_take_all_frames,
     2 three_cpus_take_all_frames,
@@ -413,13 +426,14 @@ models!(
     shared, Shared, "spring-core+order=1+idle=1";
     2 two_cpus_extend_the_spring,
     3 buddies_are_freed_into_domains_that_merge,
+    2 one_collects_while_another_works,
     1 two_cpus_collect,
     2 a_frame_is_freed_twice_at_once,
 );
 models!(
     ticket, Plain, "spring-core+order=1+lock=ticket";
     3 two_cpus_extend_the_spring,
-    1 two_cpus_collect,
+    1 one_collects_while_another_works,
     2 two_cpus_take_all_frames,
 );
 models!(
@@ -432,5 +446,6 @@ models!(
     3 two_cpus_extend_the_spring,
     3 buddies_are_freed_into_domains_that_merge,
     2 two_lists_take_all_frames,
+    2 one_collects_while_another_works,
     2 one_settles_while_another_works,
 );
