@@ -305,10 +305,10 @@ impl<'a, P: Platform> Held<'a, P> {
     /// asks for, nothing if it only gives back. Returns the part's root; nothing, and nothing has changed, when
     /// this domain can't serve the waiter and keep a block for itself.
     ///
-    /// A part that was absorbed and has not moved yet is passed as it is: that undoes a merging, at no cost.
-    /// Otherwise half of the blocks of each order, rounded down, the largest first, 64 at most: so large blocks
-    /// stay whole, none is walked past, and both can go on. If that holds nothing that serves the waiter, the
-    /// smallest block that does follows, and is halved if it is the last of its size here.
+    /// A part that was absorbed and has not moved yet is passed as it is, if it serves: that undoes a merging, at no
+    /// cost, whatever the holder has left then. Otherwise half of the blocks of each order, rounded down, the largest
+    /// first, 64 at most: so large blocks stay whole, none is walked past, and both can go on. If that holds nothing
+    /// that serves the waiter, the smallest block that does follows, and is halved if it is the last of its size here.
     ///
     /// O(orders + 64).
     pub(crate) fn pass(&self, fresh: u32, wants: Option<Order>) -> Option<u32> {
