@@ -45,6 +45,15 @@ impl Hint {
         self.task as u64 | (self.region as u64) << 32
     }
 
+    /// Returns the frames that are left of the region after this one; 0 if that isn't known.
+    #[inline]
+    pub(crate) const fn after(self) -> u32 {
+        match self.left {
+            Self::UNKNOWN => 0,
+            left => left.saturating_sub(1),
+        }
+    }
+
     /// Puts a hint together again that was passed on in pieces.
     #[inline(always)]
     pub(crate) const fn of(whose: u64, left: u32) -> Hint {

@@ -108,6 +108,13 @@ impl Bound {
             .min(left.max(first))
     }
 
+    /// Returns at how many frames to give back, in a run of requests after which `kept` frames are kept: whatever comes
+    /// next, half a first limit of releases has room.
+    fn limit_of_requests(self, kept: u32) -> u32 {
+        let room = kept.saturating_add(FIRST_LIMIT / 2);
+        self.first_limit().max(room).min(self.most)
+    }
+
     /// Returns at how many frames to give back, in a run that had `run` releases so far, after which `kept`
     /// frames are kept and `left` more of the region are to come.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
@@ -228,6 +235,34 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         })
     }
 
+    /// Begins a run of requests with one that can be a hit, of an open list. Tells whether it is one: not if something
+    /// is to be given back, or the limit changes, which takes the long way.
+    #[inline(never)]
+    fn begin_requests(&self, hint: Hint) -> bool {
+        let kept = self.ring.length().saturating_sub(1);
+        let rest = self.bound.first_limit().min(2 * self.bound.first_refill());
+        if kept >= rest || self.limit.get() != self.bound.limit_of_requests(kept) {
+            return false;
+        }
+        self.run.note(hint, false, kept + 1);
+        self.run.kept.set(kept);
+        true
+    }
+
+    /// Begins a run of releases with one that can be a hit, as above.
+    #[inline(never)]
+    fn begin_releases(&self, hint: Hint) -> bool {
+        let kept = self.ring.length() + 1;
+        if kept >= self.bound.first_limit()
+            || self.limit.get() != self.bound.limit(1, kept, hint.after())
+        {
+            return false;
+        }
+        self.run.note(hint, true, kept - 1);
+        self.run.kept.set(kept);
+        true
+    }
+
     /// Gives up to `frames` of the oldest frames back, under one lock.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
@@ -257,13 +292,16 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> Option<Frame> {
-        if order != Order::ZERO || !self.run.goes_on(hint) {
+        if order != Order::ZERO {
             return None;
         }
         // A hint while the list is closed, which is then not used: somebody may be fetching it.
         let top = self.ring.top();
         // Relaxed: a closing mark may be seen late; the closer waits until it was.
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
+            return None;
+        }
+        if !self.run.goes_on(hint) && !self.begin_requests(hint) {
             return None;
         }
         self.ring.take(table, top, Order::ZERO, cpu)
@@ -278,12 +316,15 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> bool {
-        if order != Order::ZERO || !self.run.goes_on(hint) {
+        if order != Order::ZERO {
             return false;
         }
         let top = self.ring.top();
         // Hint and relaxed: as in `take`.
         if top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
+            return false;
+        }
+        if !self.run.goes_on(hint) && !self.begin_releases(hint) {
             return false;
         }
         self.ring.put(table, top, head, Order::ZERO, cpu)
@@ -312,12 +353,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         };
         let kept = self.ring.length();
         self.run.kept.set(kept);
-        // Whatever comes next, half a first limit of releases has room.
-        let limit = self
-            .bound
-            .first_limit()
-            .max(kept.saturating_add(FIRST_LIMIT / 2));
-        self.limit.set(limit.min(self.bound.most));
+        self.limit.set(self.bound.limit_of_requests(kept));
         head
     }
 
@@ -346,11 +382,8 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
             self.drain_oldest(caller, caller.cpu, zone, length + 1);
         }
         let kept = self.ring.length();
-        let left = match hint.left {
-            Hint::UNKNOWN => 0,
-            left => left.saturating_sub(1),
-        };
-        let limit = self.bound.limit(before.run.saturating_add(1), kept, left);
+        let run = before.run.saturating_add(1);
+        let limit = self.bound.limit(run, kept, hint.after());
         if full {
             let frames = limit.saturating_sub(kept);
             caller.probe.record(Event::Predicted { frames });
