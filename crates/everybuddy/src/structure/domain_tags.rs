@@ -40,7 +40,7 @@ impl<P: Platform> Clone for DomainTags<'_, P> {
 impl<P: Platform> Copy for DomainTags<'_, P> {}
 
 impl<'a, P: Platform> DomainTags<'a, P> {
-    /// Takes over words made by [`clear_word`], one for each frame of whole largest blocks.
+    /// Takes over words made by [`clear_word`](Self::clear_word), one for each frame of whole largest blocks.
     pub(crate) fn new(words: &'a [P::Cell<u16>]) -> Self {
         Self { words }
     }
