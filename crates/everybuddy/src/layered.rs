@@ -192,7 +192,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
 }
 
 impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P, F, Z> {
-    #[inline]
+    // Always: as `free`.
+    #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         match request.size.extent() {
             Extent::Block(order) => {
@@ -206,7 +207,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
     }
 
-    #[inline]
+    // Always: out of line, a release travels through memory, which costs a hit as much again.
+    #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         match release.size {
             Size::Order(order) => {

@@ -36,7 +36,7 @@
 //! 6. A CPU keeps at most a share of memory, and 16 MiB; see [`Bound::by_memory`].
 //!
 //! Cost: a hit is that of [`linux`](super::linux), and one comparison where something is known: with hints that come
-//! from memory about half a nanosecond. The first request or release of a run is a hit of some 40 instructions more,
+//! from memory some ten instructions. The first request or release of a run is a hit of some 40 instructions more,
 //! or takes the long way, about 170, if the limit changes; no lock unless something is given back. A miss is
 //! O(frames x orders), one lock.
 
