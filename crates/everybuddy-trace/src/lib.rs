@@ -35,6 +35,7 @@ mod columns;
 mod companions;
 mod error;
 mod guard;
+mod kernel;
 mod live;
 mod mend;
 mod model;
@@ -46,6 +47,7 @@ mod statistics;
 mod write;
 
 pub use error::{Problem, TraceError};
+pub use kernel::{KernelEvent, What};
 pub use model::{
     AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, RegionId,
     RegionKind, Trace,
