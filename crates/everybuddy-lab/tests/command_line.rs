@@ -112,9 +112,21 @@ fn traces_are_described() {
         assert!(text.contains(part), "{text}");
     }
     let json = everybuddy(&["trace", "info", &file, "--json", "-"]).done();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["final_frames"], common::FINAL_FRAMES);
-    assert_eq!(json["partial_frees"], 4);
+    let rows: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |metric: &str| {
+        rows.iter()
+            .filter(|row| row["metric"] == metric)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("partial_frees")[0]["value"], 4.0);
+    let at_the_end = of("live_frames")[201];
+    assert_eq!(at_the_end["experiment"], "trace@1.0000");
+    assert_eq!(at_the_end["value"], common::FINAL_FRAMES as f64);
+    let csv = everybuddy(&["trace", "info", &file, "--csv", "-"]).done();
+    assert_eq!(csv.lines().count(), rows.len() + 1);
     let checked = everybuddy(&["trace", "check", &file]).done();
     assert!(checked.starts_with("ok "), "{checked}");
     // As `*.parquet` names them: files beside a trace are checked with it.

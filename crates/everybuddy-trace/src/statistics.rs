@@ -59,6 +59,9 @@ pub struct Statistics {
     pub exit_free_share: f64,
     /// Times from allocation to free, one for each free.
     pub lifetime_ns: Quantiles,
+    /// Frees of blocks that had lived `2^i` to `2^(i+1) - 1` nanoseconds, at position `i`; those of
+    /// less than 2 ns at 0.
+    pub lifetimes: [u64; 64],
     /// Share of allocations in each context, in the order of [`Context::ALL`].
     pub context_shares: [f64; Context::ALL.len()],
     /// Number of CPUs that called.
@@ -168,7 +171,11 @@ impl Statistics {
                 .collect::<HashSet<_>>()
                 .len() as u32
         };
-        let mut lifetimes = counts.lifetimes;
+        let mut ages = counts.lifetimes;
+        let mut lifetimes = [0; 64];
+        for age in &ages {
+            lifetimes[age.max(&1).ilog2() as usize] += 1;
+        }
         Statistics {
             events: steps.len() as u64,
             allocations,
@@ -186,7 +193,8 @@ impl Statistics {
             region_share: share(counts.with_region, allocations),
             cross_cpu_free_share: share(counts.cross_cpu, counts.frees),
             exit_free_share: share(counts.at_exit, counts.frees),
-            lifetime_ns: Quantiles::of(&mut lifetimes),
+            lifetime_ns: Quantiles::of(&mut ages),
+            lifetimes,
             context_shares: counts.by_context.map(|count| share(count, allocations)),
             cpus: distinct(|step| u32::from(step.cpu) + 1),
             // Task 0 is the idle task: it counts when an interrupt allocates.

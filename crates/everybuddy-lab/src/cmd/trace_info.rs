@@ -10,24 +10,30 @@ use clap::Args;
 use everybuddy_trace::{Leniency, Statistics, resolve};
 
 use crate::Error;
-use crate::export::Pending;
+use crate::export::{self, Sink};
 use crate::library;
 use crate::show::{output, trace};
+
+use super::compare::sinks;
 
 /// Show what a trace is like: orders, runs, lifetimes, live memory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   everybuddy trace info numpy_thp                   a bundled trace
-  everybuddy trace info recording.parquet --json -  the same numbers as one JSON object")]
+  everybuddy trace info recording.parquet --csv -   every number, a row each (docs/metrics.md)")]
 pub(super) struct Arguments {
     /// The trace: a file, or the name of a bundled one
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// Write the numbers as one JSON object; with - nothing else
+    /// Write every number as JSON lines; with - nothing else
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Write every number as CSV; with - nothing else
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
 
     /// Repair a trace that contradicts itself, and say how, instead of refusing it
     #[arg(long)]
@@ -41,23 +47,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
+    let sinks = sinks(&arguments.json, &arguments.csv)?;
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", read.name));
     }
     let statistics = Statistics::of(&read, &resolve(&read)?);
-    let Some(path) = &arguments.json else {
-        return output::text(&trace::text(&read.name, &statistics));
-    };
-    let mut json = trace::json(&read.name, &statistics).to_string();
-    json.push('\n');
-    if path.as_os_str() == "-" {
-        return output::text(&json);
+    if !sinks.iter().any(Sink::is_output) {
+        output::text(&trace::text(&read.name, &statistics))?;
     }
-    let written = Pending::create(path).and_then(|pending| pending.finish(json.as_bytes()));
-    written.map_err(|cause| Error::Write {
-        path: path.clone(),
-        cause,
-    })?;
-    output::text(&trace::text(&read.name, &statistics))
+    let rows = export::trace::of(&read.name, &statistics);
+    sinks.into_iter().try_for_each(|sink| sink.write(&rows))
 }

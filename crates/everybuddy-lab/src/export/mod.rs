@@ -11,6 +11,7 @@ mod csv;
 mod file;
 mod json;
 pub mod rows;
+pub mod trace;
 
 use std::path::{Path, PathBuf};
 

@@ -9,6 +9,7 @@ use everybuddy::{Counts, NoProbe, Setup, SystemSpec};
 
 use crate::Error;
 use crate::run::clock::Timer;
+use crate::run::detail::Detail;
 use crate::run::host::{Arena, Reading};
 use crate::run::memory::{Memory, Random};
 use crate::run::observe::{Counting, Observer, Sample, Segments, Singles, Tally, Whole};
@@ -85,6 +86,7 @@ pub fn compare(
     }
     for (outcome, rounds) in systems.iter_mut().zip(&rounds) {
         outcome.pace = Pace::over(rounds, script, timer);
+        outcome.detail.latency = Detail::latencies(rounds, script, timer);
     }
     Ok(Comparison {
         trace: script.name.clone(),
@@ -127,6 +129,7 @@ impl Stage<'_> {
         let done = self.perform::<Counts, _>(spec, true, Counting::new)?;
         let mut tallies = [Tally::default(); 2];
         let mut samples = Vec::new();
+        let places = Detail::places(self.script, &done.played.observers);
         for observer in done.played.observers {
             for (sum, tally) in tallies.iter_mut().zip(&observer.tallies) {
                 sum.add(tally);
@@ -149,6 +152,10 @@ impl Stage<'_> {
             tallies,
             refused: done.played.trouble.refused,
             samples,
+            detail: Detail {
+                places,
+                ..Detail::default()
+            },
         })
     }
 

@@ -17,6 +17,7 @@
 //! | `pass` | one pass: a script on a freshly built system |
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
 //! | [`pace`] | from many times to a few numbers, in spite of disturbances |
+//! | [`detail`] | distributions, the course of time, where blocks lay |
 //! | [`outcome`] | what came out, in numbers |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
 //! | [`merge`] | several traces as one |
@@ -29,6 +30,7 @@ pub mod bench;
 pub mod bystanders;
 pub mod clock;
 pub mod compare;
+pub mod detail;
 pub mod gate;
 pub mod host;
 pub mod memory;

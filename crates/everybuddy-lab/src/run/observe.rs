@@ -332,6 +332,8 @@ pub struct Counting {
     pub tallies: [Tally; 2],
     /// Free memory at the positions that this thread came to.
     pub samples: Vec<Sample>,
+    /// The first frame of each block that was allocated, in order; [`REFUSED`] where none was given.
+    pub places: Vec<u32>,
     /// The ends of runs that are still to come.
     ends: Peekable<IntoIter<RunEnd>>,
 }
@@ -343,6 +345,7 @@ impl Counting {
         Counting {
             tallies: [Tally::default(); 2],
             samples: Vec::with_capacity(samples.count()),
+            places: Vec::with_capacity(lane.directions()[0]),
             ends: lane.ends.clone().into_iter().peekable(),
         }
     }
@@ -383,6 +386,7 @@ impl Observer for Counting {
             let before = port.counts(request.token);
             *place = port.allocate(request);
             let after = port.counts(request.token);
+            self.places.push(*place);
             self.tallies[0].note(request.order(), &before, &after);
             self.end_run(port, at, request);
         }

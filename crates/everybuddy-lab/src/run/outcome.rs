@@ -7,6 +7,7 @@
 
 use everybuddy::{Order, SystemSpec};
 
+use crate::run::detail::Detail;
 use crate::run::memory::Memory;
 use crate::run::observe::{Sample, Tally};
 use crate::run::pace::Pace;
@@ -58,6 +59,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Free memory over time; the last sample is from the end.
     pub samples: Vec<Sample>,
+    /// What pictures show beside.
+    pub detail: Detail,
 }
 
 impl Outcome {

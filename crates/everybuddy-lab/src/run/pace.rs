@@ -177,7 +177,7 @@ fn undisturbed(rounds: &[&[u32]], timer: &Timer) -> f64 {
 }
 
 /// Visits each position of all rounds with its repetitions, sorted.
-fn repetitions(rounds: &[&[u32]], mut visit: impl FnMut(&[u32])) {
+pub(crate) fn repetitions(rounds: &[&[u32]], mut visit: impl FnMut(&[u32])) {
     let mut sorted = vec![0; rounds.len()];
     for position in 0..shortest(rounds) {
         for (repetition, round) in sorted.iter_mut().zip(rounds) {

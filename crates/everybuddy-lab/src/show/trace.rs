@@ -1,11 +1,10 @@
-//! What a trace is like, for people and as JSON.
+//! What a trace is like, for people.
 //!
 //! Exists so that the statistics of the trace crate have words.
 //!
-//! Invariant: shares are printed as percentages and exported as fractions.
+//! Invariant: shares are printed as percentages.
 
-use everybuddy_trace::{Context, Quantiles, RunLengths, Statistics};
-use serde_json::{Value, json};
+use everybuddy_trace::{Context, RunLengths, Statistics};
 
 use crate::size::{count, frames};
 
@@ -97,57 +96,6 @@ pub fn text(name: &str, s: &Statistics) -> String {
     ));
     section("allocations by what the thread did", &contexts);
     out
-}
-
-/// Makes one JSON object of all numbers; times are nanoseconds, shares fractions.
-pub fn json(name: &str, s: &Statistics) -> Value {
-    let orders = s.orders.iter().map(|order| {
-        json!({
-            "order": order.order,
-            "allocations": order.allocations,
-            "allocation_share": order.allocation_share,
-            "frame_share": order.frame_share,
-        })
-    });
-    let contexts = Context::ALL.iter().zip(s.context_shares);
-    let contexts: serde_json::Map<String, Value> = contexts
-        .map(|(context, share)| (context.name().to_string(), json!(share)))
-        .collect();
-    json!({
-        "name": name,
-        "events": s.events,
-        "allocations": s.allocations,
-        "frees": s.frees,
-        "partial_frees": s.partial_frees,
-        "duration_ns": s.duration_ns,
-        "cpus": s.cpus,
-        "tasks": s.tasks,
-        "regions": s.regions,
-        "orders": orders.collect::<Vec<_>>(),
-        "peak_frames": s.peak_frames,
-        "final_frames": s.final_frames,
-        "live": s.live.iter().map(|sample| json!([sample.time_ns, sample.frames])).collect::<Vec<_>>(),
-        "allocation_runs": run_json(&s.allocation_runs),
-        "free_runs": run_json(&s.free_runs),
-        "region_allocation_runs": run_json(&s.region_allocation_runs),
-        "region_free_runs": run_json(&s.region_free_runs),
-        "lifetime_ns": quantiles_json(&s.lifetime_ns),
-        "region_share": s.region_share,
-        "cross_cpu_free_share": s.cross_cpu_free_share,
-        "exit_free_share": s.exit_free_share,
-        "context_shares": contexts,
-    })
-}
-
-fn quantiles_json(q: &Quantiles) -> Value {
-    json!({
-        "count": q.count, "mean": q.mean, "p10": q.p10, "p50": q.p50, "p90": q.p90,
-        "p99": q.p99, "max": q.max,
-    })
-}
-
-fn run_json(run: &RunLengths) -> Value {
-    json!({ "length": quantiles_json(&run.length), "share_in_long": run.share_in_long })
 }
 
 fn run(run: &RunLengths) -> String {

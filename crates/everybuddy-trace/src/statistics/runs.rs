@@ -18,21 +18,29 @@ pub struct RunLengths {
     pub length: Quantiles,
     /// Share of the calls that lie in runs of [`RunLengths::LONG`] calls and more.
     pub share_in_long: f64,
+    /// Calls that lie in runs of `2^i` to `2^(i+1) - 1` calls, at position `i`.
+    pub calls: [u64; Self::BINS],
 }
 
 impl RunLengths {
     /// Length from which a run counts as long.
     pub const LONG: u64 = 64;
+    /// Number of [bins](RunLengths::calls): a trace has fewer than 2^31 calls.
+    pub const BINS: usize = 31;
 
     pub(super) fn of(mut lengths: Vec<u64>) -> RunLengths {
         let long: u64 = lengths
             .iter()
             .filter(|length| **length >= RunLengths::LONG)
             .sum();
-        let calls = lengths.iter().sum();
+        let mut calls = [0; RunLengths::BINS];
+        for length in &lengths {
+            calls[(length.max(&1).ilog2() as usize).min(RunLengths::BINS - 1)] += length;
+        }
         RunLengths {
+            share_in_long: share(long, lengths.iter().sum()),
             length: Quantiles::of(&mut lengths),
-            share_in_long: share(long, calls),
+            calls,
         }
     }
 }
