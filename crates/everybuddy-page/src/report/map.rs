@@ -1,0 +1,140 @@
+//! Memory at a moment, frame by frame.
+//!
+//! Exists so that a map of a hundred thousand frames is small: neighbours that are alike are one run.
+//!
+//! Invariant: the runs of a map, one after the other from frame 0, cover all frames once.
+
+/// The owner of a frame that is free in the core layer.
+pub const FREE: u8 = 0;
+
+/// The owner of a frame that a CPU's list keeps: neither free in the core layer nor in use.
+pub const LISTED: u8 = 15;
+
+/// Owners at most: they count from 1 to this.
+pub const OWNERS: usize = 8;
+
+/// All frames at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map {
+    /// The moment: a place in the calls of the trace, from 0 to 1.
+    pub position: f64,
+    /// The frames, from frame 0 up.
+    pub runs: Vec<MapRun>,
+}
+
+/// Neighbouring frames with the same owner, in blocks of the same order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MapRun {
+    /// How many.
+    pub frames: u32,
+    /// [`FREE`], [`LISTED`], or an index from 1 into the trace's owners.
+    pub owner: u8,
+    /// The order of the block that a frame is in, 15 at most; of free frames too, where known, else 0.
+    pub order: u8,
+}
+
+impl Map {
+    /// Makes a map of frames given one by one, as owner and order.
+    pub fn of(position: f64, frames: impl IntoIterator<Item = (u8, u8)>) -> Map {
+        let mut runs: Vec<MapRun> = Vec::new();
+        for (owner, order) in frames {
+            match runs.last_mut() {
+                Some(last) if (last.owner, last.order) == (owner, order) => last.frames += 1,
+                _ => runs.push(MapRun {
+                    frames: 1,
+                    owner,
+                    order,
+                }),
+            }
+        }
+        Map { position, runs }
+    }
+
+    /// Returns how many frames it has.
+    pub fn frames(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.frames)).sum()
+    }
+
+    /// Writes the runs for the page: for each a byte, owner + 16 * order; after all of them their lengths,
+    /// seven bits a byte, the lowest first, with the eighth bit where more follow. Before both, in four
+    /// bytes, lowest first, the number of runs.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let known = |owner: u8| match usize::from(owner) {
+            0..=OWNERS => owner,
+            _ => LISTED,
+        };
+        let runs = || self.runs.iter().filter(|run| run.frames > 0);
+        out.extend_from_slice(&(runs().count() as u32).to_le_bytes());
+        out.extend(runs().map(|run| known(run.owner) | (run.order.min(15) << 4)));
+        for run in runs() {
+            let mut rest = run.frames;
+            while rest >= 0x80 {
+                out.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            out.push(rest as u8);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The inverse of [`Map::write`], as the page does it.
+    fn read(bytes: &[u8]) -> Vec<MapRun> {
+        let count = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+        let (values, mut lengths) = bytes[4..].split_at(count);
+        let mut runs = Vec::new();
+        for value in values {
+            let (mut frames, mut shift) = (0, 0);
+            loop {
+                let byte = lengths[0];
+                lengths = &lengths[1..];
+                frames |= u32::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            let (owner, order) = (value & 15, value >> 4);
+            runs.push(MapRun {
+                frames,
+                owner,
+                order,
+            });
+        }
+        assert!(lengths.is_empty());
+        runs
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let frames = (0..300_000u32).map(|frame| match frame {
+            0..127 => (1, 0),
+            127..256 => (FREE, 7),
+            256..512 => ((frame % 9) as u8, (frame % 16) as u8),
+            512..1000 => (LISTED, 0),
+            _ => (2, 10),
+        });
+        let map = Map::of(0.5, frames);
+        assert_eq!(map.frames(), 300_000);
+        let mut bytes = Vec::new();
+        map.write(&mut bytes);
+        assert_eq!(read(&bytes), map.runs);
+    }
+
+    #[test]
+    fn an_unknown_owner_is_not_shown_as_a_program() {
+        let mut bytes = Vec::new();
+        Map::of(0.0, [(14, 200)]).write(&mut bytes);
+        assert_eq!(
+            read(&bytes),
+            [MapRun {
+                frames: 1,
+                owner: LISTED,
+                order: 15
+            }]
+        );
+    }
+}

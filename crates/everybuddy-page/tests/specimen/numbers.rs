@@ -1,0 +1,177 @@
+//! Random numbers around what a system with or without lists shows.
+//!
+//! Exists apart from the traces so that each file stays one idea.
+//!
+//! Invariant: percentiles come from the same times as the histogram.
+
+use everybuddy_page::report::{Bin, Latency, OverTrace, Samples, System, Window};
+
+/// A small generator: xorshift64*.
+pub struct Random(u64);
+
+impl Random {
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Evenly from 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Evenly between two numbers.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Exponential with mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.unit()).ln()
+    }
+}
+
+/// What a system is like.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub batch: u32,
+    pub domains: bool,
+    pub threads: u32,
+    pub calls: u64,
+}
+
+/// Makes the numbers of a system.
+pub fn system(
+    name: &str,
+    parameters: &str,
+    kind: Kind,
+    live: &[u64],
+    managed: u64,
+    random: &mut Random,
+) -> System {
+    let listed = kind.batch > 0;
+    let miss = match kind.batch {
+        0 => 1.0,
+        1 => 0.8,
+        batch => 1.2 / f64::from(batch),
+    };
+    let contended = match kind.threads {
+        1 => 0.0,
+        _ => miss * random.between(0.002, 0.02) * if kind.domains { 0.2 } else { 1.0 },
+    };
+    let left = f64::from(kind.batch) * random.between(0.4, 0.8);
+    System {
+        name: name.into(),
+        parameters: parameters.into(),
+        metadata_bytes_per_frame: 8.25 + random.unit() * 0.4 + if kind.domains { 2.0 } else { 0.0 },
+        latency: [latency(kind, random), latency(kind, random)],
+        throughput: random.between(50e6, 115e6),
+        service_ratio: Some(if listed { random.between(-0.03, 0.6) } else { 0.0 }),
+        miss_rate: Some(miss),
+        locks_per_call: Some(miss * random.between(1.0, 1.06)),
+        contention_rate: Some(contended),
+        contention_rate_core: Some(contended / miss),
+        residual: [Some(left), Some(left * 3.0)],
+        splits: (kind.calls as f64 * random.between(0.1, 0.3)) as u64,
+        coalescings: (kind.calls as f64 * random.between(0.1, 0.3)) as u64,
+        refused: if name == "is" { 741 } else { 0 },
+        samples: samples(kind, live, managed, random),
+        maps: Vec::new(),
+    }
+}
+
+/// One time: a hit or a refill, and now and then something that takes long.
+fn time(kind: Kind, random: &mut Random) -> f64 {
+    let base = match kind.batch {
+        0 => random.between(4.0, 16.0),
+        _ => random.between(1.0, 7.0),
+    };
+    let refill = kind.batch > 1 && random.unit() < 1.0 / f64::from(kind.batch);
+    let time = match refill {
+        true => f64::from(kind.batch.min(200)) * random.between(3.5, 5.5),
+        false => base,
+    };
+    let slow = match random.unit() {
+        x if x < 0.0005 => random.exponential() * 900.0,
+        x if x < 0.02 => random.exponential() * 20.0,
+        _ => 0.0,
+    };
+    let ticks = ((time + slow) / 10.0).round() * 10.0;
+    if ticks <= 10.0 { 0.0 } else { ticks - 0.3 * random.unit().round() }
+}
+
+fn latency(kind: Kind, random: &mut Random) -> Latency {
+    let mut times: Vec<f64> = (0..30_000).map(|_| time(kind, random)).collect();
+    let window = Window {
+        first: kind.calls / 4,
+        ns: times[..2000].to_vec(),
+    };
+    let mut over = OverTrace::default();
+    for stretch in times.chunks(100) {
+        let mut sorted = stretch.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        over.p50.push(sorted[49]);
+        over.p99.push(sorted[98]);
+        over.max.push(sorted[99]);
+    }
+    times.sort_by(f64::total_cmp);
+    let seen = |permille: usize| {
+        let value = times[(times.len() * permille / 1000).min(times.len() - 1)];
+        (value > 10.0).then_some(value)
+    };
+    Latency {
+        mean: Some(times.iter().sum::<f64>() / times.len() as f64 + 5.0),
+        stddev: Some(random.between(12.0, 60.0)),
+        p50: seen(500),
+        p99: seen(990),
+        p999: seen(999),
+        max: seen(1000),
+        histogram: histogram(&times),
+        over_trace: over,
+        window,
+    }
+}
+
+/// Ten bins a decade from 10 ns to 100 us.
+fn histogram(sorted: &[f64]) -> Vec<Bin> {
+    let mut below = 0;
+    (0..=40)
+        .map(|tenth| {
+            let upper = 10f64.powf(1.0 + f64::from(tenth) / 10.0);
+            let all = sorted.partition_point(|time| *time <= upper) as u64;
+            let count = all - below;
+            below = all;
+            Bin { upper, count }
+        })
+        .collect()
+}
+
+fn samples(kind: Kind, live: &[u64], managed: u64, random: &mut Random) -> Samples {
+    let spread = random.between(0.5, 1.0);
+    let mut samples = Samples {
+        unusable: vec![Vec::new(); 11],
+        ..Samples::default()
+    };
+    let mut domains = 1;
+    for (i, live) in (0..).zip(live) {
+        let free = managed.saturating_sub(*live);
+        let large = (free as f64 / 1024.0 * spread * random.between(0.97, 1.0)) as u64;
+        samples.positions.push(f64::from(i) / 200.0);
+        samples.free_frames.push(free);
+        samples.large_blocks.push(large);
+        let worst = 1.0 - (large * 1024) as f64 / (free as f64).max(1.0);
+        for (order, list) in (0..).zip(&mut samples.unusable) {
+            list.push(worst.max(0.0) * f64::from(order) / 10.0);
+        }
+        if kind.domains && random.unit() < 0.1 {
+            domains = 1 + (random.unit() * 3.0) as u64;
+        }
+        samples.domains.push(domains);
+        let kept = f64::from(kind.batch) * random.between(0.5, 4.0);
+        samples.buffered.push(kept as u64);
+    }
+    samples
+}
