@@ -13,7 +13,8 @@ use everybuddy_trace::{Leniency, resolve};
 
 use crate::Error;
 use crate::choice;
-use crate::export::{Format, Row, Sink, rows};
+use crate::export::page::{Occasion, Page, Subject};
+use crate::export::{self, Format, Row, Sink, rows};
 use crate::library;
 use crate::run::bystanders::Machine;
 use crate::run::clock::Timer;
@@ -33,7 +34,8 @@ use crate::size::Size;
     after_help = "\
 Examples:
   everybuddy compare
-        all systems on the bundled traces (gcc_build, dbench_tar, numpy_thp)
+        all systems on the bundled traces (gcc_build, dbench_tar, numpy_thp), as tables here and as
+        pictures in everybuddy-report.html
   everybuddy compare gcc_build --systems bs,lbs-31,linux-6
         three systems on one of them
   everybuddy compare recording.parquet --systems lbs-31,lbs-31+batch=7,lbs-31+percpu=locked
@@ -52,7 +54,8 @@ Threads: without --cpus one thread performs the trace in its order, acting as ea
 CPUs in turn. With --cpus N each CPU is a thread; if the trace has another number of CPUs, threads
 of the trace are dealt out by their id modulo N. A free waits for its allocation.
 
-With - for FILE rows go to standard output, and the tables to standard error."
+With - for FILE rows go to standard output, and the tables to standard error; then a page is
+written only where --html asks for it."
 )]
 pub(super) struct Arguments {
     /// Traces: files, or names of bundled ones [default: all bundled traces]
@@ -79,6 +82,15 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// Write the page: tables, pictures and maps of memory in one file that works offline
+    /// [default: everybuddy-report.html]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write no page
+    #[arg(long, conflicts_with = "html")]
+    no_html: bool,
+
     /// Write every measurement as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -98,8 +110,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    let scripts = scripts(&arguments)?;
     let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let page = match (&arguments.html, arguments.no_html) {
+        (Some(path), _) => Some(Page::open(path)?),
+        (None, true) => None,
+        (None, false) if sinks.iter().any(Sink::is_output) => None,
+        (None, false) => Page::open_default(),
+    };
+    let (scripts, subjects) = scripts(&arguments, page.is_some())?;
     // Rows and tables can't share a stream.
     let tables_to_errors = sinks.iter().any(Sink::is_output);
     let print = |text: &str| match tables_to_errors {
@@ -136,6 +154,21 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         &timer,
         &style,
     ))?;
+    if let Some(page) = page {
+        let occasion = Occasion {
+            title: "Buddy systems on real traces",
+            machine: &machine,
+            timer: Some(&timer),
+            seed: plan.seed,
+            rounds: plan.rounds,
+        };
+        let mut report = export::page::report(&occasion);
+        let traces = comparisons.iter().zip(&subjects);
+        report.traces = traces
+            .map(|(c, subject)| export::page::compared(c, subject))
+            .collect();
+        page.write(&report)?;
+    }
     if sinks.is_empty() {
         return Ok(());
     }
@@ -147,7 +180,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-fn scripts(arguments: &Arguments) -> Result<Vec<Script>, Error> {
+/// Reads all traces; what a page says of them is kept only if one is wanted.
+fn scripts(
+    arguments: &Arguments,
+    is_page_wanted: bool,
+) -> Result<(Vec<Script>, Vec<Subject>), Error> {
     let bundled = library::BUNDLED.map(String::from);
     let names = if arguments.traces.is_empty() {
         &bundled[..]
@@ -160,14 +197,19 @@ fn scripts(arguments: &Arguments) -> Result<Vec<Script>, Error> {
         Leniency::Strict
     };
     let mut scripts = Vec::with_capacity(names.len());
+    let mut subjects = Vec::new();
     for name in names {
         let (trace, repairs) = library::read(name, leniency)?;
         if !repairs.is_empty() {
             output::note(&format!("trace {}: repaired: {repairs}", trace.name));
         }
-        scripts.push(Script::new(&trace.name, &resolve(&trace)?, arguments.cpus)?);
+        let resolved = resolve(&trace)?;
+        scripts.push(Script::new(&trace.name, &resolved, arguments.cpus)?);
+        if is_page_wanted {
+            subjects.push(Subject::new(&trace, resolved));
+        }
     }
-    Ok(scripts)
+    Ok((scripts, subjects))
 }
 
 /// Prepares the files that rows go to.

@@ -10,8 +10,10 @@ use clap::Args;
 use everybuddy_trace::{Leniency, Statistics, resolve};
 
 use crate::Error;
+use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Sink};
 use crate::library;
+use crate::run::bystanders::Machine;
 use crate::show::{output, trace};
 
 use super::compare::sinks;
@@ -35,6 +37,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
+    /// Write the page of the trace: the same as pictures, in one file that works offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Repair a trace that contradicts itself, and say how, instead of refusing it
     #[arg(long)]
     lenient: bool,
@@ -48,13 +54,31 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Leniency::Strict
     };
     let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", read.name));
     }
-    let statistics = Statistics::of(&read, &resolve(&read)?);
+    let resolved = resolve(&read)?;
+    let statistics = Statistics::of(&read, &resolved);
     if !sinks.iter().any(Sink::is_output) {
         output::text(&trace::text(&read.name, &statistics))?;
+    }
+    if let Some(page) = page {
+        let machine = Machine::look();
+        let occasion = Occasion {
+            title: "A page-allocation trace",
+            machine: &machine,
+            timer: None,
+            seed: 0,
+            rounds: 0,
+        };
+        let mut report = export::page::report(&occasion);
+        let subject = Subject::new(&read, resolved);
+        report
+            .traces
+            .push(export::page::trace(&read.name, &subject));
+        page.write(&report)?;
     }
     let rows = export::trace::of(&read.name, &statistics);
     sinks.into_iter().try_for_each(|sink| sink.write(&rows))

@@ -10,6 +10,7 @@ pub mod bench;
 mod csv;
 mod file;
 mod json;
+pub mod page;
 pub mod rows;
 pub mod trace;
 

@@ -14,6 +14,8 @@ pub struct Machine {
     pub processor: Option<String>,
     /// Logical CPUs that this process may use.
     pub cores: Option<usize>,
+    /// The kernel and its release.
+    pub kernel: Option<String>,
     /// Threads that wanted to run, averaged over the last minute, before the measurement.
     pub load: Option<f64>,
 }
@@ -30,6 +32,7 @@ impl Machine {
                 .and_then(|rest| rest.split_once(':'))
                 .map(|(_, name)| name.trim().to_string()),
             cores: thread::available_parallelism().ok().map(usize::from),
+            kernel: kernel(),
             load: load
                 .split(' ')
                 .next()
@@ -44,6 +47,13 @@ impl Machine {
             _ => false,
         }
     }
+}
+
+/// Returns the kernel's name and release, like `Linux 6.18.0`.
+fn kernel() -> Option<String> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/sys/kernel/{file}")).ok();
+    let (name, release) = (read("ostype")?, read("osrelease")?);
+    Some(format!("{} {}", name.trim(), release.trim()))
 }
 
 /// Returns how often this thread was switched out against its will; 0 where that is unknown.

@@ -25,28 +25,31 @@ pub struct Detail {
 /// Single latencies of one direction, in nanoseconds less what the timer costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
-    /// How many calls took how long.
+    /// How many calls took how long, by rising edges, without gaps; empty when there were none.
     pub histogram: Vec<Bin>,
     /// The course of time: equal stretches of the calls.
     pub stretches: Vec<Stretch>,
     /// Calls that came one after the other, from the middle of the trace.
-    pub successive: Vec<f32>,
+    pub successive: Vec<f64>,
+    /// The number of the first of these, counted from 0 in the calls of this direction (of the thread
+    /// that has most of them).
+    pub first: usize,
 }
 
 /// Calls of about the same latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
-    /// The bin's lower edge, in nanoseconds; its upper edge is [`Bin::RATIO`] times that.
-    pub from: f64,
+    /// The bin's upper edge, in nanoseconds: above every latency in it.
+    pub to: f64,
     /// Number of calls.
     pub calls: u64,
 }
 
 impl Bin {
-    /// The lowest edge. Shorter latencies are in the bin that begins at 0.
-    pub const LOWEST: f64 = 5.0;
-    /// From an edge to the next: eight bins double.
-    pub const RATIO: f64 = 1.090_507_732_665_257_7;
+    /// The upper edge of the first bin.
+    pub const FIRST: f64 = 5.011_872_336_272_722;
+    /// From an edge to the next: ten bins a decade.
+    pub const RATIO: f64 = 1.258_925_411_794_167_2;
 }
 
 /// The latencies in a stretch of the trace.
@@ -117,9 +120,8 @@ impl Latencies {
             }
             bins[bin] += 1;
         }
-        let occupied = bins.iter().enumerate().filter(|(_, calls)| **calls > 0);
-        let histogram = occupied.map(|(bin, calls)| Bin {
-            from: edge(bin),
+        let histogram = bins.iter().enumerate().map(|(bin, calls)| Bin {
+            to: edge(bin),
             calls: *calls,
         });
         let mut stretches = Vec::with_capacity(Detail::STRETCHES);
@@ -140,31 +142,30 @@ impl Latencies {
             }
         }
         let longest = threads.iter().max_by_key(|calls| calls.len());
-        let successive = longest.map_or(&[][..], |calls| {
+        let (first, successive) = longest.map_or((0, &[][..]), |calls| {
             let length = calls.len().min(Detail::SUCCESSIVE);
             let first = (calls.len() - length) / 2;
-            &calls[first..first + length]
+            (first, &calls[first..first + length])
         });
         Latencies {
             histogram: histogram.collect(),
             stretches,
-            successive: successive.iter().map(|t| nanos(t) as f32).collect(),
+            successive: successive.iter().map(nanos).collect(),
+            first,
         }
     }
 }
 
 fn bin_of(nanos: f64) -> usize {
-    match nanos < Bin::LOWEST {
+    match nanos < Bin::FIRST {
         true => 0,
-        false => 1 + ((nanos / Bin::LOWEST).ln() / Bin::RATIO.ln() + 1e-9) as usize,
+        false => 1 + ((nanos / Bin::FIRST).ln() / Bin::RATIO.ln() + 1e-9) as usize,
     }
 }
 
+/// The upper edge of a bin.
 fn edge(bin: usize) -> f64 {
-    match bin {
-        0 => 0.0,
-        bin => Bin::LOWEST * Bin::RATIO.powi(bin as i32 - 1),
-    }
+    Bin::FIRST * Bin::RATIO.powi(bin as i32)
 }
 
 #[cfg(test)]
@@ -173,15 +174,17 @@ mod tests {
 
     #[test]
     fn every_latency_lies_in_its_bin() {
-        for nanos in [0.0, 4.99, 5.0, 5.1, 9.99, 10.0, 333.3, 1e6, 5.0 * 1024.0] {
-            let from = edge(bin_of(nanos));
-            let to = edge(bin_of(nanos) + 1);
+        for nanos in [0.0, 5.0, 5.1, 9.99, 10.0, 10.01, 333.3, 1e6, 4e9] {
+            let bin = bin_of(nanos);
+            let from = if bin == 0 { 0.0 } else { edge(bin - 1) };
             assert!(
-                from <= nanos * (1.0 + 1e-8) && nanos < to,
-                "{from} {nanos} {to}"
+                from <= nanos * (1.0 + 1e-8) && nanos < edge(bin),
+                "{from} {nanos} {}",
+                edge(bin)
             );
         }
-        assert!((Bin::RATIO.powi(8) - 2.0).abs() < 1e-9);
+        assert!((Bin::RATIO.powi(10) - 10.0).abs() < 1e-9);
+        assert!((edge(3) - 10.0).abs() < 1e-9);
     }
 
     #[test]
@@ -197,6 +200,7 @@ mod tests {
         assert_eq!(calls, 1500);
         assert_eq!(latencies.stretches.len(), Detail::STRETCHES);
         assert_eq!(latencies.successive.len(), 1000);
+        assert_eq!(latencies.first, 0);
         let ordered = |s: &Stretch| s.p50 <= s.p99 && s.p99 <= s.max;
         assert!(latencies.stretches.iter().all(ordered));
         assert_eq!(Latencies::of(&[], &timer), Latencies::default());

@@ -101,6 +101,20 @@ impl Memory {
             .map_err(|error| broken(error.to_string()))
     }
 
+    /// Returns the frames that aging takes, in rising order; none of fresh memory.
+    pub(crate) fn taken_frames(&self) -> Vec<u32> {
+        let Some(seed) = self.seed else {
+            return Vec::new();
+        };
+        let mut stays = vec![true; self.frames as usize];
+        for frame in self.leaving(seed) {
+            stays[frame as usize] = false;
+        }
+        (0..self.frames as u32)
+            .filter(|frame| stays[*frame as usize])
+            .collect()
+    }
+
     /// Returns the frames that don't stay, in the order in which they leave.
     fn leaving(&self, seed: u64) -> Vec<u32> {
         let mut random = Random::new(seed);
@@ -173,6 +187,7 @@ mod tests {
             let leaving = memory.leaving(7);
             assert_eq!(leaving.len() as u64, frames - taken);
             assert_eq!(leaving, memory.leaving(7));
+            assert_eq!(memory.taken_frames().len() as u64, taken);
             let mut sorted = leaving.clone();
             sorted.sort_unstable();
             sorted.dedup();

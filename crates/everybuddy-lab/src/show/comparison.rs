@@ -36,24 +36,36 @@ pub fn text(comparison: &Comparison, timer: &Timer, style: &Style) -> String {
     out
 }
 
-fn headline(comparison: &Comparison, style: &Style) -> String {
-    let Comparison {
-        events,
-        peak_frames,
-        memory,
-        cpus,
-        threads,
-        assignment,
-        ..
-    } = comparison;
-    let threads = match (assignment, threads) {
+/// Says on which threads and in what memory a trace was replayed, as a sentence.
+pub(crate) fn dealt(comparison: &Comparison) -> String {
+    let aged = match comparison.memory.seed {
+        Some(seed) => format!("; memory aged by seed {seed}"),
+        None => String::new(),
+    };
+    format!("Replayed on {}{aged}.", threads(comparison))
+}
+
+/// Says who performs the calls.
+fn threads(comparison: &Comparison) -> String {
+    let cpus = comparison.cpus;
+    match (comparison.assignment, comparison.threads) {
         (Assignment::InOrder, _) => format!("1 thread in trace order, as {cpus} CPUs"),
         (Assignment::TraceCpus, threads) => format!("{threads} threads, the trace's CPUs"),
         (Assignment::TaskModulo, 1) => "1 thread, as 1 CPU".to_string(),
         (Assignment::TaskModulo, threads) => {
             format!("{threads} threads; CPU = thread id modulo {threads}, not the trace's")
         }
-    };
+    }
+}
+
+fn headline(comparison: &Comparison, style: &Style) -> String {
+    let Comparison {
+        events,
+        peak_frames,
+        memory,
+        ..
+    } = comparison;
+    let threads = threads(comparison);
     let aged = match memory.seed {
         Some(seed) => format!(
             ", aged by seed {seed}: {} of it taken from the start",

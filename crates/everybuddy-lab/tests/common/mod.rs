@@ -94,6 +94,8 @@ pub(crate) fn everybuddy(arguments: &[&str]) -> Run {
     Run::of(
         Command::new(program)
             .args(arguments)
+            // Files that nobody named appear in the current folder.
+            .current_dir(env!("CARGO_TARGET_TMPDIR"))
             .env_remove("EVERYBUDDY_TRACES")
             .output()
             .unwrap(),
