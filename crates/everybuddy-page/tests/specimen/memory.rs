@@ -9,16 +9,16 @@ use everybuddy_page::report::{FREE, LISTED, Map};
 use super::numbers::Random;
 
 /// A memory.
-pub struct Memory {
-    pub frames: u64,
-    pub together: f64,
-    pub owners: u64,
-    pub large: bool,
+pub(crate) struct Memory {
+    pub(crate) frames: u64,
+    pub(crate) together: f64,
+    pub(crate) owners: u64,
+    pub(crate) large: bool,
 }
 
 impl Memory {
     /// Makes the maps of eight moments.
-    pub fn maps(&self, live: &[u64], random: &mut Random) -> Vec<Map> {
+    pub(crate) fn maps(&self, live: &[u64], random: &mut Random) -> Vec<Map> {
         (0..8)
             .map(|moment| {
                 let position = (f64::from(moment) + 0.5) / 8.0;

@@ -12,7 +12,7 @@ use everybuddy_page::report::{
     Bin, LiveSample, Machine, OrderShare, Quantiles, Report, RunLengths, Share, Statistics, Trace,
 };
 
-pub use numbers::Random;
+pub(crate) use numbers::Random;
 
 /// The systems: name, parameters, batch of the list (0 without one), and whether its core has domains.
 const SYSTEMS: [(&str, &str, u32, bool); 16] = [
@@ -21,15 +21,45 @@ const SYSTEMS: [(&str, &str, u32, bool); 16] = [
     ("lbs-31", "batch 31, high mark 186", 31, false),
     ("is", "no per-CPU list, spaces of 4 MiB", 0, false),
     ("lis-1", "bypass, high mark 186, spaces of 4 MiB", 1, false),
-    ("lis-31", "batch 31, high mark 186, spaces of 4 MiB", 31, false),
+    (
+        "lis-31",
+        "batch 31, high mark 186, spaces of 4 MiB",
+        31,
+        false,
+    ),
     ("fixlazy-372", "batch 62, high mark 372", 62, false),
     ("fixlazy-744", "batch 124, high mark 744", 124, false),
-    ("spring", "predicted, up to 4096, elastic domains", 300, true),
+    (
+        "spring",
+        "predicted, up to 4096, elastic domains",
+        300,
+        true,
+    ),
     ("spring-core", "no per-CPU list, elastic domains", 0, true),
-    ("spring-fixlazy-186", "batch 31, high mark 186, elastic domains", 31, true),
-    ("spring-fixlazy-372", "batch 62, high mark 372, elastic domains", 62, true),
-    ("spring-fixlazy-744", "batch 124, high mark 744, elastic domains", 124, true),
-    ("watermark", "no per-CPU list, lazy ratio 0.5, speedup ratio 0.5", 0, false),
+    (
+        "spring-fixlazy-186",
+        "batch 31, high mark 186, elastic domains",
+        31,
+        true,
+    ),
+    (
+        "spring-fixlazy-372",
+        "batch 62, high mark 372, elastic domains",
+        62,
+        true,
+    ),
+    (
+        "spring-fixlazy-744",
+        "batch 124, high mark 744, elastic domains",
+        124,
+        true,
+    ),
+    (
+        "watermark",
+        "no per-CPU list, lazy ratio 0.5, speedup ratio 0.5",
+        0,
+        false,
+    ),
     ("delay-2", "no per-CPU list", 0, false),
     ("linux-6", "batch 63, high mark 578 to 13376", 63, false),
 ];
@@ -59,7 +89,14 @@ const PLANS: [Plan; 3] = [
         peak: 138_400,
         together: 90.0,
         owners: &["dbench", "tar", "gzip", "sh", "other"],
-        orders: &[(0, 0.567), (1, 0.11), (2, 0.076), (3, 0.045), (4, 0.2), (5, 0.002)],
+        orders: &[
+            (0, 0.567),
+            (1, 0.11),
+            (2, 0.076),
+            (3, 0.045),
+            (4, 0.2),
+            (5, 0.002),
+        ],
     },
     Plan {
         name: "numpy_thp",
@@ -72,7 +109,7 @@ const PLANS: [Plan; 3] = [
 ];
 
 /// Makes a report.
-pub fn report(seed: u64) -> Report {
+pub(crate) fn report(seed: u64) -> Report {
     let mut random = Random::new(seed);
     Report {
         title: "Buddy systems on traces of real programs".into(),
@@ -148,12 +185,19 @@ fn live(peak: u64, random: &mut Random) -> Vec<u64> {
     let noise = |value: f64, random: &mut Random| value * random.between(0.93, 1.0);
     let values: Vec<f64> = (0..=200).map(|i| noise(at(i), random)).collect();
     let most = values.iter().fold(0.0, |a: f64, b| a.max(*b));
-    values.iter().map(|v| (v / most * peak as f64) as u64).collect()
+    values
+        .iter()
+        .map(|v| (v / most * peak as f64) as u64)
+        .collect()
 }
 
 fn statistics(plan: &Plan, live: &[u64], random: &mut Random) -> Statistics {
     let allocations = plan.calls / 2 + 900;
-    let frames: f64 = plan.orders.iter().map(|(o, share)| share * 2f64.powi(i32::from(*o))).sum();
+    let frames: f64 = plan
+        .orders
+        .iter()
+        .map(|(o, share)| share * 2f64.powi(i32::from(*o)))
+        .sum();
     let duration_ns = (random.between(9.0, 40.0) * 1e9) as u64;
     let bins = (6..=20).map(|half| Bin {
         upper: 10f64.powf(f64::from(half) / 2.0),

@@ -7,16 +7,16 @@
 use everybuddy_page::report::{Bin, Latency, OverTrace, Samples, System, Window};
 
 /// A small generator: xorshift64*.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Starts from a seed.
-    pub fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Evenly from 0 to 1.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -24,27 +24,27 @@ impl Random {
     }
 
     /// Evenly between two numbers.
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
     /// Exponential with mean 1.
-    pub fn exponential(&mut self) -> f64 {
+    pub(crate) fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 }
 
 /// What a system is like.
 #[derive(Clone, Copy)]
-pub struct Kind {
-    pub batch: u32,
-    pub domains: bool,
-    pub threads: u32,
-    pub calls: u64,
+pub(crate) struct Kind {
+    pub(crate) batch: u32,
+    pub(crate) domains: bool,
+    pub(crate) threads: u32,
+    pub(crate) calls: u64,
 }
 
 /// Makes the numbers of a system.
-pub fn system(
+pub(crate) fn system(
     name: &str,
     parameters: &str,
     kind: Kind,
@@ -69,7 +69,11 @@ pub fn system(
         metadata_bytes_per_frame: 8.25 + random.unit() * 0.4 + if kind.domains { 2.0 } else { 0.0 },
         latency: [latency(kind, random), latency(kind, random)],
         throughput: random.between(50e6, 115e6),
-        service_ratio: Some(if listed { random.between(-0.03, 0.6) } else { 0.0 }),
+        service_ratio: Some(if listed {
+            random.between(-0.03, 0.6)
+        } else {
+            0.0
+        }),
         miss_rate: Some(miss),
         locks_per_call: Some(miss * random.between(1.0, 1.06)),
         contention_rate: Some(contended),
@@ -100,7 +104,11 @@ fn time(kind: Kind, random: &mut Random) -> f64 {
         _ => 0.0,
     };
     let ticks = ((time + slow) / 10.0).round() * 10.0;
-    if ticks <= 10.0 { 0.0 } else { ticks - 0.3 * random.unit().round() }
+    if ticks <= 10.0 {
+        0.0
+    } else {
+        ticks - 0.3 * random.unit().round()
+    }
 }
 
 fn latency(kind: Kind, random: &mut Random) -> Latency {

@@ -1,0 +1,92 @@
+// What all charts share: axes, type, colours, hover.
+
+const CONFIG = { displayModeBar: false, displaylogo: false, doubleClick: "reset", showTips: false };
+
+/** Draws into a place, or says there that there is nothing to draw. */
+function chart(place, drawing) {
+  if (!drawing || drawing.words) {
+    if (place.data) Plotly.purge(place);
+    const words = drawing ? drawing.words : "Nothing to show: no system is chosen, or nothing was recorded.";
+    place.replaceChildren(make("p", { class: "nothing" }, words));
+    place.style.height = "";
+    return;
+  }
+  if (!place.data) place.replaceChildren();
+  const { data, layout, height = 300 } = drawing;
+  const width = widthOf(place);
+  place.style.height = `${height}px`;
+  Plotly.react(place, data, { ...common(width, height), ...layout, ...axes(layout) }, CONFIG);
+}
+
+/** Paper is about 700 pixels wide, whatever the window is. */
+function widthOf(place) {
+  if (!isPrinting()) return Math.max(240, place.clientWidth);
+  return place.closest(".panel").classList.contains("full") ? 690 : 336;
+}
+
+function common(width, height) {
+  const colours = theme();
+  return {
+    width, height, autosize: false, showlegend: false,
+    margin: { l: 54, r: 14, t: 8, b: 42 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours.ink },
+    hovermode: "closest",
+    hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.ink, size: 12 } },
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+  };
+}
+
+function axes(layout) {
+  const colours = theme();
+  const axis = (own, name) => ({
+    gridcolor: colours.line, linecolor: colours.muted, zeroline: false, ticks: "", automargin: true, fixedrange: name === "yaxis",
+    tickfont: { color: colours.muted, size: 11 }, ...own,
+    title: own && own.title ? { text: own.title, font: { size: 12, color: colours.muted }, standoff: 8 } : undefined,
+  });
+  return { xaxis: axis(layout.xaxis, "xaxis"), yaxis: axis(layout.yaxis, "yaxis") };
+}
+
+/** A line for a system. Lists of values on x and y; text for hovering. */
+function line(system, x, y, text, more = {}) {
+  const { colour, dash, symbol } = look(system.name);
+  return {
+    type: "scatter", mode: "lines+markers", name: system.name, x, y, text,
+    line: { color: colour, width: 1.8, dash, ...more.line },
+    marker: { color: colour, symbol, size: 7, maxdisplayed: 7 },
+    hovertemplate: `%{text}<extra>${plain(system.name)}</extra>`,
+    connectgaps: false,
+  };
+}
+
+/** A name in a chart, where a library reads a few tags: none of them here. */
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("%{", "% {");
+
+/** Several lines are read together, many would cover the chart. */
+const hoverFor = (lines) => (lines.length <= 8 && innerWidth > 600 ? "x unified" : "closest");
+
+const alongTrace = { title: "calls of the trace", ticksuffix: " %", range: [0, 100] };
+
+/** Marks of a logarithmic axis of times: 10 ns, 100 ns, 1 µs ... */
+function timeMarks() {
+  const values = Array.from({ length: 14 }, (_, power) => 10 ** power);
+  return { type: "log", tickmode: "array", tickvals: values, ticktext: values.map(time) };
+}
+
+/** What lies below the timer's floor, shaded; along x or y. */
+function floorShade(along, from) {
+  if (!FLOOR) return {};
+  const colours = theme();
+  const across = along === "x" ? "y" : "x";
+  const shape = {
+    type: "rect", layer: "below", line: { width: 0 }, fillcolor: colours.shade,
+    [`${along}ref`]: along, [`${along}0`]: from, [`${along}1`]: FLOOR, [`${across}ref`]: "paper", [`${across}0`]: 0, [`${across}1`]: 1,
+  };
+  const label = along === "x"
+    ? { x: (Math.log10(from) + Math.log10(FLOOR)) / 2, y: 0.5, xref: "x", yref: "paper", textangle: -90, xanchor: "center" }
+    : { x: 0.99, y: Math.log10(FLOOR), xref: "paper", yref: "y", xanchor: "right", yanchor: "top" };
+  return {
+    shapes: [shape],
+    annotations: [{ ...label, text: "below the timer’s floor", showarrow: false, font: { size: 11, color: colours.muted } }],
+  };
+}

@@ -1,0 +1,35 @@
+// Numbers as text.
+
+const missing = (value) => value === null || value === undefined || !Number.isFinite(value);
+
+/** Three digits or so. */
+function short(value) {
+  if (missing(value)) return "";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size < 0.0995) return value.toPrecision(2);
+  if (size < 9.95) return value.toFixed(2);
+  if (size < 99.5) return value.toFixed(1);
+  return Math.round(value).toLocaleString("en");
+}
+
+const count = (value) => (missing(value) ? "" : Math.round(value).toLocaleString("en"));
+
+const percent = (share) => (missing(share) ? "" : `${short(share * 100)} %`);
+
+/** Nanoseconds in the unit that suits them. */
+function time(ns) {
+  if (missing(ns)) return "";
+  const [scale, unit] = ns < 1e3 ? [1, "ns"] : ns < 1e6 ? [1e3, "µs"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+  const value = ns / scale;
+  return `${value < 9.95 && value % 1 ? value.toFixed(1) : Math.round(value).toLocaleString("en")} ${unit}`;
+}
+
+/** Frames of 4 KiB as memory. */
+function memory(frames) {
+  const mib = frames / 256;
+  return mib < 1 ? `${frames * 4} KiB` : mib < 1024 ? `${short(mib)} MiB` : `${short(mib / 1024)} GiB`;
+}
+
+/** What one writes of a time that a timer may not have seen. */
+const seen = (ns, floor) => (missing(ns) ? "" : ns <= floor ? `≤ ${time(floor)}` : time(ns));

@@ -1,0 +1,127 @@
+// How long calls take: all of them, over the trace, and call by call.
+
+const figures = {};
+const DIRECTIONS = ["allocate", "free"];
+
+/** Of a histogram: shares of calls in bins, or of calls longer than their upper edges. */
+function shares(histogram, isAbove) {
+  const all = histogram.reduce((sum, bin) => sum + bin.count, 0);
+  let passed = 0;
+  return histogram.map((bin) => {
+    passed += bin.count;
+    return all ? (isAbove ? all - passed : bin.count) / all : 0;
+  });
+}
+
+figures.latency = {
+  start: () => ({ isAbove: true }),
+  controls: (view) => [choice("Show", [[true, "longer than"], [false, "share in each bin"]], true, view.set("isAbove"))],
+  panels: Object.fromEntries(DIRECTIONS.map((name, direction) => [name, (view) => {
+    const systems = shownOf(view.trace).filter((system) => system.latency[direction].histogram.length);
+    if (!systems.length) return null;
+    const { isAbove } = view.options;
+    let most = FLOOR || 10;
+    const data = systems.map((system) => {
+      const { histogram } = system.latency[direction];
+      const x = histogram.map((bin) => bin.upper);
+      const y = shares(histogram, isAbove).map((share) => (share > 0 ? share * 100 : null));
+      histogram.forEach((bin) => { if (bin.count) most = Math.max(most, bin.upper); });
+      const text = x.map((edge, at) => `${percent((y[at] || 0) / 100)} ${isAbove ? "above" : "up to"} ${time(edge)}`);
+      return line(system, x, y, text, { line: { shape: isAbove ? "linear" : "hvh" } });
+    });
+    const low = (FLOOR || 1) / 2;
+    return { data, layout: {
+      hovermode: "closest", ...floorShade("x", low),
+      xaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
+      yaxis: { type: "log", title: isAbove ? "calls that took longer" : "calls in the bin", ...shareMarks(), exponentformat: "none" },
+    } };
+  }])),
+  rows: (view) => ({
+    head: ["system", "operation", "bin up to ns", "calls"],
+    rows: shownOf(view.trace).flatMap((system) => system.latency.flatMap((latency, direction) =>
+      latency.histogram.map((bin) => [system.name, DIRECTIONS[direction], bin.upper, bin.count]))),
+  }),
+};
+
+function shareMarks() {
+  const tickvals = [100, 10, 1, 0.1, 0.01, 0.001, 0.0001];
+  return { tickmode: "array", tickvals, ticktext: tickvals.map((value) => `${value} %`) };
+}
+
+const STATISTICS = [["p50", "median"], ["p99", "p99"], ["max", "longest"]];
+
+figures.pace = {
+  start: () => ({ direction: 0, statistic: "p99" }),
+  controls: (view) => [
+    choice("Calls", [[0, "allocations"], [1, "frees"]], 0, view.set("direction")),
+    choice("Statistic", STATISTICS, "p99", view.set("statistic")),
+  ],
+  panels: {
+    over(view) {
+      const { direction, statistic } = view.options;
+      const of = (system) => system.latency[direction].over_trace[statistic];
+      const systems = shownOf(view.trace).filter((system) => of(system).length);
+      if (!systems.length) return null;
+      const data = systems.map((system) => {
+        const values = of(system);
+        const x = values.map((_, at) => ((at + 0.5) / values.length) * 100);
+        return line(system, x, values.map((ns) => (missing(ns) ? null : Math.max(ns, FLOOR || 1))), values.map((ns) => seen(ns, FLOOR)));
+      });
+      const low = (FLOOR || 1) / 1.8;
+      const most = Math.max(...data.flatMap((one) => one.y.filter((y) => y !== null)), FLOOR * 3);
+      return { data, height: 320, layout: {
+        hovermode: hoverFor(data), ...floorShade("y", low), xaxis: { ...alongTrace, hoverformat: ".1f" },
+        yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
+      } };
+    },
+  },
+  rows: (view) => ({
+    head: ["system", "operation", "stretch", "median ns", "p99 ns", "longest ns"],
+    rows: shownOf(view.trace).flatMap((system) => system.latency.flatMap(({ over_trace: over }, direction) =>
+      over.p50.map((p50, at) => [system.name, DIRECTIONS[direction], at + 1, p50, over.p99[at], over.max[at]]))),
+  }),
+};
+
+/** One of the two sides of a comparison, with a list to choose its system. */
+const side = (view, name, wishes, otherwise) => {
+  const start = wished(view.trace, wishes, otherwise);
+  view.options[name] = start;
+  const names = view.trace.systems.map((system) => system.name);
+  return selection(name === "left" ? "System" : "Beside it", names, start, view.set(name));
+};
+
+figures.window = {
+  start: () => ({ direction: 0 }),
+  controls(view) {
+    view.panel("left").prepend(side(view, "left", ["lbs-31", "lis-31", "fixlazy-744"], 0));
+    view.panel("right").prepend(side(view, "right", ["spring", "linux-6", "bs"], 1));
+    const recorded = (direction) => view.trace.systems.some((system) => system.latency[direction].window.ns.length);
+    return recorded(0) && recorded(1) ? [choice("Calls", [[0, "allocations"], [1, "frees"]], 0, view.set("direction"))] : [];
+  },
+  panels: Object.fromEntries(["left", "right"].map((name) => [name, (view) => {
+    const windowOf = (which) => view.trace.systems[view.options[which]].latency[view.options.direction].window;
+    const system = view.trace.systems[view.options[name]];
+    const { ns, first } = windowOf(name);
+    if (!ns.length) return null;
+    const most = [...windowOf("left").ns, ...windowOf("right").ns].reduce((a, b) => Math.max(a, b || 0), FLOOR * 10 || 100);
+    const low = (FLOOR || 1) / 1.8;
+    const { colour } = look(system.name);
+    const data = [{
+      type: "scatter", mode: "markers", x: ns.map((_, at) => first + at), y: ns.map((one) => (missing(one) ? null : Math.max(one, FLOOR || 1))),
+      text: ns.map((one) => seen(one, FLOOR)), marker: { color: colour, size: 4, opacity: 0.55 },
+      hovertemplate: "call %{x:,}: %{text}<extra></extra>",
+    }];
+    return { data, layout: {
+      ...floorShade("y", low), xaxis: { title: `number of the ${view.options.direction ? "free" : "allocation"}`, tickformat: ",", nticks: 5 },
+      yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
+    } };
+  }])),
+  rows: (view) => ({
+    head: ["system", "call", "ns"],
+    rows: ["left", "right"].flatMap((name) => {
+      const system = view.trace.systems[view.options[name]];
+      const { ns, first } = system.latency[view.options.direction].window;
+      return ns.map((one, at) => [system.name, first + at, one]);
+    }),
+  }),
+};

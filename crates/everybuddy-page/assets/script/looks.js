@@ -1,0 +1,97 @@
+// Colours, dashes and markers: no system differs from another by colour alone.
+
+// Okabe and Ito's colours without yellow, which is too pale on white; [on light, on dark].
+const COLOURS = [
+  ["#0072b2", "#5b9bf0"],
+  ["#d55e00", "#f07d2e"],
+  ["#009e73", "#1fbf92"],
+  ["#b8588c", "#e39ac4"],
+  ["#c98500", "#f0b429"],
+  ["#3a9bd6", "#a5dcff"],
+  ["#33363c", "#e8e6e1"],
+];
+const DASHES = ["solid", "7px,3px", "2px,3px", "11px,3px,2px,3px"];
+const SYMBOLS = [
+  "circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross",
+  "circle-open", "square-open", "diamond-open", "triangle-up-open", "hexagon", "triangle-down-open", "star-open", "pentagon",
+];
+// Drawn first, where they exist: one of each kind.
+const FIRST = ["bs", "lbs-31", "lis-31", "spring", "linux-6", "delay-2"];
+
+const looks = new Map();
+
+/** Gives every system its look; those that are shown at first get colours that differ most. */
+function dress(names) {
+  const first = firstShown(names);
+  const ordered = [...first, ...names.filter((name) => !first.includes(name))];
+  ordered.forEach((name, at) => looks.set(name, {
+    colour: COLOURS[at % COLOURS.length],
+    dash: DASHES[Math.floor(at / COLOURS.length) % DASHES.length],
+    symbol: SYMBOLS[at % SYMBOLS.length],
+  }));
+}
+
+function firstShown(names) {
+  const known = FIRST.filter((name) => names.includes(name));
+  for (const name of names) if (known.length < Math.min(4, names.length) && !known.includes(name)) known.push(name);
+  return known;
+}
+
+/** A system's line and marker in the colours of now. */
+function look(name) {
+  const { colour, dash, symbol } = looks.get(name);
+  return { colour: colour[isDark() ? 1 : 0], dash, symbol };
+}
+
+/** The look beside a name: a piece of line with its marker. */
+function swatch(name) {
+  const { colour, dash, symbol } = look(name);
+  const shape = {
+    circle: "M14 6m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0",
+    square: "M11 3h6v6h-6z",
+    diamond: "M14 2l4 4l-4 4l-4 -4z",
+    "triangle-up": "M14 2.2l3.9 6.6h-7.8z",
+    "triangle-down": "M14 9.8l3.9 -6.6h-7.8z",
+    x: "M11 3l6 6M17 3l-6 6",
+    cross: "M14 2v8M10 6h8",
+    star: "M14 1.6l1.2 3h3.2l-2.5 2l1 3.2l-2.9 -1.9l-2.9 1.9l1 -3.2l-2.5 -2h3.2z",
+    hexagon: "M12 2.6h4l2 3.4l-2 3.4h-4l-2 -3.4z",
+    pentagon: "M14 2l4 3l-1.5 4.6h-5l-1.5 -4.6z",
+  }[symbol.replace("-open", "")];
+  const stroked = symbol.endsWith("-open") || symbol === "x" || symbol === "cross";
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 28 12");
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", "swatch");
+  const path = (d, rest) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    element.setAttribute("d", d);
+    for (const [key, value] of Object.entries(rest)) element.setAttribute(key, value);
+    svg.append(element);
+  };
+  const pattern = dash === "solid" ? "none" : dash.replaceAll("px", "");
+  path("M0 6H28", { stroke: colour, "stroke-width": 2, "stroke-dasharray": pattern, fill: "none" });
+  path(shape, { stroke: colour, "stroke-width": 1.6, fill: stroked ? "var(--panel)" : colour });
+  return svg;
+}
+
+const isPrinting = () => document.documentElement.hasAttribute("data-printing");
+
+function isDark() {
+  if (isPrinting()) return false;
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** The page's colours as a chart needs them: resolved. */
+function theme() {
+  const probe = make("span", { hidden: true });
+  document.body.append(probe);
+  const resolved = {};
+  for (const name of ["ink", "muted", "line", "panel", "shade", "accent", "empty", "listed"]) {
+    probe.style.color = `var(--${name})`;
+    resolved[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return resolved;
+}

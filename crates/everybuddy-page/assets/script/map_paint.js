@@ -1,0 +1,109 @@
+// Paints frames: memory as rows of 1,024, and a row enlarged.
+
+const ROW = 1024;
+const FREE = 0;
+const LISTED = 15;
+// Okabe and Ito's colours for owners; [on light, on dark]. The last named owner is often "other".
+const OWNER_COLOURS = [...COLOURS.slice(0, 6), ["#8a7b00", "#f0e442"], ["#777c85", "#8d939d"]];
+// From single frames to the largest blocks: from pale to strong on each ground.
+const ORDER_ENDS = [["#e3cf7a", "#7b7b78", "#00224e"], ["#31446b", "#8f8a76", "#fee838"]];
+
+/** Unfolds runs to one byte a frame. */
+function unfold({ values, lengths }) {
+  const all = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
+  let at = 0;
+  values.forEach((value, run) => all.fill(value, at, (at += lengths[run])));
+  return all;
+}
+
+const hex = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+function mixed(ends, part) {
+  const place = Math.min(1, Math.max(0, part)) * (ends.length - 1);
+  const lower = Math.min(ends.length - 2, Math.floor(place));
+  const [a, b] = [hex(ends[lower]), hex(ends[lower + 1])];
+  return a.map((value, at) => Math.round(value + (b[at] - value) * (place - lower)));
+}
+
+/** Any colour that the page can resolve, as red, green and blue. */
+const channels = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+
+/** The colour of each value: owner + 16 * order. */
+function colouring(mode, mostOrder) {
+  const ground = theme();
+  const dark = isDark() ? 1 : 0;
+  const table = [];
+  for (let value = 0; value < 256; value++) {
+    const owner = value & 15;
+    const order = value >> 4;
+    if (owner === FREE) table.push(channels(ground.empty));
+    else if (owner === LISTED) table.push(channels(ground.listed));
+    else if (mode === "order") table.push(mixed(ORDER_ENDS[dark], order / Math.max(1, mostOrder)));
+    else table.push(hex(OWNER_COLOURS[(owner - 1) % OWNER_COLOURS.length][dark]));
+  }
+  return table;
+}
+
+/** How high a row is drawn, in pixels: some memories have 20 rows, others 200. */
+const rowHeight = (frames) => Math.max(3, Math.min(14, Math.round(560 / Math.ceil(frames / ROW))));
+
+/** Paints all frames: a pixel a frame across, and between rows a line of the page's ground. */
+function paintAll(canvas, frames, table, cursor) {
+  const rows = Math.ceil(frames.length / ROW);
+  const high = rowHeight(frames.length);
+  const ground = channels(theme().panel);
+  canvas.width = ROW;
+  canvas.height = Math.max(1, rows * high);
+  canvas.style.height = `${rows * high}px`;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const packed = (colour) => (255 << 24) | (colour[2] << 16) | (colour[1] << 8) | colour[0];
+  const packedTable = table.map(packed);
+  pixels.fill(packed(ground));
+  for (let frame = 0; frame < frames.length; frame++) {
+    const row = Math.floor(frame / ROW);
+    const colour = packedTable[frames[frame]];
+    for (let y = row * high; y < row * high + high - 1; y++) pixels[y * ROW + (frame % ROW)] = colour;
+  }
+  context.putImageData(image, 0, 0);
+  if (cursor !== null) {
+    context.strokeStyle = theme().ink;
+    context.lineWidth = 2;
+    context.strokeRect(1, Math.floor(cursor / ROW) * high - 1, ROW - 2, high + 1);
+  }
+}
+
+/** Paints one row as 8 lines of 128 frames, each a small square. */
+function paintRow(canvas, frames, table, cursor) {
+  const [across, lines, cell] = [128, 8, 8];
+  canvas.width = across * cell;
+  canvas.height = lines * cell;
+  const context = canvas.getContext("2d");
+  context.fillStyle = theme().panel;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  const first = Math.floor(cursor / ROW) * ROW;
+  for (let at = 0; at < ROW && first + at < frames.length; at++) {
+    context.fillStyle = `rgb(${table[frames[first + at]].join(",")})`;
+    context.fillRect((at % across) * cell, Math.floor(at / across) * cell, cell - 1, cell - 1);
+  }
+  const at = cursor - first;
+  context.strokeStyle = theme().ink;
+  context.lineWidth = 2;
+  context.strokeRect((at % across) * cell - 1, Math.floor(at / across) * cell - 1, cell + 1, cell + 1);
+}
+
+/** What a memory is like at a moment. */
+function summary(frames) {
+  let [free, listed, whole] = [0, 0, 0];
+  for (let first = 0; first < frames.length; first += ROW) {
+    let empty = 0;
+    for (let frame = first; frame < Math.min(first + ROW, frames.length); frame++) {
+      if ((frames[frame] & 15) === FREE) empty += 1;
+      else if ((frames[frame] & 15) === LISTED) listed += 1;
+    }
+    free += empty;
+    if (empty === ROW) whole += 1;
+  }
+  return { free, listed, whole, rows: Math.floor(frames.length / ROW) };
+}

@@ -1,0 +1,72 @@
+// Data in the page: gzip in base64, inflated when it is first needed.
+
+const parcels = new Map();
+
+/** Inflates the content of an element once; later calls get the same promise. */
+function inflated(id) {
+  if (!parcels.has(id)) {
+    const element = document.getElementById(id);
+    const text = atob(element.textContent);
+    element.textContent = "";
+    const bytes = new Uint8Array(text.length);
+    for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    parcels.set(id, new Response(stream));
+  }
+  return parcels.get(id);
+}
+
+function once(key, make) {
+  if (!parcels.has(key)) parcels.set(key, make());
+  return parcels.get(key);
+}
+
+/** The numbers of a trace. */
+const numbers = (at) => once(`read numbers-${at}`, async () => {
+  const trace = await inflated(`numbers-${at}`).json();
+  ready.numbers.set(at, trace);
+  return trace;
+});
+
+/** The maps of a moment, one for each system: values and lengths of runs. */
+const maps = (at, moment) => once(`read map-${at}-${moment}`, async () => {
+  const all = split(new Uint8Array(await inflated(`map-${at}-${moment}`).arrayBuffer()));
+  ready.maps.set(`${at}-${moment}`, all);
+  return all;
+});
+
+/** The library that draws: put into the page as a script of its own. */
+const library = () => once("read library", async () => {
+  const script = document.createElement("script");
+  script.textContent = await inflated("library").text();
+  document.head.append(script);
+  if (!window.Plotly) throw new Error("the chart library did not start");
+  ready.library = true;
+});
+
+/** What has arrived, for those who can't wait: before printing there is no time. */
+const ready = { library: false, numbers: new Map(), maps: new Map() };
+
+/** Takes maps apart. For each: number of runs, a byte for each run, then lengths of seven bits a byte. */
+function split(bytes) {
+  const view = new DataView(bytes.buffer);
+  const all = [];
+  let at = 0;
+  while (at < bytes.length) {
+    const runs = view.getUint32(at, true);
+    const values = bytes.subarray(at + 4, at + 4 + runs);
+    const lengths = new Uint32Array(runs);
+    at += 4 + runs;
+    for (let run = 0; run < runs; run++) {
+      let shift = 0;
+      let byte;
+      do {
+        byte = bytes[at++];
+        lengths[run] |= (byte & 127) << shift;
+        shift += 7;
+      } while (byte & 128);
+    }
+    all.push({ values, lengths });
+  }
+  return all;
+}

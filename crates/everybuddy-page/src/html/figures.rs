@@ -1,0 +1,204 @@
+//! The figures' places: heading, what to see, definitions, empty panels, data.
+//!
+//! Exists so that the page's structure stands before any script runs, and can be tested without a
+//! browser. What is drawn into a panel is in `assets/script/`, under the same names.
+//!
+//! Invariant: a figure that needs systems is left out where there are none.
+
+use maud::{Markup, html};
+
+use super::say;
+use crate::report::{Report, Trace};
+
+/// A figure.
+pub(crate) struct Figure {
+    pub(crate) key: &'static str,
+    title: &'static str,
+    /// Name, heading, and how wide: of two columns, or all.
+    panels: &'static [(&'static str, &'static str, Width)],
+    /// Anchors of definitions, with names.
+    definitions: &'static [(&'static str, &'static str)],
+    needs_systems: bool,
+}
+
+impl Figure {
+    /// Returns its heading.
+    pub(crate) fn name(&self) -> &'static str {
+        self.title
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Width {
+    Half,
+    Full,
+}
+use Width::{Full, Half};
+
+/// All figures, in the order of the page.
+pub(crate) const FIGURES: &[Figure] = &[
+    Figure {
+        key: "latency",
+        title: "How long calls take",
+        panels: &[("allocate", "Allocations", Half), ("free", "Frees", Half)],
+        definitions: &[("def-latency", "latency"), ("def-timer", "timer")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "pace",
+        title: "Latency over the trace",
+        panels: &[("over", "", Full)],
+        definitions: &[("def-latency", "latency")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "window",
+        title: "Call by call",
+        panels: &[("left", "", Half), ("right", "", Half)],
+        definitions: &[("def-latency", "latency"), ("def-timer", "timer")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "lists",
+        title: "What the lists serve",
+        panels: &[
+            ("service", "Service ratio", Half),
+            ("miss", "Miss rate", Half),
+        ],
+        definitions: &[("def-service", "service ratio"), ("def-miss", "miss rate")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "contention",
+        title: "Locks and waiting",
+        panels: &[
+            ("locks", "Locks taken in 1,000 calls", Half),
+            ("waits", "Contention rate", Half),
+        ],
+        definitions: &[
+            ("def-locks", "locks"),
+            ("def-contention", "contention rate"),
+        ],
+        needs_systems: true,
+    },
+    Figure {
+        key: "blocks",
+        title: "Free 4 MiB blocks over the trace",
+        panels: &[("blocks", "", Full)],
+        definitions: &[("def-blocks", "free blocks")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "unusable",
+        title: "Free memory that is too small to use",
+        panels: &[("unusable", "", Full)],
+        definitions: &[("def-unusable", "unusable free space index")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "kept",
+        title: "What lists and domains hold back",
+        panels: &[
+            ("buffered", "Frames kept in lists", Half),
+            ("domains", "Domains", Half),
+            (
+                "allocate",
+                "Left in a list when a run of allocations ends",
+                Half,
+            ),
+            ("free", "Left in a list when a run of frees ends", Half),
+        ],
+        definitions: &[
+            ("def-buffered", "frames kept"),
+            ("def-domains", "domains"),
+            ("def-residual", "residual"),
+        ],
+        needs_systems: true,
+    },
+    Figure {
+        key: "map",
+        title: "The memory, frame by frame",
+        panels: &[("left", "", Half), ("right", "", Half)],
+        definitions: &[("def-map", "how to read a map")],
+        needs_systems: true,
+    },
+    Figure {
+        key: "demand",
+        title: "What the trace asks for",
+        panels: &[
+            ("live", "Memory in use over time", Half),
+            (
+                "orders",
+                "Orders: share of allocations, and of frames",
+                Half,
+            ),
+            ("lifetimes", "From allocation to free", Half),
+            ("contexts", "What the thread was doing", Half),
+        ],
+        definitions: &[("def-trace", "trace statistics")],
+        needs_systems: false,
+    },
+    Figure {
+        key: "runs",
+        title: "How many calls come in a row",
+        panels: &[
+            ("task-allocate", "Allocations, by task", Half),
+            ("task-free", "Frees, by task", Half),
+            ("region-allocate", "Allocations, by address region", Half),
+            ("region-free", "Frees, by address region", Half),
+        ],
+        definitions: &[("def-runs", "run")],
+        needs_systems: false,
+    },
+];
+
+/// Returns the figures that a trace has, with their numbers.
+pub(crate) fn of(trace: &Trace) -> impl Iterator<Item = (usize, &'static Figure)> {
+    let systems = !trace.systems.is_empty();
+    let shown = FIGURES
+        .iter()
+        .filter(move |figure| systems || !figure.needs_systems);
+    (1..).zip(shown)
+}
+
+/// Makes the figures of a trace.
+pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Markup) -> Markup {
+    html! {
+        @for (number, figure) in of(trace) {
+            figure.fig id={ (anchor) "-" (figure.key) } data-figure=(figure.key)
+                aria-labelledby={ (anchor) "-" (figure.key) "-title" } {
+                figcaption {
+                    h3 id={ (anchor) "-" (figure.key) "-title" } {
+                        a.number href={ "#" (anchor) "-" (figure.key) } aria-label={ "Link to figure " (number) } { (number) }
+                        (figure.title)
+                    }
+                    p.say {
+                        (say::sentence(figure.key, report, trace)) " "
+                        span.defs {
+                            @for (at, (target, name)) in figure.definitions.iter().enumerate() {
+                                @if at > 0 { " · " }
+                                a href={ "#" (target) } { (name) }
+                            }
+                        }
+                    }
+                    @if figure.key == "map" { (maps) }
+                }
+                div.controls {}
+                div.panels {
+                    @for (panel, heading, width) in figure.panels {
+                        div.panel.full[*width == Full] data-panel=(panel) {
+                            @if !heading.is_empty() { h4 { (heading) } }
+                            div.plot role="group" aria-label={ (figure.title) @if !heading.is_empty() { ": " (heading) } } {}
+                        }
+                    }
+                }
+                @if figure.key == "runs" { (super::runs::table(trace)) }
+                div.extra {}
+                details.data {
+                    summary { "Data" }
+                    div.rows {}
+                }
+            }
+        }
+    }
+}

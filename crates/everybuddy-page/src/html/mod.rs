@@ -1,0 +1,161 @@
+//! The page as HTML: all that can be read without JavaScript, and the places for the rest.
+//!
+//! Exists so that the page has a structure that readers, printers and screen readers can rely on,
+//! before any script runs.
+//!
+//! Invariant: every text that comes from outside goes through the template, which escapes it; data
+//! is base64. The content security policy forbids every request.
+
+mod definitions;
+mod figures;
+mod head;
+mod runs;
+mod say;
+mod table;
+mod words;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::words::{count, memory};
+use crate::pack::Parcel;
+use crate::report::{Report, Trace};
+
+/// What the page looks like.
+const STYLE: &str = concat!(
+    include_str!("../../assets/style/theme.css"),
+    include_str!("../../assets/style/page.css"),
+    include_str!("../../assets/style/table.css"),
+    include_str!("../../assets/style/figure.css"),
+    include_str!("../../assets/style/print.css"),
+);
+
+/// What the page does. The files share one scope; the last one starts.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../../assets/script/format.js"),
+    include_str!("../../assets/script/parcel.js"),
+    include_str!("../../assets/script/dom.js"),
+    include_str!("../../assets/script/looks.js"),
+    include_str!("../../assets/script/state.js"),
+    include_str!("../../assets/script/chart.js"),
+    include_str!("../../assets/script/bars.js"),
+    include_str!("../../assets/script/latency.js"),
+    include_str!("../../assets/script/inside.js"),
+    include_str!("../../assets/script/fragmentation.js"),
+    include_str!("../../assets/script/demand.js"),
+    include_str!("../../assets/script/map_paint.js"),
+    include_str!("../../assets/script/map.js"),
+    include_str!("../../assets/script/rows.js"),
+    include_str!("../../assets/script/sort.js"),
+    include_str!("../../assets/script/tabs.js"),
+    include_str!("../../assets/script/legend.js"),
+    include_str!("../../assets/script/theme.js"),
+    include_str!("../../assets/script/draw.js"),
+    include_str!("../../assets/script/main.js"),
+    "})();\n",
+);
+
+/// Nothing is fetched from anywhere; what is inline may run.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data: blob:; form-action 'none'; base-uri 'none'";
+
+/// Makes the document. `parcels` are those of the report's traces.
+pub(crate) fn document(report: &Report, library: &str, parcels: &[Parcel]) -> Markup {
+    let anchors = words::anchors(report.traces.iter().map(|trace| trace.name.as_str()));
+    let systems = report.traces.iter().any(|trace| !trace.systems.is_empty());
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content="everybuddy";
+                // Browsers look for a picture beside the page if none is named.
+                link rel="icon" href="data:,";
+                title { (report.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body data-floor=(report.timer_floor_ns) {
+                a.skip href="#main" { "Skip to the results" }
+                (head::masthead(report))
+                (head::bar(report, &anchors, systems))
+                main #main tabindex="-1" {
+                    noscript { p.warning { "The figures need JavaScript. The tables below don’t." } }
+                    p.warning #trouble role="alert" hidden {}
+                    @for ((trace, anchor), parcel) in report.traces.iter().zip(&anchors).zip(parcels) {
+                        (section(report, trace, anchor, parcel))
+                    }
+                    @if report.traces.is_empty() { p { "This report has no traces." } }
+                }
+                (definitions::appendix(report, systems))
+                (head::foot(report))
+                (parcels_of(library, parcels))
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// The library and the data, each in an element that the browser does not run.
+fn parcels_of(library: &str, parcels: &[Parcel]) -> Markup {
+    html! {
+        script #library type="application/gzip" { (PreEscaped(library)) }
+        @for (at, parcel) in parcels.iter().enumerate() {
+            script id={ "numbers-" (at) } type="application/gzip" { (PreEscaped(&parcel.numbers)) }
+            @for (moment, map) in parcel.maps.iter().enumerate() {
+                script id={ "map-" (at) "-" (moment) } type="application/gzip" { (PreEscaped(map)) }
+            }
+        }
+    }
+}
+
+/// All about one trace.
+fn section(report: &Report, trace: &Trace, anchor: &str, parcel: &Parcel) -> Markup {
+    let maps = maps_left_out(parcel);
+    html! {
+        section.trace id=(anchor) aria-labelledby={ (anchor) "-name" } {
+            header.about {
+                h2 id={ (anchor) "-name" } { (trace.name) }
+                p.facts { (facts(trace)) }
+                @if !trace.dealt.is_empty() { p.dealt { (trace.dealt) } }
+                nav.contents aria-label={ "Figures of " (trace.name) } {
+                    ol {
+                        @for (_, figure) in figures::of(trace) {
+                            li { a href={ "#" (anchor) "-" (figure.key) } { (figure.name()) } }
+                        }
+                    }
+                }
+            }
+            @if !trace.systems.is_empty() { (table::table(report, trace)) }
+            div.figures { (figures::figures(report, trace, anchor, &maps)) }
+        }
+    }
+}
+
+fn facts(trace: &Trace) -> Markup {
+    html! {
+        span { b { (count(trace.calls)) } " calls" }
+        span { "peak " b { (memory(trace.peak_frames)) } }
+        @if trace.managed_frames > 0 { span { "managed " b { (memory(trace.managed_frames)) } } }
+        span { b { (trace.cpus) } @if trace.cpus == 1 { " CPU" } @else { " CPUs" } }
+        @if trace.threads > 0 {
+            span { b { (trace.threads) } @if trace.threads == 1 { " thread" } @else { " threads" } }
+        }
+    }
+}
+
+/// What the page says where maps were left out.
+fn maps_left_out(parcel: &Parcel) -> Markup {
+    let (kept, given) = (parcel.maps.len(), parcel.moments_given);
+    html! {
+        @if kept < given {
+            p.note.left-out {
+                "To keep this file small, it holds "
+                @if kept == 0 { "none" } @else { (kept) }
+                " of the " (given) " moments at which the memory was looked at."
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Numbers as text, and names as anchors.
+//!
+//! Exists so that every table and sentence writes the same number the same way.
+//!
+//! Invariant: a number that does not exist is an empty text, never a zero.
+
+/// Three digits or so: `0.95`, `12.3`, `110`, `1,240`.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        v if !v.is_finite() => String::new(),
+        v if v < 9.95 => format!("{:.2}", value + 0.0),
+        v if v < 99.5 => format!("{:.1}", value + 0.0),
+        _ => signed(value.round() as i64),
+    }
+}
+
+/// A share as percent.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        v if !v.is_finite() => String::new(),
+        0.0 => "0".into(),
+        v if v.abs() < 0.095 => format!("{v:.2}"),
+        v => format!("{v:.1}"),
+    }
+}
+
+/// Thousands apart.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}", count(value.unsigned_abs()))
+}
+
+/// Frames of 4 KiB as memory: `76 MiB`.
+pub(crate) fn memory(frames: u64) -> String {
+    let kib = frames as f64 * 4.0;
+    match kib {
+        v if v < 1024.0 => format!("{v:.0} KiB"),
+        v if v < 1024.0 * 1024.0 => format!("{:.0} MiB", v / 1024.0),
+        v => format!("{:.1} GiB", v / 1024.0 / 1024.0),
+    }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn duration(ns: u64) -> String {
+    let ns = ns as f64;
+    let (value, unit) = match ns {
+        v if v < 1e3 => (v, "ns"),
+        v if v < 1e6 => (v / 1e3, "µs"),
+        v if v < 1e9 => (v / 1e6, "ms"),
+        v => (v / 1e9, "s"),
+    };
+    match value {
+        v if v < 9.95 && unit != "ns" => format!("{v:.1} {unit}"),
+        v => format!("{v:.0} {unit}"),
+    }
+}
+
+/// Anchors for names: what an address can hold of them, each different.
+pub(crate) fn anchors<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for name in names {
+        let safe = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        };
+        let base: String = name.chars().map(safe).take(60).collect();
+        let mut anchor = format!("trace-{base}");
+        let mut times = 1;
+        while anchors.contains(&anchor) {
+            times += 1;
+            anchor = format!("trace-{base}-{times}");
+        }
+        anchors.push(anchor);
+    }
+    anchors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(short(9.34), "9.34");
+        assert_eq!(short(1974.6), "1,975");
+        assert_eq!(short(-0.0), "0.00");
+        assert_eq!(short(f64::NAN), "");
+        assert_eq!(percent(0.0003), "0.03");
+        assert_eq!(percent(-0.026), "-2.6");
+        assert_eq!(count(431_168), "431,168");
+        assert_eq!(memory(19_456), "76 MiB");
+        assert_eq!(duration(44_000_000), "44 ms");
+        assert_eq!(duration(2_100_000_000), "2.1 s");
+    }
+
+    #[test]
+    fn anchors_differ_and_hold_no_markup() {
+        let anchors = anchors(["a\"><b>", "a\"><b>", "", "gcc_build"].into_iter());
+        assert_eq!(
+            anchors,
+            [
+                "trace-a---b-",
+                "trace-a---b--2",
+                "trace-",
+                "trace-gcc_build"
+            ]
+        );
+    }
+}
