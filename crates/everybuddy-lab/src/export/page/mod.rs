@@ -93,10 +93,12 @@ impl Page {
     /// Writes the page, and says where it is.
     ///
     /// # Errors
-    /// [`Error::Write`]; then the file is as it was.
+    /// [`Error::Write`]; then the file is as it was. [`Error::Broken`] if this program lacks a part of
+    /// the page.
     pub fn write(self, report: &page::Report) -> Result<(), Error> {
         let path = self.pending.path().to_path_buf();
-        let html = everybuddy_page::render(report);
+        let page = everybuddy_page::render(report).map_err(|e| Error::Broken(e.to_string()))?;
+        let html = page.html;
         let refuse = |cause| Error::Write {
             path: path.clone(),
             cause,
