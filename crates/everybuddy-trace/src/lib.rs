@@ -30,6 +30,7 @@
 //! [`Leniency::Lenient`] repairs it and says what it did, in [`Repairs`]. Damaged files of any
 //! kind give a [`TraceError`], never a panic.
 
+mod assemble;
 mod check;
 mod columns;
 mod companions;
@@ -44,8 +45,10 @@ mod repair;
 mod resolve;
 mod schema;
 mod statistics;
+pub mod trial;
 mod write;
 
+pub use assemble::{Accounts, Assembled, Assembly, KnownProcess, KnownRegion, Scope};
 pub use error::{Problem, TraceError};
 pub use kernel::{KernelEvent, What};
 pub use model::{
