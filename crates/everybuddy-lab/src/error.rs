@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use everybuddy_trace::TraceError;
+use everybuddy_trace::{ImportError, TraceError};
 
 /// Why a command gave no result.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub enum Error {
     Usage(String),
     /// A trace was refused.
     Trace(TraceError),
+    /// A recording could not be imported.
+    Import(ImportError),
     /// A file could not be written.
     Write {
         /// The file.
@@ -40,7 +42,7 @@ impl Error {
         match self {
             Error::ReaderGone => 0,
             Error::Broken(_) | Error::Failed(_) => 1,
-            Error::Usage(_) | Error::Trace(_) | Error::Write { .. } => 2,
+            Error::Usage(_) | Error::Trace(_) | Error::Import(_) | Error::Write { .. } => 2,
         }
     }
 
@@ -66,6 +68,7 @@ impl fmt::Display for Error {
         match self {
             Error::Usage(message) | Error::Failed(message) => write!(out, "{message}"),
             Error::Trace(error) => write!(out, "{error}"),
+            Error::Import(error) => write!(out, "{error}"),
             Error::Write { path, cause } => write!(
                 out,
                 "{}: {cause}: nothing was written; choose a file in a folder that can be written",
@@ -87,5 +90,11 @@ impl std::error::Error for Error {}
 impl From<TraceError> for Error {
     fn from(error: TraceError) -> Error {
         Error::Trace(error)
+    }
+}
+
+impl From<ImportError> for Error {
+    fn from(error: ImportError) -> Error {
+        Error::Import(error)
     }
 }

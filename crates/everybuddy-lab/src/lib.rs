@@ -23,8 +23,10 @@ pub mod experiment;
 pub mod export;
 pub mod figures;
 pub mod library;
+pub mod processes;
 pub mod run;
 pub mod show;
 pub mod size;
+pub mod time;
 
 pub use error::Error;

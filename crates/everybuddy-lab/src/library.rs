@@ -79,9 +79,71 @@ pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
     Ok(everybuddy_trace::read(&locate(name)?, leniency)?)
 }
 
+/// Refuses a file for a new trace that is not named as one, or that is one of the files that
+/// `input` is read from.
+///
+/// # Errors
+/// A usage error that says what to name instead.
+pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
+    if output
+        .extension()
+        .is_none_or(|extension| extension != "parquet")
+    {
+        let better = output.with_extension("parquet");
+        return Err(Error::usage(format!(
+            "{}: a trace is a file NAME.parquet: name it {}",
+            output.display(),
+            better.display()
+        )));
+    }
+    // What is written is three files.
+    of_trace(output)
+        .iter()
+        .try_for_each(|file| check_distinct(file, input))
+}
+
+/// Refuses to write a file that a trace, or a recording, is read from.
+///
+/// # Errors
+/// A usage error.
+pub fn check_distinct(output: &Path, input: &Path) -> Result<(), Error> {
+    let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    };
+    match same(output, input) || of_trace(input).iter().any(|read| same(output, read)) {
+        true => Err(Error::usage(format!(
+            "{}: what is read is never changed: name another file with -o",
+            output.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the three files of a trace.
+fn of_trace(path: &Path) -> [PathBuf; 3] {
+    ["parquet", "faults.parquet", "vmas.parquet"].map(|end| path.with_extension(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_read_is_not_written() {
+        let folder = env::temp_dir().join(format!("everybuddy-output-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let input = folder.join("a.parquet");
+        for name in ["a.parquet", "a.faults.parquet"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        assert!(check_output(&input, &input).is_err());
+        assert!(check_output(&folder.join("b.parquet"), &input).is_ok());
+        assert!(check_output(&folder.join("b"), &input).is_err());
+        // Its faults would take the place of those that are read.
+        assert!(check_output(&folder.join("a.faults.parquet"), &input).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn paths_stay_and_names_are_explained() {

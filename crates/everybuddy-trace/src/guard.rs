@@ -1,10 +1,12 @@
-//! Calls of the Parquet library that survive its panics.
+//! Calls of libraries that survive their panics.
 //!
-//! Exists because the library takes some of its input on trust: a few damaged files (1 in 100
-//! flipped bits of a small one) make it panic where it should refuse. A damaged file is an error
-//! for people, so such a panic becomes one, and its message does not reach standard error.
+//! Exists because libraries take some of their input on trust: a few damaged files (1 in 100
+//! flipped bits of a small Parquet file) make them panic where they should refuse. A damaged file
+//! is an error for people, so such a panic becomes one, and its message does not reach standard
+//! error.
 //!
-//! Invariant: panics outside of a guarded call are reported as if this module did not exist.
+//! Invariant: panics outside of a guarded call are reported as if this module did not exist. The
+//! hook that a fuzzer sets, which ends the program, is one of those reports.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -20,13 +22,11 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls the library about `file`; its errors and panics mean that the file is damaged.
+/// Calls a library; `None` when it panics.
 ///
-/// Costs a few nanoseconds; needs a program whose panics unwind.
-pub(crate) fn guarded<T>(
-    file: &Path,
-    call: impl FnOnce() -> Result<T, ParquetError>,
-) -> Result<T, TraceError> {
+/// Costs a few nanoseconds; needs a program whose panics unwind. What the call may leave half done
+/// must be thrown away.
+pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let report = take_hook();
@@ -37,13 +37,20 @@ pub(crate) fn guarded<T>(
         }));
     });
     GUARDED.set(true);
-    // What the call may leave half done is thrown away with the error.
     let result = catch_unwind(AssertUnwindSafe(call));
     GUARDED.set(false);
-    let why = match result {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "its structure contradicts itself".to_string(),
+    result.ok()
+}
+
+/// Calls the Parquet library about `file`; its errors and panics mean that the file is damaged.
+pub(crate) fn guarded<T>(
+    file: &Path,
+    call: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, TraceError> {
+    let why = match quietly(call) {
+        Some(Ok(value)) => return Ok(value),
+        Some(Err(error)) => error.to_string(),
+        None => "its structure contradicts itself".to_string(),
     };
     Err(TraceError::new(file, None, Problem::NotParquet(why)))
 }

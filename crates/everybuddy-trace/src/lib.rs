@@ -11,6 +11,9 @@
 //! | resolve | [`resolve()`] | [`Resolved`]: each free matched with its allocation, ready for replay |
 //! | summarize | [`Statistics::of`] | counts, runs, lifetimes, live frames over time |
 //! | write | [`write()`] | the same three files |
+//! | import | [`import()`] | a [`Trace`] of a recording by perf, ftrace or trace-cmd, or of CSV |
+//! | export | [`export()`] | CSV, or text like that of `perf script` |
+//! | cut | [`cut()`] | a part of a trace that replays by itself |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), everybuddy_trace::TraceError> {
@@ -34,8 +37,11 @@ mod assemble;
 mod check;
 mod columns;
 mod companions;
+mod cut;
 mod error;
+mod export;
 mod guard;
+mod import;
 mod kernel;
 mod live;
 mod mend;
@@ -49,7 +55,12 @@ pub mod trial;
 mod write;
 
 pub use assemble::{Accounts, Assembled, Assembly, KnownProcess, KnownRegion, Scope};
+pub use cut::{Cut, CutReport, cut};
 pub use error::{Problem, TraceError};
+pub use export::{ExportFormat, export};
+pub use import::{
+    Heard, ImportError, ImportOptions, Imported, Source, import, import_file, import_stream,
+};
 pub use kernel::{KernelEvent, What};
 pub use model::{
     AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, RegionId,

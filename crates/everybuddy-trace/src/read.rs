@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use crate::check;
+use crate::check::{self, Broken};
 use crate::columns::{Sieve, Table};
 use crate::companions::{Regions, read_faults};
 use crate::error::{Problem, TraceError};
@@ -38,21 +38,13 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
     }
     let mut sieve = Sieve::new(leniency);
     let events = read_events(&table, &mut sieve)?;
-    let broken = |(row, problem)| table.error(Some(row), problem);
-
-    let (mended, allocations) = match check::check(&events) {
-        Ok(allocations) if sieve.is_empty() => {
-            let rows = (0..events.len() as u32).collect();
-            (Mended { events, rows }, allocations)
-        }
-        Err(fault) if leniency == Leniency::Strict => return Err(broken(fault)),
-        _ => {
-            let mended = mend(events, &sieve, &mut repairs);
-            let allocations = check::check(&mended.events).map_err(broken)?;
-            (mended, allocations)
-        }
-    };
-    let Mended { mut events, rows } = mended;
+    let broken = |(row, problem): Broken| table.error(Some(row), problem);
+    let legal = legalize(events, &sieve, leniency, &mut repairs).map_err(broken)?;
+    let Legal {
+        mut events,
+        rows,
+        allocations,
+    } = legal;
     if events.is_empty() {
         return Err(table.error(None, Problem::NoRows));
     }
@@ -62,10 +54,7 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
     for fault in &faults {
         events[fault.row as usize].region = fault.region;
     }
-    // An allocation lies before its frees, so its region is known by then.
-    for (row, allocation) in allocations.into_iter().enumerate() {
-        events[row].region = events[allocation as usize].region;
-    }
+    spread_regions(&mut events, &allocations);
 
     let mut metadata = table.metadata();
     metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
@@ -80,6 +69,52 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
         },
         repairs,
     ))
+}
+
+/// Events that keep all rules.
+pub(crate) struct Legal {
+    pub(crate) events: Vec<Event>,
+    /// For each row of the file the position of its event, or [`DROPPED`](crate::mend::DROPPED).
+    pub(crate) rows: Vec<u32>,
+    /// For each event the position of the allocation of its block.
+    pub(crate) allocations: Vec<u32>,
+}
+
+/// Checks events, or when lenient repairs them; gives the first broken rule otherwise.
+pub(crate) fn legalize(
+    events: Vec<Event>,
+    sieve: &Sieve,
+    leniency: Leniency,
+    repairs: &mut Repairs,
+) -> Result<Legal, Broken> {
+    match check::check(&events) {
+        Ok(allocations) if sieve.is_empty() => {
+            let rows = (0..events.len() as u32).collect();
+            Ok(Legal {
+                events,
+                rows,
+                allocations,
+            })
+        }
+        Err(fault) if leniency == Leniency::Strict => Err(fault),
+        _ => {
+            let Mended { events, rows } = mend(events, sieve, repairs);
+            let allocations = check::check(&events)?;
+            Ok(Legal {
+                events,
+                rows,
+                allocations,
+            })
+        }
+    }
+}
+
+/// Gives each free the region of its allocation.
+pub(crate) fn spread_regions(events: &mut [Event], allocations: &[u32]) {
+    // An allocation lies before its frees, so its region is known by then.
+    for (row, allocation) in allocations.iter().enumerate() {
+        events[row].region = events[*allocation as usize].region;
+    }
 }
 
 fn name_of(path: &Path) -> String {

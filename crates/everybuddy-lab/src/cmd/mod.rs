@@ -13,6 +13,9 @@ mod reproduce;
 mod systems;
 mod trace;
 mod trace_check;
+mod trace_cut;
+mod trace_export;
+mod trace_import;
 mod trace_info;
 mod workloads;
 

@@ -58,7 +58,7 @@ impl Pending {
         &self.path
     }
 
-    /// Writes the file.
+    /// Writes the last bytes of the file, after those that were written to it before.
     ///
     /// # Errors
     /// Whatever kept it from being written; the file is then as before.
@@ -72,6 +72,16 @@ impl Pending {
             return Err(error);
         }
         Ok(())
+    }
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

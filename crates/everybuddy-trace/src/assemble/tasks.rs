@@ -23,7 +23,10 @@ pub(super) struct Task {
     /// Number of the thread.
     pub(super) tid: u32,
     /// Number of the thread that made it; 0 when unknown.
-    #[expect(dead_code, reason = "for the file's metadata, which is not written yet")]
+    #[expect(
+        dead_code,
+        reason = "for the file's metadata, which is not written yet"
+    )]
     pub(super) parent: u32,
     /// Process that it belongs to.
     pub(super) tgid: u32,

@@ -1,0 +1,111 @@
+//! The processes that a trace tells of.
+//!
+//! Exists because calls know their thread only: which threads are a process, and what program it ran,
+//! stands in the metadata `processes`.
+//!
+//! Invariant: what can't be read is left out; a trace without such metadata has no processes.
+
+use std::collections::BTreeSet;
+
+use everybuddy_trace::Trace;
+use serde_json::Value;
+
+/// A thread of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Thread {
+    tid: u32,
+    tgid: u32,
+    program: String,
+}
+
+/// The threads of a trace, each with its process and program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processes {
+    threads: Vec<Thread>,
+}
+
+impl Processes {
+    /// Reads the metadata of a trace; `None` where it tells of no processes.
+    pub fn of(trace: &Trace) -> Option<Processes> {
+        let (_, text) = trace.metadata.iter().find(|(key, _)| key == "processes")?;
+        let value: Value = serde_json::from_str(text).ok()?;
+        let columns: Vec<&str> = value["cols"]
+            .as_array()?
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let column = |name: &str| columns.iter().position(|column| *column == name);
+        let (tid, tgid) = (column("pid")?, column("tgid")?);
+        let program = column("exe").or(column("program"))?;
+        let read = |row: &Value| {
+            Some(Thread {
+                tid: number(row.get(tid)?)?,
+                tgid: number(row.get(tgid)?)?,
+                program: row.get(program)?.as_str()?.to_string(),
+            })
+        };
+        let threads: Vec<Thread> = value["rows"].as_array()?.iter().filter_map(read).collect();
+        (!threads.is_empty()).then_some(Processes { threads })
+    }
+
+    /// Returns the threads of a process.
+    pub fn threads(&self, tgid: u32) -> BTreeSet<u32> {
+        self.select(|thread| thread.tgid == tgid)
+    }
+
+    /// Returns the threads of all processes of a program.
+    pub fn of_program(&self, program: &str) -> BTreeSet<u32> {
+        let runs_it = |thread: &Thread| thread.program == program;
+        let tgids: BTreeSet<u32> = self
+            .threads
+            .iter()
+            .filter(|t| runs_it(t))
+            .map(|t| t.tgid)
+            .collect();
+        self.select(|thread| runs_it(thread) || tgids.contains(&thread.tgid))
+    }
+
+    /// Returns the names of all programs.
+    pub fn programs(&self) -> BTreeSet<&str> {
+        self.threads
+            .iter()
+            .map(|thread| thread.program.as_str())
+            .collect()
+    }
+
+    fn select(&self, wanted: impl Fn(&Thread) -> bool) -> BTreeSet<u32> {
+        self.threads
+            .iter()
+            .filter(|thread| wanted(thread))
+            .map(|thread| thread.tid)
+            .collect()
+    }
+}
+
+/// Reads a number, which may stand as text.
+fn number(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        value => u32::try_from(value.as_u64()?).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_belong_to_processes_and_programs() {
+        let text = r#"{"cols":["pid","ppid","tgid","exe"],
+            "rows":[["7","1","7","cc1"],["8","1","7",""],[9,1,9,"as"]]}"#;
+        let trace = Trace {
+            metadata: vec![("processes".into(), text.into())],
+            ..Trace::default()
+        };
+        let processes = Processes::of(&trace).unwrap();
+        assert_eq!(processes.threads(7), BTreeSet::from([7, 8]));
+        assert_eq!(processes.of_program("cc1"), BTreeSet::from([7, 8]));
+        assert_eq!(processes.programs(), BTreeSet::from(["", "as", "cc1"]));
+        assert_eq!(Processes::of(&Trace::default()), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Cuts a part out of a trace.
+//!
+//! Exists because long recordings hold more than a question needs: one phase, one program, the first
+//! million calls.
+//!
+//! Invariant: what comes out replays by itself. It holds exactly the allocations that were asked for
+//! and the frees of their blocks that lie within the cut; nothing is added. A cut of everything is
+//! the trace itself.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::check::Ledger;
+use crate::error::TraceError;
+use crate::model::{Op, RegionId, Trace};
+
+/// What to keep of a trace: calls that all given conditions hold for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// From this time on, in nanoseconds of the trace.
+    pub from_ns: Option<u64>,
+    /// Up to before this time, in nanoseconds of the trace.
+    pub to_ns: Option<u64>,
+    /// Rows of the trace, counted from 0, without the end.
+    pub events: Option<Range<usize>>,
+    /// At most so many calls, from the first that is kept.
+    pub first: Option<usize>,
+    /// Threads whose allocations are kept; the frees of their blocks are, whoever calls them.
+    pub tasks: Option<BTreeSet<u32>>,
+    /// Whether calls keep the time of the trace, instead of counting from where the cut begins.
+    pub keeps_time: bool,
+}
+
+/// What a cut left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutReport {
+    /// Calls of the trace.
+    pub before: u64,
+    /// Calls that were kept.
+    pub kept: u64,
+    /// Calls outside of the times, rows or number asked for.
+    pub outside: u64,
+    /// Allocations within, of other threads.
+    pub others: u64,
+    /// Frees within, of blocks that were allocated outside or by others.
+    pub frees_of_others: u64,
+    /// Faults that went with their allocations.
+    pub faults_dropped: u64,
+    /// Address regions that nothing kept lies in.
+    pub regions_dropped: u64,
+}
+
+/// Cuts a part out of a trace.
+///
+/// Frees keep their flags; faults, regions and metadata follow the calls. Where anything was left out,
+/// the metadata `cut` says what was asked for, and `stats`, which speaks of the whole, is dropped.
+/// The result may be empty. Takes about 0.1 us for each event of the trace.
+///
+/// # Errors
+///
+/// The first event that breaks a rule; none in a trace from [`read`](crate::read()).
+pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
+    let mut report = CutReport {
+        before: trace.events.len() as u64,
+        ..CutReport::default()
+    };
+    let kept = choose(trace, cut, &mut report)?;
+    report.kept = kept.len() as u64;
+    if kept.len() == trace.events.len() {
+        let mut whole = trace.clone();
+        shift(&mut whole, cut, 0);
+        return Ok((whole, report));
+    }
+    let mut part = Trace {
+        name: trace.name.clone(),
+        events: kept.iter().map(|row| trace.events[*row]).collect(),
+        regions: Vec::new(),
+        faults: Vec::new(),
+        metadata: trace.metadata.clone(),
+    };
+    for fault in &trace.faults {
+        match kept.binary_search(&(fault.row as usize)) {
+            Ok(row) => part.faults.push(crate::model::Fault {
+                row: row as u32,
+                ..*fault
+            }),
+            Err(_) => report.faults_dropped += 1,
+        }
+    }
+    keep_regions(trace, &mut part);
+    report.regions_dropped = (trace.regions.len() - part.regions.len()) as u64;
+    // Time counts from the trace's own beginning unless something before the cut was left out.
+    let begin = match kept.first() {
+        Some(first) if *first > 0 => trace.events[*first].time_ns,
+        _ => 0,
+    };
+    let begin_ns = shift(&mut part, cut, begin);
+    part.metadata.retain(|(key, _)| key != "stats");
+    let said = describe(cut, &report, begin_ns);
+    part.metadata.push(("cut".to_string(), said));
+    Ok((part, report))
+}
+
+/// Returns the rows that are kept.
+fn choose(trace: &Trace, cut: &Cut, report: &mut CutReport) -> Result<Vec<usize>, TraceError> {
+    let broken = |(row, problem)| {
+        TraceError::new(std::path::Path::new(&trace.name), Some(row as u64), problem)
+    };
+    let mut ledger = Ledger::new(&trace.events).map_err(broken)?;
+    let mut is_kept = Vec::new();
+    let mut kept = Vec::new();
+    let most = cut.first.unwrap_or(usize::MAX);
+    for (row, event) in trace.events.iter().enumerate() {
+        let applied = ledger
+            .apply(row, event)
+            .map_err(|problem| broken((row, problem as crate::error::Problem)))?;
+        let is_within = cut.from_ns.is_none_or(|from| event.time_ns >= from)
+            && cut.to_ns.is_none_or(|to| event.time_ns < to)
+            && cut.events.as_ref().is_none_or(|rows| rows.contains(&row))
+            && kept.len() < most;
+        let is_asked_for = match event.op {
+            Op::Allocate => {
+                let tasks = cut.tasks.as_ref();
+                let is_own = tasks.is_none_or(|tasks| tasks.contains(&event.pid));
+                report.others += u64::from(is_within && !is_own);
+                // Blocks are numbered in the order of their allocations.
+                is_kept.push(is_within && is_own);
+                is_own
+            }
+            Op::Free => {
+                let has_block = is_kept[applied.block as usize];
+                report.frees_of_others += u64::from(is_within && !has_block);
+                has_block
+            }
+        };
+        report.outside += u64::from(!is_within);
+        if is_within && is_asked_for {
+            kept.push(row);
+        }
+    }
+    Ok(kept)
+}
+
+/// Keeps the regions that kept calls and faults lie in.
+fn keep_regions(trace: &Trace, part: &mut Trace) {
+    let mut places: Vec<Option<RegionId>> = vec![None; trace.regions.len()];
+    let used: BTreeSet<RegionId> = part
+        .events
+        .iter()
+        .filter_map(|event| event.region)
+        .chain(part.faults.iter().filter_map(|fault| fault.region))
+        .collect();
+    for id in used {
+        if let Some(region) = trace.region(id) {
+            places[id.index()] = RegionId::from_index(part.regions.len());
+            part.regions.push(*region);
+        }
+    }
+    let place = |id: RegionId| places.get(id.index()).copied().flatten();
+    for event in &mut part.events {
+        event.region = event.region.and_then(place);
+    }
+    for fault in &mut part.faults {
+        fault.region = fault.region.and_then(place);
+    }
+}
+
+/// Lets time count from where the cut begins; returns that, on the clock of the trace.
+fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
+    let begin_ns = match cut.keeps_time {
+        true => 0,
+        false => cut.from_ns.unwrap_or(begin_ns),
+    };
+    for event in &mut part.events {
+        event.time_ns = event.time_ns.saturating_sub(begin_ns);
+    }
+    for region in &mut part.regions {
+        region.created_ns = region.created_ns.saturating_sub(begin_ns);
+    }
+    begin_ns
+}
+
+/// Says what was asked for, as JSON.
+fn describe(cut: &Cut, report: &CutReport, begin_ns: u64) -> String {
+    let mut said = format!("{{\"calls\":{},\"kept\":{}", report.before, report.kept);
+    let mut say = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            said += &format!(",\"{name}\":{value}");
+        }
+    };
+    say("begin_ns", Some(begin_ns.to_string()));
+    say("from_ns", cut.from_ns.map(|time| time.to_string()));
+    say("to_ns", cut.to_ns.map(|time| time.to_string()));
+    say(
+        "rows",
+        cut.events
+            .as_ref()
+            .map(|rows| format!("[{},{}]", rows.start, rows.end)),
+    );
+    say("first", cut.first.map(|first| first.to_string()));
+    say(
+        "tasks",
+        cut.tasks.as_ref().map(|tasks| {
+            let tasks: Vec<String> = tasks.iter().map(u32::to_string).collect();
+            format!("[{}]", tasks.join(","))
+        }),
+    );
+    said + "}"
+}

@@ -1,0 +1,213 @@
+//! What an event means, by its name, from whatever tells its fields.
+//!
+//! Exists so that texts and perf.data, which hold the same events, are understood by the same rules.
+//!
+//! Invariant: an event whose fields can't be read is said to be so, and gives nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::kernel::What;
+
+/// The fields of an event, wherever they come from.
+pub(crate) trait Fields {
+    /// The frame of a page allocation or free; `Some(None)` when there was no page to give.
+    fn frame(&self) -> Option<Option<u64>>;
+    /// A number that texts write in decimal.
+    fn unsigned(&self, name: &str) -> Option<u64>;
+    /// A number that may be negative.
+    fn signed(&self, name: &str) -> Option<i64>;
+    /// A number that texts write in hexadecimal.
+    fn address(&self, name: &str) -> Option<u64>;
+    /// As [`Fields::address`], after a name of a thread that may look like anything.
+    fn mask(&self, name: &str) -> Option<u64>;
+    /// As [`Fields::unsigned`], after a name of a thread that may look like anything.
+    fn late(&self, name: &str) -> Option<u64>;
+    /// A text, which the field `next` follows.
+    fn text(&self, name: &str, next: &str) -> Option<String>;
+    /// A call or its end, from `raw_syscalls:sys_enter` and `sys_exit`.
+    fn system_call(&self) -> Option<SystemCallFields>;
+    /// A call or its end, from `syscalls:sys_enter_NAME` and `sys_exit_NAME`.
+    fn named_call(&self, name: &str) -> Option<SystemCallFields>;
+}
+
+/// What the fields say about a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SystemCallFields {
+    number: i64,
+    arguments: [u64; 6],
+    result: Option<i64>,
+}
+
+impl SystemCallFields {
+    pub(crate) fn begin(number: i64, arguments: [u64; 6]) -> SystemCallFields {
+        SystemCallFields {
+            number,
+            arguments,
+            result: None,
+        }
+    }
+
+    pub(crate) fn end(number: i64, result: i64) -> SystemCallFields {
+        SystemCallFields {
+            number,
+            arguments: [0; 6],
+            result: Some(result),
+        }
+    }
+
+    /// Tells whether `next` is the same call, or the same end, in the words of another event.
+    fn is_said_again_by(&self, next: &SystemCallFields) -> bool {
+        let mut arguments = self.arguments.iter().zip(next.arguments);
+        self.number == next.number
+            && self.result == next.result
+            // Where an event does not tell an argument, it is 0.
+            && arguments.all(|(one, other)| *one == other || *one == 0 || other == 0)
+    }
+
+    fn what(self) -> Meaning {
+        // A tracer may replace the number by -1: the call does nothing.
+        let Ok(number) = u64::try_from(self.number) else {
+            return Meaning::Other;
+        };
+        Meaning::Event(match self.result {
+            None => What::SystemCall {
+                number,
+                arguments: self.arguments,
+            },
+            Some(result) => What::SystemCallEnd { number, result },
+        })
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// It was understood.
+    Event(What),
+    /// It is nothing that a trace is made of.
+    Other,
+    /// It says again what another event said.
+    Repeated,
+    /// Its fields can't be read.
+    Unclear,
+}
+
+/// Understands events; remembers what it needs for that.
+#[derive(Default)]
+pub(crate) struct Interpreter {
+    /// Threads of `task_newtask` whose `sched_process_fork` may follow.
+    announced: HashSet<u64>,
+    /// The last call of each thread: recordings may hold both `raw_syscalls` and `syscalls`.
+    calls: HashMap<u32, SystemCallFields>,
+}
+
+impl Interpreter {
+    /// Says what an event of a thread means.
+    pub(crate) fn meaning(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
+        let understood = match event {
+            "mm_page_alloc" => allocation(fields),
+            "mm_page_free" | "mm_page_free_direct" => free(fields),
+            // Each of these frees is told by an event of its own too.
+            "mm_page_free_batched" => return Meaning::Repeated,
+            "page_fault_user" | "page_fault_kernel" => {
+                // An address with a name is the kernel's own.
+                let is_user = event == "page_fault_user";
+                match fields.address("address") {
+                    None if fields.address("ip").is_some() || !is_user => return Meaning::Other,
+                    address => address.map(|address| What::Fault { address, is_user }),
+                }
+            }
+            "sys_enter" | "sys_exit" => {
+                return self.call(fields.system_call(), tid, event == "sys_exit");
+            }
+            "task_newtask" => self.new_task(fields),
+            "sched_process_fork" => return self.fork(fields),
+            "sched_process_exec" => Some(What::Exec {
+                program: fields.text("filename", "pid").unwrap_or_default(),
+            }),
+            "sched_process_exit" => Some(What::Exit),
+            other => return self.named_call(other, tid, fields),
+        };
+        understood.map_or(Meaning::Unclear, Meaning::Event)
+    }
+
+    fn new_task(&mut self, fields: &impl Fields) -> Option<What> {
+        let tid = fields.unsigned("pid")?;
+        self.announced.insert(tid);
+        Some(What::NewTask {
+            tid: u32::try_from(tid).ok()?,
+            clone_flags: fields.mask("clone_flags")?,
+            name: fields.text("comm", "clone_flags").unwrap_or_default(),
+        })
+    }
+
+    fn fork(&mut self, fields: &impl Fields) -> Meaning {
+        let Some(tid) = fields.late("child_pid") else {
+            return Meaning::Unclear;
+        };
+        if self.announced.remove(&tid) {
+            return Meaning::Repeated;
+        }
+        let Ok(tid) = u32::try_from(tid) else {
+            return Meaning::Unclear;
+        };
+        Meaning::Event(What::NewTask {
+            tid,
+            clone_flags: 0,
+            name: fields.text("child_comm", "child_pid").unwrap_or_default(),
+        })
+    }
+
+    fn call(&mut self, fields: Option<SystemCallFields>, tid: u32, is_end: bool) -> Meaning {
+        let Some(fields) = fields.filter(|fields| fields.result.is_some() == is_end) else {
+            return Meaning::Unclear;
+        };
+        match self.calls.insert(tid, fields) {
+            Some(before) if before.is_said_again_by(&fields) => Meaning::Repeated,
+            _ => fields.what(),
+        }
+    }
+
+    /// Understands `sys_enter_NAME`, `sys_exit_NAME`, and the kernel's own `sys_NAME(` and `->`.
+    fn named_call(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
+        let (name, is_end) = if let Some(name) = event.strip_prefix("sys_enter_") {
+            (name, Some(false))
+        } else if let Some(name) = event.strip_prefix("sys_exit_") {
+            (name, Some(true))
+        } else if let Some(name) = event.strip_prefix("sys_") {
+            (name, None)
+        } else {
+            return Meaning::Other;
+        };
+        match fields.named_call(name) {
+            Some(fields) => self.call(Some(fields), tid, is_end.unwrap_or(fields.result.is_some())),
+            None => Meaning::Other,
+        }
+    }
+}
+
+fn allocation(fields: &impl Fields) -> Option<What> {
+    let order = u32::try_from(fields.unsigned("order")?).ok()?;
+    Some(match fields.frame()? {
+        None => What::Refuse { order },
+        Some(pfn) => What::Allocate {
+            pfn,
+            order,
+            // Flags by name are not the numbers of that kernel: unknown.
+            gfp: fields
+                .mask("gfp_flags")
+                .and_then(|flags| u32::try_from(flags).ok())
+                .unwrap_or(0),
+            migratetype: fields
+                .signed("migratetype")
+                .and_then(|value| i8::try_from(value).ok())
+                .unwrap_or(-1),
+        },
+    })
+}
+
+fn free(fields: &impl Fields) -> Option<What> {
+    let pfn = fields.frame()??;
+    let order = u32::try_from(fields.unsigned("order")?).ok()?;
+    Some(What::Free { pfn, order })
+}

@@ -1,0 +1,108 @@
+//! Lines of a text, one at a time, never longer than a limit.
+//!
+//! Exists because a recording may have any size, and a file that is no text may have no line end at
+//! all: reading it must not fill the memory.
+//!
+//! Invariant: lines are counted from 1, as editors count them, whether or not they were too long.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead};
+
+/// Longest line that is looked at, in bytes; one event needs a few hundred.
+pub(crate) const LONGEST_LINE: usize = 16 << 10;
+
+/// The lines of an input.
+pub(crate) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+/// A line, without its end.
+pub(crate) struct Line<'a> {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Its text; bytes that are no UTF-8 are replaced.
+    pub(crate) text: Cow<'a, str>,
+    /// Whether only its first [`LONGEST_LINE`] bytes are given.
+    pub(crate) is_cut: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(input: R) -> Lines<R> {
+        Lines {
+            input,
+            buffer: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// Returns the number of lines so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the next line; `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.buffer.clear();
+        let mut is_cut = false;
+        let mut has_begun = false;
+        loop {
+            let bytes = match self.input.fill_buf() {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if bytes.is_empty() {
+                break;
+            }
+            has_begun = true;
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let part = &bytes[..end.unwrap_or(bytes.len())];
+            let room = LONGEST_LINE - self.buffer.len();
+            self.buffer.extend_from_slice(&part[..part.len().min(room)]);
+            is_cut |= part.len() > room;
+            let used = part.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !has_begun {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.buffer.last() == Some(&b'\r') {
+            self.buffer.pop();
+        }
+        Ok(Some(Line {
+            number: self.number,
+            text: String::from_utf8_lossy(&self.buffer),
+            is_cut,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_any_length_are_counted() {
+        let long = "x".repeat(3 * LONGEST_LINE);
+        let text = format!("one\r\n{long}\n\nlast");
+        // A small buffer, so that lines lie across its fillings.
+        let mut lines = Lines::new(io::BufReader::with_capacity(100, text.as_bytes()));
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            seen.push((line.number, line.text.len(), line.is_cut));
+        }
+        let wanted = [
+            (1, 3, false),
+            (2, LONGEST_LINE, true),
+            (3, 0, false),
+            (4, 4, false),
+        ];
+        assert_eq!(seen, wanted);
+    }
+}

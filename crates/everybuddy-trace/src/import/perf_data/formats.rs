@@ -1,0 +1,291 @@
+//! Where the fields of each event lie, as the recorded kernel described them.
+//!
+//! Exists because fields move from kernel to kernel; each perf.data file brings the descriptions of
+//! the events that it holds.
+//!
+//! Invariant: a field is read only if it lies inside of the sample, and as wide as it was described.
+
+use std::collections::HashMap;
+
+use super::super::events::{Fields, SystemCallFields};
+use super::super::system_calls;
+use super::bytes::Bytes;
+
+/// Marks of a thread's state that mean: an interrupt had stopped it (hard, soft, not maskable).
+const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
+
+/// A field of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    offset: usize,
+    size: usize,
+    is_signed: bool,
+    /// The field says where the text lies that it stands for.
+    is_elsewhere: bool,
+}
+
+/// An event as the kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) name: String,
+    fields: Vec<Field>,
+}
+
+/// The formats of a file, by the number that each sample's data begin with.
+#[derive(Debug, Default)]
+pub(crate) struct Formats {
+    by_number: HashMap<u16, Format>,
+}
+
+impl Formats {
+    /// Reads the formats of a file; `None` if they are damaged.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Formats> {
+        let mut bytes = Bytes(bytes);
+        if bytes.take(10)? != b"\x17\x08\x44tracing" {
+            return None;
+        }
+        bytes.text()?;
+        let _order_of_bytes = bytes.u8()?;
+        let _size_of_long = bytes.u8()?;
+        let _size_of_page = bytes.u32()?;
+        for _ in ["header_page", "header_event"] {
+            bytes.text()?;
+            let size = bytes.u64()?;
+            bytes.take(size)?;
+        }
+        let mut formats = Formats::default();
+        for _ in 0..bytes.u32()? {
+            let size = bytes.u64()?;
+            bytes.take(size)?;
+        }
+        for _ in 0..bytes.u32()? {
+            bytes.text()?;
+            for _ in 0..bytes.u32()? {
+                let size = bytes.u64()?;
+                let text = std::str::from_utf8(bytes.take(size)?).ok()?;
+                if let Some((number, format)) = Format::read(text) {
+                    formats.by_number.insert(number, format);
+                }
+            }
+        }
+        Some(formats)
+    }
+
+    /// Returns the format of a sample's data.
+    pub(crate) fn of(&self, data: &[u8]) -> Option<&Format> {
+        let number = u16::from_le_bytes(data.get(..2)?.try_into().ok()?);
+        self.by_number.get(&number)
+    }
+}
+
+impl Format {
+    /// Reads the description of one event; `None` without name or number.
+    fn read(text: &str) -> Option<(u16, Format)> {
+        let (mut name, mut number, mut fields) = (None, None, Vec::new());
+        for line in text.lines() {
+            let line = line.trim();
+            if let Some(value) = line.strip_prefix("name:") {
+                name = Some(value.trim().to_string());
+            } else if let Some(value) = line.strip_prefix("ID:") {
+                number = value.trim().parse().ok();
+            } else if let Some(rest) = line.strip_prefix("field:") {
+                fields.extend(Field::read(rest));
+            }
+        }
+        let name = name?;
+        Some((number?, Format { name, fields }))
+    }
+
+    fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Field {
+    /// Reads `unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;`.
+    fn read(text: &str) -> Option<Field> {
+        let mut parts = text.split(';').map(str::trim);
+        let declaration = parts.next()?;
+        let (mut offset, mut size, mut is_signed) = (None, None, false);
+        for part in parts {
+            match part.split_once(':') {
+                Some(("offset", value)) => offset = value.parse::<u16>().ok(),
+                Some(("size", value)) => size = value.parse::<u16>().ok(),
+                Some(("signed", value)) => is_signed = value == "1",
+                _ => {}
+            }
+        }
+        let name = declaration.split('[').next()?.trim_end();
+        // `__data_loc char[] filename`: the brackets stand before the name.
+        let name = match declaration.starts_with("__data_loc") {
+            true => declaration,
+            false => name,
+        };
+        let name = name.rsplit([' ', '*']).next()?;
+        Some(Field {
+            name: name.to_string(),
+            offset: usize::from(offset?),
+            size: usize::from(size?),
+            is_signed,
+            is_elsewhere: declaration.starts_with("__data_loc"),
+        })
+    }
+
+    fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        data.get(self.offset..self.offset + self.size)
+    }
+
+    /// Reads a number of up to eight bytes; a negative one by its bits.
+    fn number(&self, data: &[u8]) -> Option<u64> {
+        let bytes = self.bytes(data)?;
+        if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
+            return None;
+        }
+        let mut wide = [0; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        if self.is_signed && bytes.last().is_some_and(|byte| *byte >= 0x80) {
+            wide[bytes.len()..].fill(0xff);
+        }
+        Some(u64::from_le_bytes(wide))
+    }
+}
+
+/// The fields of one sample.
+pub(crate) struct Sample<'a> {
+    pub(crate) format: &'a Format,
+    pub(crate) data: &'a [u8],
+}
+
+impl Sample<'_> {
+    fn number(&self, name: &str) -> Option<u64> {
+        self.format.field(name)?.number(self.data)
+    }
+
+    /// Returns the thread, as the kernel wrote it into the event.
+    pub(crate) fn tid(&self) -> Option<u32> {
+        u32::try_from(self.number("common_pid")?).ok()
+    }
+
+    /// Returns whether an interrupt had stopped the thread.
+    pub(crate) fn in_interrupt(&self) -> bool {
+        self.number("common_flags")
+            .is_some_and(|flags| flags & IN_INTERRUPT != 0)
+    }
+
+    fn arguments(&self) -> [u64; 6] {
+        let mut arguments = [0; 6];
+        if let Some(bytes) = self.format.field("args").and_then(|f| f.bytes(self.data)) {
+            let values = bytes.chunks_exact(8).filter_map(|bytes| Bytes(bytes).u64());
+            arguments
+                .iter_mut()
+                .zip(values)
+                .for_each(|(to, value)| *to = value);
+        }
+        arguments
+    }
+}
+
+impl Fields for Sample<'_> {
+    fn frame(&self) -> Option<Option<u64>> {
+        let pfn = self.number("pfn")?;
+        // What the kernel writes when there is no page; older ones printed it as frame 0.
+        Some((pfn != u64::MAX && pfn != 0).then_some(pfn))
+    }
+
+    fn unsigned(&self, name: &str) -> Option<u64> {
+        self.number(name)
+    }
+
+    fn signed(&self, name: &str) -> Option<i64> {
+        self.number(name).map(|value| value as i64)
+    }
+
+    fn address(&self, name: &str) -> Option<u64> {
+        self.number(name)
+    }
+
+    fn mask(&self, name: &str) -> Option<u64> {
+        self.number(name)
+    }
+
+    fn late(&self, name: &str) -> Option<u64> {
+        self.number(name)
+    }
+
+    fn text(&self, name: &str, _next: &str) -> Option<String> {
+        let field = self.format.field(name)?;
+        let bytes = match field.is_elsewhere {
+            true => {
+                let place = field.number(self.data)?;
+                let (start, length) = (place & 0xffff, place >> 16 & 0xffff);
+                self.data.get(start as usize..(start + length) as usize)?
+            }
+            false => field.bytes(self.data)?,
+        };
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+
+    fn system_call(&self) -> Option<SystemCallFields> {
+        let number = self.number("id")? as i64;
+        Some(match self.number("ret") {
+            Some(result) => SystemCallFields::end(number, result as i64),
+            None => SystemCallFields::begin(number, self.arguments()),
+        })
+    }
+
+    fn named_call(&self, name: &str) -> Option<SystemCallFields> {
+        let number = system_calls::number(name)? as i64;
+        if let Some(result) = self.number("ret") {
+            return Some(SystemCallFields::end(number, result as i64));
+        }
+        let mut arguments = [0; 6];
+        let fields = self.format.fields.iter();
+        let own = fields
+            .filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__"));
+        for (argument, field) in arguments.iter_mut().zip(own) {
+            *argument = field.number(self.data).unwrap_or(0);
+        }
+        Some(SystemCallFields::begin(number, arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: sched_process_exec\nID: 310\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:char comm[16];\toffset:12;\tsize:4;\tsigned:0;\n";
+
+    #[test]
+    fn fields_are_where_the_kernel_said() {
+        let (number, format) = Format::read(FORMAT).unwrap();
+        assert_eq!((number, format.name.as_str()), (310, "sched_process_exec"));
+        let data = b"\x36\x01\x08\x00\xff\xff\xff\xff\x10\x00\x04\x00ab\0\0/ls\0";
+        let sample = Sample {
+            format: &format,
+            data,
+        };
+        assert!(sample.in_interrupt());
+        assert_eq!(sample.signed("common_pid"), Some(-1));
+        assert_eq!(sample.tid(), None);
+        assert_eq!(sample.text("filename", "").as_deref(), Some("/ls"));
+        assert_eq!(sample.text("comm", "").as_deref(), Some("ab"));
+        let short = Sample {
+            format: &format,
+            data: &data[..10],
+        };
+        assert_eq!(
+            (short.text("filename", ""), short.text("comm", "")),
+            (None, None)
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Records that `perf record -z` compressed.
+//!
+//! Exists because compressed records are one stream: a record may begin in one piece and end in the
+//! next. They are handed on as soon as they are whole.
+//!
+//! Invariant: holds at most one record and one buffer, however much a piece unpacks to.
+
+use std::io;
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use super::{HEAD, head_of};
+
+/// Bytes unpacked at once: more than the largest record.
+const BUFFER: usize = 1 << 17;
+
+/// Most bytes that one byte may stand for: beyond it a piece is damaged. What perf compresses is an
+/// eighth to a fortieth of its size.
+const MOST_EXPANSION: usize = 4096;
+
+/// Unpacks a stream of records.
+pub(super) struct Unpacker {
+    decoder: Decoder<'static>,
+    /// Unpacked bytes that are no whole record yet.
+    pending: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Unpacker {
+    pub(super) fn new() -> io::Result<Unpacker> {
+        Ok(Unpacker {
+            decoder: Decoder::new()?,
+            pending: Vec::new(),
+            buffer: vec![0; BUFFER],
+        })
+    }
+
+    /// Returns whether the stream ended within a record.
+    pub(super) fn is_amid(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Unpacks a piece, and hands on each record that is whole; `None` if the piece is damaged.
+    pub(super) fn unpack(&mut self, packed: &[u8], mut take: impl FnMut(u32, &[u8])) -> Option<()> {
+        let mut input = InBuffer::around(packed);
+        let mut allowed = packed.len().saturating_mul(MOST_EXPANSION).max(BUFFER);
+        loop {
+            let mut output = OutBuffer::around(&mut self.buffer[..]);
+            self.decoder.run(&mut input, &mut output).ok()?;
+            let written = output.pos();
+            self.pending.extend_from_slice(&self.buffer[..written]);
+            allowed = allowed.checked_sub(written)?;
+            let mut used = 0;
+            while let Some((head, rest)) = self.pending[used..].split_first_chunk() {
+                let (kind, size) = head_of(head);
+                let Some(body) = rest.get(..size.checked_sub(HEAD)? as usize) else {
+                    break;
+                };
+                take(kind, body);
+                used += size as usize;
+            }
+            self.pending.drain(..used);
+            if written < BUFFER && input.pos() == packed.len() {
+                return Some(());
+            }
+        }
+    }
+}
