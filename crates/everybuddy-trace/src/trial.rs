@@ -4,6 +4,8 @@
 //!
 //! Invariant: a function here returns for every input, or panics with the rule that was broken.
 
+pub mod readers;
+
 use crate::assemble::{Assembly, KnownProcess, KnownRegion, Scope};
 use crate::check;
 use crate::kernel::{KernelEvent, What};

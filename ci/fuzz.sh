@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Fuzzing: ci/fuzz.sh [SECONDS [TARGET...]]. Ten minutes for each reader of a file, two at a time, from the corpus
+# in fuzz/corpus; what finds something new is kept there, as few and as small inputs as will do. The canary, a rule
+# that does not hold, runs first: a fuzzer that can't find it would find nothing else. Needs a nightly toolchain and
+# cargo-fuzz (installed where missing). Not part of ci/test.sh, which replays the corpus.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-600}
+shift || true
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+    mapfile -t targets < <(sed -n 's/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml | grep -vx -e everybuddy-fuzz -e canary)
+fi
+most_bytes=65536
+
+command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
+host=$(rustc -vV | sed -n 's/^host: //p')
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}
+cargo +nightly fuzz build
+programs=$CARGO_TARGET_DIR/$host/release
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The sanitizer reserves address space without limit; leaks are not what is looked for.
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0
+limits=(-max_len=$most_bytes -timeout=20 -rss_limit_mb=4096 -print_final_stats=1)
+
+if "$programs/canary" -seed=1 -runs=2000000 -max_total_time=120 -dict=fuzz/dictionaries/canary.dict \
+    -max_len=200 -artifact_prefix="$work/" >"$work/canary.log" 2>&1; then
+    echo "fuzz: the canary was not found: the fuzzer sees nothing of the program" >&2
+    tail -5 "$work/canary.log" >&2
+    exit 1
+fi
+grep -q "the canary sings" "$work/canary.log" || { tail -20 "$work/canary.log" >&2; exit 1; }
+echo "fuzz: canary found"
+
+fuzz() { # TARGET: fuzzes it; its findings stay in fuzz/artifacts
+    local target=$1 dictionary=()
+    [ -f "fuzz/dictionaries/$target.dict" ] && dictionary=(-dict="fuzz/dictionaries/$target.dict")
+    mkdir -p "fuzz/artifacts/$target" "fuzz/corpus/$target" "$work/$target"
+    if ! "$programs/$target" "$work/$target" "fuzz/corpus/$target" "${limits[@]}" "${dictionary[@]}" \
+        -max_total_time="$seconds" -artifact_prefix="fuzz/artifacts/$target/" >"$work/$target.log" 2>&1; then
+        echo "fuzz: $target fails; what it found is in fuzz/artifacts/$target" >&2
+        grep -e panicked -e ERROR -A3 "$work/$target.log" | head -20 >&2
+        return 1
+    fi
+    # Of all inputs the fewest that reach what all reach.
+    mkdir -p "$work/least/$target"
+    "$programs/$target" -merge=1 -max_len=$most_bytes "$work/least/$target" "fuzz/corpus/$target" "$work/$target" \
+        >"$work/$target.merge.log" 2>&1 || { tail -5 "$work/$target.merge.log" >&2; return 1; }
+    find "fuzz/corpus/$target" -type f ! -name 'seed-*' -delete
+    # Large inputs are left out, so that the corpus stays small; seeds are kept.
+    find "$work/least/$target" -type f -size -8k -exec cp -n {} "fuzz/corpus/$target/" \;
+    for seed in "fuzz/corpus/$target"/seed-*; do
+        [ -f "$seed" ] && rm -f "fuzz/corpus/$target/$(sha1sum <"$seed" | cut -d' ' -f1)"
+    done
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log")
+    echo "fuzz: $target: $runs inputs in $seconds s, $(find "fuzz/corpus/$target" -type f | wc -l) kept"
+}
+
+failed=0
+running=0
+for target in "${targets[@]}"; do
+    if [ $running = 2 ]; then
+        wait -n || failed=1
+        running=$((running - 1))
+    fi
+    fuzz "$target" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    wait -n || failed=1
+    running=$((running - 1))
+done
+
+size=$(du -sb fuzz/corpus | cut -f1)
+echo "fuzz: the corpus has $size bytes"
+if [ "$size" -gt 2000000 ]; then
+    echo "fuzz: the corpus is larger than 2 MB: drop its largest inputs" >&2
+    failed=1
+fi
+exit $failed

@@ -1,0 +1,11 @@
+//! Fuzzes the reader of the three Parquet files of a trace.
+//!
+//! Exists so that no input makes it panic, or accept what is no trace.
+//!
+//! Invariant: all rules stand in [`everybuddy_trace::trial::readers`].
+#![no_main]
+
+use everybuddy_trace::trial::readers;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| readers::trace_parquet(bytes));
