@@ -47,6 +47,8 @@ mod live;
 mod mend;
 mod model;
 mod read;
+#[cfg(target_os = "linux")]
+pub mod record;
 mod repair;
 mod resolve;
 mod schema;

@@ -10,6 +10,8 @@ use crate::assemble::{Assembly, KnownProcess, KnownRegion, Scope};
 use crate::check;
 use crate::kernel::{KernelEvent, What};
 use crate::model::{Op, RegionKind};
+#[cfg(target_os = "linux")]
+use crate::record::{decode, format::Format, page};
 
 /// Reads numbers from bytes; beyond their end all is 0.
 struct Bytes<'a>(&'a [u8]);
@@ -208,4 +210,73 @@ pub fn assemble(bytes: &[u8]) {
         .map(|(.., count)| count)
         .sum();
     assert_eq!(seen, pushed, "every event that was seen is counted");
+}
+
+/// Descriptions as x86-64 kernels give them: of a page, and of each tracepoint.
+#[cfg(target_os = "linux")]
+const HEADER_PAGE: &str = "field: u64 timestamp;offset:0;size:8;signed:0;
+field: local_t commit;offset:8;size:8;signed:1;
+field: char data;offset:16;size:4080;signed:0;";
+#[cfg(target_os = "linux")]
+const COMMON: &str = "field:unsigned short common_type;offset:0;size:2;signed:0;
+field:unsigned char common_flags;offset:2;size:1;signed:0;
+field:int common_pid;offset:4;size:4;signed:1;";
+#[cfg(target_os = "linux")]
+const FIELDS: [&str; 9] = [
+    "field:unsigned long pfn;offset:8;size:8;signed:0;
+     field:unsigned int order;offset:16;size:4;signed:0;
+     field:unsigned long gfp_flags;offset:24;size:8;signed:0;
+     field:int migratetype;offset:32;size:4;signed:1;",
+    "field:unsigned long pfn;offset:8;size:8;signed:0;
+     field:unsigned int order;offset:16;size:4;signed:0;",
+    "field:pid_t pid;offset:8;size:4;signed:1;
+     field:char comm[16];offset:12;size:16;signed:0;
+     field:u64 clone_flags;offset:32;size:8;signed:0;",
+    "field:__data_loc char[] filename;offset:8;size:4;signed:0;",
+    "",
+    "field:unsigned long address;offset:8;size:8;signed:0;",
+    "field:unsigned long address;offset:8;size:8;signed:0;",
+    "field:long id;offset:8;size:8;signed:1;
+     field:unsigned long args[6];offset:16;size:48;signed:0;",
+    "field:long id;offset:8;size:8;signed:1;
+     field:long ret;offset:16;size:8;signed:1;",
+];
+
+/// Takes any bytes for a page of a ring buffer, then for the records of one; what they say is
+/// assembled.
+///
+/// Tracepoints have the numbers 1 to 9 in the order of `record/decode.rs`.
+///
+/// # Panics
+///
+/// When a record does not lie inside of the page, or the trace does not replay.
+#[cfg(target_os = "linux")]
+pub fn ring_buffer(bytes: &[u8]) {
+    let Some(layout) = page::PageLayout::new(&Format::parse(HEADER_PAGE)) else {
+        unreachable!("the description has every field");
+    };
+    let mut decoder = decode::Decoder::default();
+    let tracepoints = decode::MEMORY.iter().chain(&decode::TASKS);
+    for ((id, tracepoint), fields) in (1..).zip(tracepoints).zip(FIELDS) {
+        let format = Format::parse(&format!("ID: {id}\n{COMMON}\n{fields}"));
+        assert!(decoder.learn(tracepoint, &format), "{}", tracepoint.path);
+    }
+    let mut framed = 1u64.to_ne_bytes().to_vec();
+    framed.extend((bytes.len() as u64 & 0xf_ffff).to_ne_bytes());
+    framed.extend(bytes);
+    for whole in [bytes, &framed] {
+        assert!(layout.used(whole) <= whole.len());
+        let mut assembly = Assembly::new(Scope::Everything);
+        let mut records = page::Page::new(whole, &layout);
+        let mut length = 0;
+        for (time_ns, record) in records.by_ref() {
+            length += record.len();
+            if let Some(event) = decoder.decode(time_ns, 0, record) {
+                assembly.push(event);
+            }
+        }
+        assert!(length <= whole.len(), "records share no byte");
+        let events = assembly.finish("trial").trace.events;
+        assert!(check::check(&events).is_ok(), "the trace does not replay");
+    }
 }

@@ -10,6 +10,7 @@
 //! | `spaces` | what lies at the address of a fault? |
 //! | `owners` | which frames live, and which allocation gave them? |
 //! | `window` | do the frames lie close enough together for a trace? |
+//! | `metadata` | what does the file say about itself? |
 //! | `accounts` | what was left out or inferred? |
 //!
 //! Invariant: the events so far replay by themselves, whatever was pushed: time never falls, no
@@ -17,6 +18,7 @@
 //! of events, never on the numbers in them.
 
 mod accounts;
+mod metadata;
 mod owners;
 mod spaces;
 mod tasks;
@@ -125,6 +127,13 @@ impl Assembly {
         }
     }
 
+    /// Has threads not belong to the trace, whatever its scope: those that record.
+    ///
+    /// For before the first [`push`](Assembly::push).
+    pub fn leave_out(&mut self, threads: &[u32]) {
+        self.tasks.leave_out(threads);
+    }
+
     /// Tells of a process that was there before the first event: its threads and address regions.
     ///
     /// For all that a source knows of, before the first [`push`](Assembly::push); one that does
@@ -215,13 +224,14 @@ impl Assembly {
         self.accounts.processes = self.tasks.list().iter().filter(is_process).count() as u64;
         let regions = self.spaces.into_regions(begin_ns);
         self.accounts.regions = regions.len() as u64;
-        let trace = Trace {
+        let mut trace = Trace {
             name: name.to_string(),
             events: self.events,
             regions,
             faults: self.faults,
             metadata: Vec::new(),
         };
+        trace.metadata = metadata::of(&trace, &self.accounts, self.tasks.list(), begin_ns);
         Assembled {
             trace,
             accounts: self.accounts,

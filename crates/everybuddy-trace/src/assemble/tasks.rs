@@ -6,7 +6,7 @@
 //! Invariant: a task's process, once told, is never changed; entries are never removed, so that
 //! the frees of a task that has exited still find it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Scope;
@@ -23,15 +23,10 @@ pub(super) struct Task {
     /// Number of the thread.
     pub(super) tid: u32,
     /// Number of the thread that made it; 0 when unknown.
-    #[expect(
-        dead_code,
-        reason = "for the file's metadata, which is not written yet"
-    )]
     pub(super) parent: u32,
     /// Process that it belongs to.
     pub(super) tgid: u32,
     /// When it was made or first seen, in nanoseconds on the source's clock.
-    #[expect(dead_code, reason = "as above")]
     pub(super) start_ns: u64,
     /// When it exited.
     pub(super) exit_ns: Option<u64>,
@@ -99,6 +94,8 @@ pub(super) struct Tasks {
     scope: Scope,
     list: Vec<Task>,
     by_tid: HashMap<u32, TaskId>,
+    /// Threads that are never admitted.
+    left_out: HashSet<u32>,
 }
 
 impl Tasks {
@@ -108,6 +105,7 @@ impl Tasks {
             scope,
             list: Vec::new(),
             by_tid: HashMap::new(),
+            left_out: HashSet::new(),
         }
     }
 
@@ -116,8 +114,16 @@ impl Tasks {
         self.by_tid.get(&event.tid).copied()
     }
 
+    /// Has threads never be admitted.
+    pub(super) fn leave_out(&mut self, tids: &[u32]) {
+        self.left_out.extend(tids);
+    }
+
     /// Returns whether a task that is not known yet belongs to the trace.
     pub(super) fn admits(&self, tid: u32, tgid: Option<u32>) -> bool {
+        if self.left_out.contains(&tid) {
+            return false;
+        }
         match self.scope {
             Scope::Everything => true,
             Scope::Tree { root } => tid == root || tgid == Some(root),

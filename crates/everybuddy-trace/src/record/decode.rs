@@ -1,0 +1,373 @@
+//! Records of the ring buffer as events.
+//!
+//! Exists so that offsets are looked up once for each tracepoint, and never by name for each of
+//! millions of records.
+//!
+//! Invariant: a record of an unknown kind, or one too short for its fields, is no event.
+
+use std::collections::HashMap;
+
+use super::format::{Field, Format};
+use crate::kernel::{KernelEvent, What};
+
+/// Bits of `common_flags`: in a hardware interrupt, in a soft one, in one that can't be masked.
+const INTERRUPTS: u64 = 0x08 | 0x10 | 0x40;
+
+/// A tracepoint that is understood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tracepoint {
+    /// Its group and name, as in `events/GROUP/NAME`.
+    pub(crate) path: &'static str,
+    /// What a trace lacks without it; `None` for those without which there is no trace.
+    pub(crate) lacking: Option<&'static str>,
+    parse: fn(&Format) -> Option<Shape>,
+}
+
+/// Tracepoints of the whole machine: the page allocator's.
+pub(crate) const MEMORY: [Tracepoint; 2] = [
+    Tracepoint {
+        path: "kmem/mm_page_alloc",
+        lacking: None,
+        parse: |format| {
+            Some(Shape::Allocate {
+                pfn: format.field("pfn")?,
+                order: format.field("order")?,
+                gfp: format.field("gfp_flags"),
+                migratetype: format.field("migratetype"),
+            })
+        },
+    },
+    Tracepoint {
+        path: "kmem/mm_page_free",
+        lacking: None,
+        parse: |format| {
+            Some(Shape::Free {
+                pfn: format.field("pfn")?,
+                order: format.field("order")?,
+            })
+        },
+    },
+];
+
+/// Tracepoints of the tree of tasks.
+pub(crate) const TASKS: [Tracepoint; 7] = [
+    Tracepoint {
+        path: "task/task_newtask",
+        lacking: None,
+        parse: |format| {
+            Some(Shape::NewTask {
+                tid: format.field("pid")?,
+                flags: format.field("clone_flags")?,
+                name: format.field("comm"),
+            })
+        },
+    },
+    Tracepoint {
+        path: "sched/sched_process_exec",
+        lacking: Some("names of programs, and what exec unmaps"),
+        parse: |format| {
+            Some(Shape::Exec {
+                program: format.field("filename")?,
+            })
+        },
+    },
+    Tracepoint {
+        path: "sched/sched_process_exit",
+        lacking: Some("exits of processes, and what was freed at exit"),
+        parse: |_| Some(Shape::Exit),
+    },
+    Tracepoint {
+        path: "exceptions/page_fault_user",
+        lacking: Some("faults, and the address regions that allocations were for"),
+        parse: |format| {
+            Some(Shape::Fault {
+                address: format.field("address")?,
+                is_user: true,
+            })
+        },
+    },
+    Tracepoint {
+        path: "exceptions/page_fault_kernel",
+        lacking: Some("faults in the kernel"),
+        parse: |format| {
+            Some(Shape::Fault {
+                address: format.field("address")?,
+                is_user: false,
+            })
+        },
+    },
+    Tracepoint {
+        path: "raw_syscalls/sys_enter",
+        lacking: Some("system calls, and address regions"),
+        parse: |format| {
+            Some(Shape::SystemCall {
+                number: format.field("id")?,
+                arguments: format.field("args")?,
+            })
+        },
+    },
+    Tracepoint {
+        path: "raw_syscalls/sys_exit",
+        lacking: Some("address regions"),
+        parse: |format| {
+            Some(Shape::SystemCallEnd {
+                number: format.field("id")?,
+                result: format.field("ret")?,
+            })
+        },
+    },
+];
+
+/// Where the fields of a kind of event lie.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Allocate {
+        pfn: Field,
+        order: Field,
+        gfp: Option<Field>,
+        migratetype: Option<Field>,
+    },
+    Free {
+        pfn: Field,
+        order: Field,
+    },
+    NewTask {
+        tid: Field,
+        flags: Field,
+        name: Option<Field>,
+    },
+    Exec {
+        program: Field,
+    },
+    Exit,
+    Fault {
+        address: Field,
+        is_user: bool,
+    },
+    SystemCall {
+        number: Field,
+        arguments: Field,
+    },
+    SystemCallEnd {
+        number: Field,
+        result: Field,
+    },
+}
+
+/// Fields that every record begins with.
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    id: Field,
+    flags: Field,
+    tid: Field,
+}
+
+/// Makes events of records.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decoder {
+    common: Option<Common>,
+    shapes: HashMap<u16, Shape>,
+}
+
+impl Decoder {
+    /// Learns a tracepoint by its description; `false` when a field is missing without which it
+    /// can't be understood.
+    pub(crate) fn learn(&mut self, tracepoint: &Tracepoint, format: &Format) -> bool {
+        let common = || {
+            Some(Common {
+                id: format.field("common_type")?,
+                flags: format.field("common_flags")?,
+                tid: format.field("common_pid")?,
+            })
+        };
+        let (Some(common), Some(shape)) = (common(), (tracepoint.parse)(format)) else {
+            return false;
+        };
+        self.common = Some(common);
+        self.shapes.insert(format.id, shape);
+        true
+    }
+
+    /// Makes an event of a record; `None` for what was not learned or is damaged.
+    pub(crate) fn decode(&self, time_ns: u64, cpu: u16, record: &[u8]) -> Option<KernelEvent> {
+        let common = self.common.as_ref()?;
+        let id = u16::try_from(common.id.value(record)?).ok()?;
+        let what = self.shapes.get(&id)?.decode(record)?;
+        Some(KernelEvent {
+            time_ns,
+            cpu,
+            tid: common.tid.value(record)? as u32,
+            tgid: None,
+            in_interrupt: common.flags.value(record)? & INTERRUPTS != 0,
+            what,
+        })
+    }
+}
+
+impl Shape {
+    fn decode(&self, record: &[u8]) -> Option<What> {
+        Some(match *self {
+            Shape::Allocate {
+                pfn,
+                order,
+                gfp,
+                migratetype,
+            } => {
+                let order = order.value(record)? as u32;
+                // No page has the number -1: it stands for a refusal.
+                let none = u64::MAX >> (64 - 8 * pfn.size.clamp(1, 8));
+                match pfn.value(record)? {
+                    value if value == none => What::Refuse { order },
+                    pfn => What::Allocate {
+                        pfn,
+                        order,
+                        gfp: gfp.and_then(|gfp| gfp.value(record)).unwrap_or(0) as u32,
+                        migratetype: migratetype
+                            .and_then(|field| field.value(record))
+                            .map_or(-1, |value| value as i8),
+                    },
+                }
+            }
+            Shape::Free { pfn, order } => What::Free {
+                pfn: pfn.value(record)?,
+                order: order.value(record)? as u32,
+            },
+            Shape::NewTask { tid, flags, name } => What::NewTask {
+                tid: tid.value(record)? as u32,
+                clone_flags: flags.value(record)?,
+                name: name.and_then(|name| name.text(record)).unwrap_or_default(),
+            },
+            Shape::Exec { program } => What::Exec {
+                program: program.text_elsewhere(record).unwrap_or_default(),
+            },
+            Shape::Exit => What::Exit,
+            Shape::Fault { address, is_user } => What::Fault {
+                address: address.value(record)?,
+                is_user,
+            },
+            Shape::SystemCall { number, arguments } => {
+                let mut values = [0; 6];
+                for (index, value) in values.iter_mut().enumerate() {
+                    *value = arguments.entry(index, 6).value(record)?;
+                }
+                What::SystemCall {
+                    number: number.value(record)?,
+                    arguments: values,
+                }
+            }
+            Shape::SystemCallEnd { number, result } => What::SystemCallEnd {
+                number: number.value(record)?,
+                result: result.value(record)? as i64,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::format::tests::description;
+
+    /// What x86-64 kernels say of an allocation.
+    pub(super) fn allocation() -> Format {
+        description(
+            653,
+            &[
+                ("pfn", 8, 8, 0),
+                ("order", 16, 4, 0),
+                ("gfp_flags", 24, 8, 0),
+                ("migratetype", 32, 4, 1),
+            ],
+        )
+    }
+
+    fn record(id: u16, flags: u8, tid: u32, rest: &[u8]) -> Vec<u8> {
+        let mut record = id.to_ne_bytes().to_vec();
+        record.extend([flags, 0]);
+        record.extend(tid.to_ne_bytes());
+        record.extend(rest);
+        record
+    }
+
+    #[test]
+    fn an_allocation_is_understood() {
+        let mut decoder = Decoder::default();
+        assert!(decoder.learn(&MEMORY[0], &allocation()));
+        let mut rest = [0; 32];
+        rest[..8].copy_from_slice(&0x1234_5678u64.to_ne_bytes());
+        rest[8..12].copy_from_slice(&9u32.to_ne_bytes());
+        rest[16..24].copy_from_slice(&0xc0au64.to_ne_bytes());
+        rest[24..28].copy_from_slice(&1i32.to_ne_bytes());
+        let whole = record(653, 0x10, 77, &rest);
+        let event = decoder.decode(5, 3, &whole).unwrap();
+        assert_eq!(
+            (event.time_ns, event.cpu, event.tid, event.in_interrupt),
+            (5, 3, 77, true)
+        );
+        let (pfn, order, gfp, migratetype) = (0x1234_5678, 9, 0xc0a, 1);
+        assert_eq!(
+            event.what,
+            What::Allocate {
+                pfn,
+                order,
+                gfp,
+                migratetype
+            }
+        );
+
+        for length in 0..20 {
+            assert_eq!(
+                decoder.decode(5, 3, &whole[..length]),
+                None,
+                "cut to {length} bytes"
+            );
+        }
+        assert_eq!(
+            decoder.decode(5, 3, &record(654, 0, 77, &rest)),
+            None,
+            "another event"
+        );
+        rest[..8].fill(0xff);
+        let refused = decoder.decode(5, 3, &record(653, 0, 77, &rest)).unwrap();
+        assert_eq!(refused.what, What::Refuse { order: 9 });
+    }
+
+    #[test]
+    fn old_descriptions_without_a_frame_number_are_not_taken() {
+        let format = description(653, &[("page", 8, 8, 0), ("order", 16, 4, 0)]);
+        assert!(!Decoder::default().learn(&MEMORY[0], &format));
+    }
+
+    #[test]
+    fn arguments_and_results_keep_their_width_and_sign() {
+        let mut decoder = Decoder::default();
+        let enter = description(443, &[("id", 8, 8, 1), ("args", 16, 48, 0)]);
+        let exit = description(442, &[("id", 8, 8, 1), ("ret", 16, 8, 1)]);
+        assert!(decoder.learn(&TASKS[5], &enter) && decoder.learn(&TASKS[6], &exit));
+        let words = |words: &[u64]| {
+            words
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .collect::<Vec<_>>()
+        };
+        let called = record(443, 0, 1, &words(&[9, 1, 2, 3, 4, u64::MAX, 6]));
+        let what = decoder.decode(0, 0, &called).map(|event| event.what);
+        let arguments = [1, 2, 3, 4, u64::MAX, 6];
+        assert_eq!(
+            what,
+            Some(What::SystemCall {
+                number: 9,
+                arguments
+            })
+        );
+        let left = record(442, 0, 1, &words(&[9, -12i64 as u64]));
+        let what = decoder.decode(0, 0, &left).map(|event| event.what);
+        assert_eq!(
+            what,
+            Some(What::SystemCallEnd {
+                number: 9,
+                result: -12
+            })
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! Where things lie in an event and in a page: the kernel's own descriptions, parsed.
+//!
+//! Exists because kernels differ: fields move, grow and vanish between versions and machines.
+//! Each event has a file `format`, and pages have `events/header_page`; nothing about offsets is
+//! known otherwise.
+//!
+//! Invariant: a [`Field`] that was read from any text takes its value from any bytes without
+//! reaching beyond them.
+
+/// Where a field lies in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// First byte.
+    pub(crate) offset: usize,
+    /// Number of bytes.
+    pub(crate) size: usize,
+    /// Whether its value has a sign.
+    pub(crate) is_signed: bool,
+}
+
+/// A described record: its number, and its fields by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// Number by which records of this kind are known; 0 in descriptions of pages.
+    pub(crate) id: u16,
+    fields: Vec<(String, Field)>,
+}
+
+impl Format {
+    /// Parses a description. Lines that are no fields are passed over.
+    pub(crate) fn parse(text: &str) -> Format {
+        let mut format = Format::default();
+        for line in text.lines().map(str::trim) {
+            if let Some(id) = line.strip_prefix("ID:") {
+                format.id = id.trim().parse().unwrap_or(0);
+            } else if let Some(rest) = line.strip_prefix("field:") {
+                format.fields.extend(parse_field(rest));
+            }
+        }
+        format
+    }
+
+    /// Finds a field by its name.
+    pub(crate) fn field(&self, name: &str) -> Option<Field> {
+        let found = self.fields.iter().find(|(of, _)| of == name)?;
+        Some(found.1)
+    }
+}
+
+/// Parses `unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;`.
+fn parse_field(text: &str) -> Option<(String, Field)> {
+    let mut parts = text.split(';').map(str::trim);
+    let declared = parts.next()?.split_whitespace().next_back()?;
+    let name = declared.split('[').next()?.trim_start_matches('*');
+    let (mut offset, mut size, mut is_signed) = (None, None, false);
+    for part in parts {
+        match part.split_once(':') {
+            Some(("offset", value)) => offset = value.parse().ok(),
+            Some(("size", value)) => size = value.parse().ok(),
+            Some(("signed", value)) => is_signed = value == "1",
+            _ => {}
+        }
+    }
+    let (offset, size) = (offset?, size?);
+    Some((
+        name.to_string(),
+        Field {
+            offset,
+            size,
+            is_signed,
+        },
+    ))
+}
+
+impl Field {
+    /// Returns the field's bytes; `None` when the record is too short.
+    pub(crate) fn bytes(self, record: &[u8]) -> Option<&[u8]> {
+        record.get(self.offset..self.offset.checked_add(self.size)?)
+    }
+
+    /// Returns the value of a whole number of 1, 2, 4 or 8 bytes; signed ones are widened with
+    /// their sign.
+    pub(crate) fn value(self, record: &[u8]) -> Option<u64> {
+        let bytes = self.bytes(record)?;
+        Some(match (bytes.len(), self.is_signed) {
+            (1, false) => u64::from(bytes[0]),
+            (1, true) => bytes[0] as i8 as u64,
+            (2, false) => u64::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
+            (2, true) => i16::from_ne_bytes(bytes.try_into().ok()?) as u64,
+            (4, false) => u64::from(u32::from_ne_bytes(bytes.try_into().ok()?)),
+            (4, true) => i32::from_ne_bytes(bytes.try_into().ok()?) as u64,
+            (8, _) => u64::from_ne_bytes(bytes.try_into().ok()?),
+            _ => return None,
+        })
+    }
+
+    /// Returns one of so many equal parts of the field: an array's entry.
+    pub(crate) fn entry(self, index: usize, entries: usize) -> Field {
+        let size = self.size / entries;
+        Field {
+            offset: self.offset.saturating_add(index * size),
+            size,
+            ..self
+        }
+    }
+
+    /// Returns the text of the field, up to the first zero byte.
+    pub(crate) fn text(self, record: &[u8]) -> Option<String> {
+        let bytes = self.bytes(record)?;
+        let text = bytes.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Returns the text elsewhere in the record that a `__data_loc` field points to: the offset in
+    /// its lower 16 bits, the length in its upper ones.
+    pub(crate) fn text_elsewhere(self, record: &[u8]) -> Option<String> {
+        let place = self.value(record)?;
+        let (offset, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
+        Field {
+            offset,
+            size,
+            is_signed: false,
+        }
+        .text(record)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A description with the fields that all events have, and others: name, offset, size, sign.
+    pub(crate) fn description(id: u16, fields: &[(&str, usize, usize, u8)]) -> Format {
+        let common = [
+            ("common_type", 0, 2, 0),
+            ("common_flags", 2, 1, 0),
+            ("common_pid", 4, 4, 1),
+        ];
+        let mut text = format!("ID: {id}\n");
+        for (name, offset, size, signed) in common.iter().chain(fields) {
+            let line =
+                format!("field:int {name};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
+            text.push_str(&line);
+        }
+        Format::parse(&text)
+    }
+
+    const EXEC: &str = "name: sched_process_exec\nID: 365\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;\n\
+        \tfield:struct page * page;\toffset:64;\tsize:8;\tsigned:0;\n\
+        \nprint fmt: \"filename=%s pid=%d\", __get_str(filename), REC->pid\n";
+
+    fn field(offset: usize, size: usize, is_signed: bool) -> Option<Field> {
+        Some(Field {
+            offset,
+            size,
+            is_signed,
+        })
+    }
+
+    #[test]
+    fn a_description_is_read() {
+        let format = Format::parse(EXEC);
+        assert_eq!(format.id, 365);
+        assert_eq!(format.field("common_pid"), field(4, 4, true));
+        assert_eq!(format.field("filename"), field(8, 4, false));
+        assert_eq!(
+            format.field("args").map(|args| args.entry(5, 6)),
+            field(56, 8, false)
+        );
+        assert_eq!(format.field("page"), field(64, 8, false));
+        assert_eq!(format.field("pfn"), None);
+    }
+
+    #[test]
+    fn values_are_widened_and_never_read_beyond_the_record() {
+        let record = [0xff, 0xff, 0xff, 0xff, b'h', b'i', 0, b'!'];
+        let value = |offset, size, is_signed| {
+            Field {
+                offset,
+                size,
+                is_signed,
+            }
+            .value(&record)
+        };
+        assert_eq!(value(0, 4, false), Some(u64::from(u32::MAX)));
+        assert_eq!(value(0, 4, true), Some(u64::MAX));
+        assert_eq!(value(0, 1, true), Some(u64::MAX));
+        assert_eq!(
+            (
+                value(5, 4, false),
+                value(0, 3, false),
+                value(usize::MAX, 8, false)
+            ),
+            (None, None, None)
+        );
+        let text = Field {
+            offset: 4,
+            size: 4,
+            is_signed: false,
+        }
+        .text(&record);
+        assert_eq!(text.as_deref(), Some("hi"));
+    }
+
+    #[test]
+    fn text_elsewhere_is_found_or_not_there() {
+        let mut record = vec![0; 16];
+        record[0..4].copy_from_slice(&(8u32 | 5 << 16).to_ne_bytes());
+        record[8..13].copy_from_slice(b"make\0");
+        let place = Field {
+            offset: 0,
+            size: 4,
+            is_signed: false,
+        };
+        assert_eq!(place.text_elsewhere(&record).as_deref(), Some("make"));
+        record[0..4].copy_from_slice(&(9u32 | 800 << 16).to_ne_bytes());
+        assert_eq!(place.text_elsewhere(&record), None);
+    }
+}
