@@ -11,6 +11,8 @@ use std::io;
 use std::path::PathBuf;
 
 use everybuddy_trace::{ImportError, TraceError};
+#[cfg(target_os = "linux")]
+use everybuddy_trace::record::RecordError;
 
 /// Why a command gave no result.
 #[derive(Debug)]
@@ -21,6 +23,9 @@ pub enum Error {
     Trace(TraceError),
     /// A recording could not be imported.
     Import(ImportError),
+    /// A recording could not be made.
+    #[cfg(target_os = "linux")]
+    Record(RecordError),
     /// A file could not be written.
     Write {
         /// The file.
@@ -43,6 +48,8 @@ impl Error {
             Error::ReaderGone => 0,
             Error::Broken(_) | Error::Failed(_) => 1,
             Error::Usage(_) | Error::Trace(_) | Error::Import(_) | Error::Write { .. } => 2,
+            #[cfg(target_os = "linux")]
+            Error::Record(_) => 2,
         }
     }
 
@@ -69,6 +76,8 @@ impl fmt::Display for Error {
             Error::Usage(message) | Error::Failed(message) => write!(out, "{message}"),
             Error::Trace(error) => write!(out, "{error}"),
             Error::Import(error) => write!(out, "{error}"),
+            #[cfg(target_os = "linux")]
+            Error::Record(error) => write!(out, "{error}"),
             Error::Write { path, cause } => write!(
                 out,
                 "{}: {cause}: nothing was written; choose a file in a folder that can be written",
@@ -96,5 +105,12 @@ impl From<TraceError> for Error {
 impl From<ImportError> for Error {
     fn from(error: ImportError) -> Error {
         Error::Import(error)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Error {
+        Error::Record(error)
     }
 }

@@ -146,7 +146,7 @@ fn real_commands_are_recorded() {
     recorder.settle();
     assert!(recorder.progress().events > 0);
     let recorded = recorder.stop().unwrap().assemble("made", |_| {}).unwrap();
-    terminate(&child);
+    terminate(child.id());
     assert!(!child.wait().unwrap().success());
     assert!(recorded.assembled.accounts.allocations > 10);
 

@@ -9,6 +9,8 @@
 mod bench;
 mod compare;
 mod experiments;
+#[cfg(target_os = "linux")]
+mod record;
 mod reproduce;
 mod systems;
 mod trace;
@@ -38,6 +40,7 @@ Examples:
   everybuddy compare gcc_build --systems bs,linux-6
   everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
   everybuddy reproduce fragmentation            a paper's experiment: measured, drawn, judged
+  everybuddy record -- make -j2                 a trace of your own program (as root)
   everybuddy trace info dbench_tar              what a trace is like
   everybuddy systems                            what there is to compare
 
@@ -54,6 +57,8 @@ struct Cli {
 enum Command {
     Compare(compare::Arguments),
     Bench(bench::Arguments),
+    #[cfg(target_os = "linux")]
+    Record(record::Arguments),
     #[command(subcommand)]
     Trace(trace::Command),
     Systems(systems::Arguments),
@@ -67,6 +72,8 @@ impl Cli {
         match self.command {
             Command::Compare(arguments) => compare::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
+            #[cfg(target_os = "linux")]
+            Command::Record(arguments) => record::run(arguments),
             Command::Trace(command) => trace::run(command),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),

@@ -21,6 +21,7 @@
 //! | [`outcome`] | what came out, in numbers |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
 //! | [`merge`] | several traces as one |
+//! | `recording` | waiting for the end of what is recorded |
 //! | [`reproduce`] | ways to measure a paper's experiments |
 //! | [`bystanders`] | the machine that was measured on, and whether it was quiet |
 //!
@@ -42,6 +43,8 @@ pub mod pace;
 pub(crate) mod pass;
 pub mod play;
 pub mod port;
+#[cfg(target_os = "linux")]
+pub mod recording;
 pub mod reproduce;
 pub mod script;
 

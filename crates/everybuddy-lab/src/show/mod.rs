@@ -11,6 +11,8 @@
 //! | [`experiments`] | the list of experiments, their tables and claims |
 //! | [`trace`] | what a trace is like |
 //! | [`systems`] | the list of systems |
+//! | `recorded` | what was recorded, and what it took |
+//! | `live` | how far something is whose end is not known |
 //! | [`table`] | aligned columns, the best value marked |
 //! | [`sparkline`] | a series in one line |
 //! | [`progress`] | how long it will still take |
@@ -23,8 +25,12 @@ pub mod bench_claims;
 pub mod bench_doc;
 pub mod comparison;
 pub mod experiments;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod output;
 pub mod progress;
+#[cfg(target_os = "linux")]
+pub mod recorded;
 pub mod sparkline;
 pub mod systems;
 pub mod table;

@@ -98,8 +98,6 @@ pub struct RecordProgress {
     pub events: u64,
     /// Bytes that have been moved out of the kernel.
     pub bytes: u64,
-    /// Whether moving has failed, for example since the disk is full: it is time to stop.
-    pub has_failed: bool,
 }
 
 /// What was recorded, as the kernel's pages.
@@ -291,12 +289,16 @@ impl Recorder {
 
     /// Returns how far the recording is. Reads a small file for each CPU.
     pub fn progress(&self) -> RecordProgress {
-        let drain = self.drain.as_ref();
         RecordProgress {
             events: self.memory.counts().records + self.tree.counts().records,
-            bytes: drain.map_or(0, Drain::bytes),
-            has_failed: drain.is_some_and(Drain::has_ended),
+            bytes: self.drain.as_ref().map_or(0, Drain::bytes),
         }
+    }
+
+    /// Returns whether moving events out of the kernel has failed, for example since the disk is
+    /// full: it is time to stop, which then says why.
+    pub fn has_failed(&self) -> bool {
+        self.drain.as_ref().is_some_and(Drain::has_ended)
     }
 
     /// Waits for what the kernel frees shortly after a process has exited. 0.25 s.
@@ -424,12 +426,10 @@ impl Recording {
     }
 }
 
-/// Asks a command to end, as `kill PID` does. One that has ended is left alone.
-pub fn terminate(child: &Child) {
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
+/// Asks a process to end, as `kill PID` does. One that has ended is left alone.
+pub fn terminate(pid: u32) {
+    let pid = i32::try_from(pid).ok();
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
