@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(of(8, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(of(8, 4), [1, 3, 5, 7]);
         assert_eq!(of(8, 1), [4]);
-        assert_eq!(of(8, 0), []);
+        assert!(of(8, 0).is_empty());
         assert_eq!(of(3, 8), [0, 1, 2]);
         for most in 1..8 {
             let kept = of(8, most);

@@ -49,7 +49,7 @@ function columns(classes, lists, text, yTitle, names = classes, xTitle = undefin
   const colours = [COLOURS[0], COLOURS[4]].map((pair) => pair[isDark() ? 1 : 0]);
   const data = lists.map(({ name, values }, at) => ({
     type: "bar", name, x: classes, y: values, text: values.map((value, i) => `${names[i]}: ${text(value)}`), textposition: "none", cliponaxis: false,
-    marker: { color: colours[at], pattern: { shape: at ? "/" : "", fgcolor: theme().panel, solidity: 0.25 } },
+    marker: { color: colours[at], pattern: { shape: at ? "/" : "", bgcolor: colours[at], fgcolor: theme().panel, size: 7, solidity: 0.25 } },
     hovertemplate: `%{text}<extra>${name || ""}</extra>`,
   }));
   const layout = { bargap: 0.25, hovermode: "closest", xaxis: { type: "category", showgrid: false, title: xTitle }, yaxis: { title: yTitle, rangemode: "tozero" } };

@@ -15,7 +15,11 @@ function short(value) {
 
 const count = (value) => (missing(value) ? "" : Math.round(value).toLocaleString("en"));
 
-const percent = (share) => (missing(share) ? "" : `${short(share * 100)} %`);
+function percent(share) {
+  if (missing(share)) return "";
+  const size = Math.abs(share * 100);
+  return `${size === 0 || size >= 99.95 ? Math.round(share * 100) : size < 0.995 ? Number((share * 100).toPrecision(2)) : (share * 100).toFixed(1)} %`;
+}
 
 /** Nanoseconds in the unit that suits them. */
 function time(ns) {
@@ -28,7 +32,8 @@ function time(ns) {
 /** Frames of 4 KiB as memory. */
 function memory(frames) {
   const mib = frames / 256;
-  return mib < 1 ? `${frames * 4} KiB` : mib < 1024 ? `${short(mib)} MiB` : `${short(mib / 1024)} GiB`;
+  const few = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+  return mib < 1 ? `${frames * 4} KiB` : mib < 1024 ? `${few(mib)} MiB` : `${few(mib / 1024)} GiB`;
 }
 
 /** What one writes of a time that a timer may not have seen. */

@@ -74,9 +74,9 @@ function paintAll(canvas, frames, table, cursor) {
   }
 }
 
-/** Paints one row as 8 lines of 128 frames, each a small square. */
+/** Paints one row as 16 lines of 64 frames, each a small square. */
 function paintRow(canvas, frames, table, cursor) {
-  const [across, lines, cell] = [128, 8, 8];
+  const [across, lines, cell] = [64, 16, 16];
   canvas.width = across * cell;
   canvas.height = lines * cell;
   const context = canvas.getContext("2d");
@@ -85,12 +85,12 @@ function paintRow(canvas, frames, table, cursor) {
   const first = Math.floor(cursor / ROW) * ROW;
   for (let at = 0; at < ROW && first + at < frames.length; at++) {
     context.fillStyle = `rgb(${table[frames[first + at]].join(",")})`;
-    context.fillRect((at % across) * cell, Math.floor(at / across) * cell, cell - 1, cell - 1);
+    context.fillRect((at % across) * cell, Math.floor(at / across) * cell, cell - 2, cell - 2);
   }
   const at = cursor - first;
   context.strokeStyle = theme().ink;
-  context.lineWidth = 2;
-  context.strokeRect((at % across) * cell - 1, Math.floor(at / across) * cell - 1, cell + 1, cell + 1);
+  context.lineWidth = 4;
+  context.strokeRect((at % across) * cell, Math.floor(at / across) * cell, cell - 2, cell - 2);
 }
 
 /** What a memory is like at a moment. */

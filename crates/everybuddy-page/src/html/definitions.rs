@@ -10,10 +10,10 @@ use maud::{Markup, PreEscaped, html};
 use crate::report::Report;
 
 /// Anchor, name, formula (as HTML, may be empty), words.
-pub(crate) type Definition = (&'static str, &'static str, &'static str, &'static str);
+type Definition = (&'static str, &'static str, &'static str, &'static str);
 
 /// Definitions that only make sense with systems.
-pub(crate) const OF_SYSTEMS: &[Definition] = &[
+const OF_SYSTEMS: &[Definition] = &[
     (
         "def-latency",
         "Latency",
@@ -121,7 +121,7 @@ pub(crate) const OF_SYSTEMS: &[Definition] = &[
 ];
 
 /// Definitions of a trace’s own numbers.
-pub(crate) const OF_TRACES: &[Definition] = &[
+const OF_TRACES: &[Definition] = &[
     (
         "def-trace",
         "Trace statistics",
@@ -137,6 +137,14 @@ pub(crate) const OF_TRACES: &[Definition] = &[
          region, where known; calls without a known region are left out and end no run.",
     ),
 ];
+
+/// Returns the name that an anchor leads to, as in a sentence.
+pub(crate) fn name(anchor: &str) -> String {
+    let definition = OF_SYSTEMS.iter().find(|one| one.0 == anchor);
+    let mut letters = definition.map_or("", |one| one.1).chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
 
 /// Makes the appendix.
 pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {

@@ -192,6 +192,7 @@ pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Marku
                         }
                     }
                 }
+                @if figure.key == "latency" { (super::percentiles::table(report, trace)) }
                 @if figure.key == "runs" { (super::runs::table(trace)) }
                 div.extra {}
                 details.data {

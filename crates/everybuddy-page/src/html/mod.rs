@@ -9,6 +9,7 @@
 mod definitions;
 mod figures;
 mod head;
+mod percentiles;
 mod runs;
 mod say;
 mod table;

@@ -8,6 +8,7 @@
 
 use maud::{Markup, html};
 
+use super::definitions;
 use super::words::{count, percent, short};
 use crate::report::{Report, System, Trace};
 
@@ -73,7 +74,7 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                 @let first = columns[..at].iter().all(|c| c.definition != column.definition);
                 @if first {
                     @if at > 0 { ", " }
-                    a href={ "#" (column.definition) } { (name_of(column)) }
+                    a href={ "#" (column.definition) } { (definitions::name(column.definition)) }
                 }
             }
             "."
@@ -84,14 +85,6 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                 @for system in &trace.systems { div { dt { (system.name) } dd { (system.parameters) } } }
             }
         }
-    }
-}
-
-fn name_of(column: &Column) -> &'static str {
-    if column.group.is_empty() {
-        column.head
-    } else {
-        column.group
     }
 }
 
@@ -217,20 +210,20 @@ fn columns(report: &Report, trace: &Trace) -> Vec<Column> {
         "frames asked for that did not cross the border of the lists",
     ];
     add(
-        ["lists", "served % ↑"],
+        ["", "served % ↑"],
         Higher,
         of,
         &|s| s.service_ratio,
         &percent,
     );
     let of = ["def-miss", "order-0 calls that went beyond the lists"];
-    add(["lists", "miss % ↓"], Lower, of, &|s| s.miss_rate, &percent);
+    add(["", "miss % ↓"], Lower, of, &|s| s.miss_rate, &percent);
     let of = [
         "def-residual",
         "frames in the list when a run of allocations ends",
     ];
     add(
-        ["lists", "left, alloc ↓"],
+        ["left in list", "alloc ↓"],
         Lower,
         of,
         &|s| s.residual[0],
@@ -241,7 +234,7 @@ fn columns(report: &Report, trace: &Trace) -> Vec<Column> {
         "frames in the list when a run of frees ends",
     ];
     add(
-        ["lists", "left, free ↓"],
+        ["left in list", "free ↓"],
         Lower,
         of,
         &|s| s.residual[1],

@@ -1,0 +1,330 @@
+//! What the page does, in a real browser.
+//!
+//! Exists because no other test sees an exception, a request, an empty chart or a control that does
+//! nothing. It needs Chromium, which `ci/page.sh` installs; without one it says so and passes. It
+//! writes pictures of the page to `target/page-shots`, for people to look at.
+//!
+//! Invariant: the browser has the file and nothing else; a request for anything else fails the test.
+
+mod browsing;
+mod specimen;
+
+use browsing::{Page, open};
+
+/// Scrolls through the page until every figure of the trace in front was drawn.
+const ALL_DRAWN: &str = "(async () => {
+    const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+    const figures = [...document.querySelectorAll('section.trace:not([hidden]) figure.fig')];
+    for (let round = 0; round < 100; round++) {
+        const missing = figures.find((one) => !one.dataset.drawn);
+        if (!missing) break;
+        missing.scrollIntoView({ behavior: 'instant' });
+        await wait(60);
+    }
+    window.scrollTo({ top: 0, behavior: 'instant' });
+    await wait(60);
+    return figures.filter((one) => !one.dataset.drawn).map((one) => one.id).join();
+})()";
+
+/// Names of panels of the trace in front that show nothing: neither marks, nor paint, nor words.
+const EMPTY: &str =
+    "[...document.querySelectorAll('section.trace:not([hidden]) .panel')].filter((panel) => {
+    const marks = panel.querySelectorAll('.trace path, .trace .point').length;
+    const painted = [...panel.querySelectorAll('canvas.memory')].some((canvas) => {
+        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        return new Set(new Uint32Array(data.buffer)).size > 2;
+    });
+    return !marks && !painted && !panel.querySelector('.nothing');
+}).map((panel) => panel.closest('figure').id + '/' + panel.dataset.panel).join()";
+
+fn draw_all(page: &Page) {
+    assert_eq!(page.text(ALL_DRAWN), "", "figures were not drawn");
+}
+
+#[test]
+fn every_figure_is_drawn_without_errors_or_requests() {
+    let Some(page) = open(&specimen::report(1), "whole") else {
+        return;
+    };
+    for trace in 0..3 {
+        page.text(&format!(
+            "document.querySelectorAll('.tab')[{trace}].click(), ''"
+        ));
+        draw_all(&page);
+        assert_eq!(page.text(EMPTY), "", "panels are empty");
+    }
+    // Both systems of a map, and more than the ground.
+    let maps = page
+        .number("document.querySelectorAll('section.trace:not([hidden]) canvas.memory').length");
+    assert_eq!(maps, 2.0);
+    page.is_clean();
+}
+
+#[test]
+fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
+    let Some(page) = open(&specimen::report(1), "toggles") else {
+        return;
+    };
+    draw_all(&page);
+    let lines = "document.querySelectorAll('#trace-gcc_build-blocks .scatterlayer .trace').length";
+    let bars =
+        "document.querySelectorAll('#trace-gcc_build-lists [data-panel=service] .point').length";
+    assert_eq!(page.number(lines), 6.0);
+    let chip = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('.chip')].find((one) => one.textContent === '{name}')"
+        )
+    };
+    page.text(&format!("{}.click(), ''", chip("bs")));
+    draw_again(&page);
+    assert_eq!((page.number(lines), page.number(bars)), (5.0, 5.0));
+    page.text(&format!("{}.focus(), ''", chip("watermark")));
+    page.press("Enter");
+    draw_again(&page);
+    assert_eq!((page.number(lines), page.number(bars)), (6.0, 6.0));
+    assert_eq!(
+        page.text(&format!(
+            "{}.getAttribute('aria-pressed')",
+            chip("watermark")
+        )),
+        "true"
+    );
+    page.text(&format!("{}.click(), ''", chip("all")));
+    draw_again(&page);
+    assert_eq!(page.number(lines), 16.0);
+    // No two systems look the same.
+    let looks = "new Set([...document.querySelectorAll('#trace-gcc_build-blocks .scatterlayer .trace')].map((one) => {
+        const line = one.querySelector('.js-line');
+        return line.style.stroke + line.style.strokeDasharray;
+    })).size";
+    assert_eq!(page.number(looks), 16.0);
+    page.text(&format!("{}.click(), ''", chip("none")));
+    draw_again(&page);
+    assert_eq!(page.number(lines), 0.0);
+    page.is_clean();
+}
+
+/// Brings two far figures into sight, so that what is due is drawn.
+fn draw_again(page: &Page) {
+    for figure in ["lists", "blocks"] {
+        page.text(&format!(
+            "(async () => {{
+                document.getElementById('trace-gcc_build-{figure}').scrollIntoView({{ behavior: 'instant' }});
+                await new Promise((done) => setTimeout(done, 300));
+                return '';
+            }})()"
+        ));
+    }
+}
+
+#[test]
+fn tabs_work_by_key_and_are_in_the_address() {
+    let Some(page) = open(&specimen::report(1), "tabs") else {
+        return;
+    };
+    let front = "document.querySelector('section.trace:not([hidden])').id";
+    assert_eq!(page.text(front), "trace-gcc_build");
+    page.text("document.querySelector('.tab').focus(), ''");
+    page.press("ArrowRight");
+    assert_eq!(page.text(front), "trace-dbench_tar");
+    assert_eq!(page.text("location.hash"), "#trace-dbench_tar");
+    assert_eq!(
+        page.text("document.activeElement.textContent"),
+        "dbench_tar"
+    );
+    page.press("End");
+    assert_eq!(page.text(front), "trace-numpy_thp");
+    // An address of a figure of another trace brings that trace to the front.
+    page.text("(async () => { location.hash = 'trace-gcc_build-map'; await new Promise((d) => setTimeout(d, 200)); return ''; })()");
+    assert_eq!(page.text(front), "trace-gcc_build");
+    // A definition does not change the trace.
+    page.text("(async () => { location.hash = 'def-miss'; await new Promise((d) => setTimeout(d, 200)); return ''; })()");
+    assert_eq!(page.text(front), "trace-gcc_build");
+    page.is_clean();
+}
+
+#[test]
+fn the_map_answers_keys_and_the_slider() {
+    let Some(page) = open(&specimen::report(1), "map") else {
+        return;
+    };
+    draw_all(&page);
+    let readout = "document.querySelector('#trace-gcc_build-map .readout').textContent";
+    page.text("document.querySelector('#trace-gcc_build-map canvas.memory').focus(), ''");
+    assert!(
+        page.text(readout).starts_with("Frame 0 "),
+        "{}",
+        page.text(readout)
+    );
+    page.press("ArrowDown");
+    page.press("ArrowRight");
+    assert!(
+        page.text(readout).starts_with("Frame 1,025 (row 1): "),
+        "{}",
+        page.text(readout)
+    );
+    let picture = "document.querySelector('#trace-gcc_build-map canvas.memory').toDataURL()";
+    let before = page.text(picture);
+    page.text("document.querySelector('#trace-gcc_build-map input[type=range]').focus(), ''");
+    page.press("ArrowRight");
+    page.settle();
+    let after = page.text(picture);
+    assert_ne!(before, after, "another moment, the same picture");
+    page.text(
+        "[...document.querySelectorAll('#trace-gcc_build-map .choice button')][1].click(), ''",
+    );
+    page.settle();
+    assert_ne!(page.text(picture), after, "by order as by owner");
+    assert!(
+        page.text("document.querySelector('.owners').textContent")
+            .contains("order 0")
+    );
+    page.is_clean();
+}
+
+#[test]
+fn the_order_of_the_unusable_index_can_be_chosen() {
+    let Some(page) = open(&specimen::report(1), "order") else {
+        return;
+    };
+    draw_all(&page);
+    let curve = "document.querySelector('#trace-gcc_build-unusable .js-line').getAttribute('d')";
+    let before = page.text(curve);
+    page.text("document.querySelector('#trace-gcc_build-unusable input').focus(), ''");
+    page.press("ArrowLeft");
+    page.settle();
+    assert_ne!(page.text(curve), before);
+    let words = page.text("document.querySelector('#trace-gcc_build-unusable output').textContent");
+    assert_eq!(words, "order 9, 2 MiB");
+    page.is_clean();
+}
+
+#[test]
+fn a_column_sorts_best_first() {
+    let Some(page) = open(&specimen::report(1), "sort") else {
+        return;
+    };
+    let first = "document.querySelector('table.systems tbody tr').dataset.system";
+    let best = "document.querySelectorAll('table.systems')[0].querySelector('td.best').parentElement.dataset.system";
+    let original = page.text(first);
+    let expected = page.text(best);
+    let column = "document.querySelector('table.systems td.best').cellIndex";
+    page.text(&format!("document.querySelectorAll('table.systems thead tr:last-child th')[{column}].querySelector('button').focus(), ''"));
+    page.press("Enter");
+    assert_eq!(page.text(first), expected);
+    page.press("Enter");
+    assert_ne!(page.text(first), expected);
+    page.press("Enter");
+    assert_eq!(page.text(first), original);
+    page.is_clean();
+}
+
+#[test]
+fn the_data_of_every_figure_is_one_click_away() {
+    let Some(page) = open(&specimen::report(1), "data") else {
+        return;
+    };
+    draw_all(&page);
+    page.text("document.querySelectorAll('section.trace:not([hidden]) details.data').forEach((one) => { one.open = true; }), ''");
+    page.settle();
+    let without = page.text(
+        "[...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]
+            .filter((one) => !one.querySelector('.rows tbody td')).map((one) => one.id).join()",
+    );
+    assert_eq!(without, "", "figures without rows");
+    page.is_clean();
+}
+
+#[test]
+fn colours_follow_the_system_and_the_button() {
+    let Some(page) = open(&specimen::report(1), "theme") else {
+        return;
+    };
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    page.prefers("light");
+    let light = page.text(ground);
+    page.prefers("dark");
+    let dark = page.text(ground);
+    assert_ne!(light, dark);
+    page.text("document.getElementById('theme').click(), ''");
+    assert_eq!(page.text(ground), light);
+    page.is_clean();
+}
+
+#[test]
+fn before_printing_everything_is_drawn() {
+    let Some(page) = open(&specimen::report(1), "print") else {
+        return;
+    };
+    page.settle();
+    page.settle();
+    page.print("print.pdf");
+    let missing = "[...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]
+        .filter((one) => !one.dataset.drawn).map((one) => one.id).join()";
+    assert_eq!(page.text(missing), "");
+    page.is_clean();
+}
+
+#[test]
+fn names_with_markup_and_odd_numbers_break_nothing() {
+    let mut report = specimen::report(2);
+    report.traces.truncate(2);
+    let evil = "</script><b>&amp; %{x} \"q\"";
+    report.traces[0].name = evil.into();
+    report.traces[0].owners[0] = evil.into();
+    report.traces[0].systems.truncate(2);
+    let system = &mut report.traces[0].systems[0];
+    system.name = evil.into();
+    system.latency = Default::default();
+    system.samples = Default::default();
+    system.maps.clear();
+    system.throughput = f64::NAN;
+    (
+        system.service_ratio,
+        system.miss_rate,
+        system.locks_per_call,
+    ) = (Some(f64::NAN), None, None);
+    report.traces[1].systems.clear();
+    report.traces[1].statistics = Default::default();
+    let Some(page) = open(&report, "odd") else {
+        return;
+    };
+    for trace in 0..2 {
+        page.text(&format!(
+            "document.querySelectorAll('.tab')[{trace}].click(), ''"
+        ));
+        draw_all(&page);
+    }
+    assert_eq!(
+        page.number("document.querySelectorAll('main b:not(.facts b)').length"),
+        0.0
+    );
+    page.is_clean();
+}
+
+#[test]
+fn it_fits_every_width_and_can_be_looked_at() {
+    let Some(page) = open(&specimen::report(1), "shots") else {
+        return;
+    };
+    for theme in ["light", "dark"] {
+        page.prefers(theme);
+        for width in [360, 768, 1920] {
+            page.wide(width);
+            for trace in 0..3 {
+                page.text(&format!(
+                    "document.querySelectorAll('.tab')[{trace}].click(), ''"
+                ));
+                draw_all(&page);
+                let over = page.number(
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+                );
+                assert_eq!(over, 0.0, "the page is wider than {width} pixels");
+                if trace == 0 || (width == 1920 && theme == "light") {
+                    page.shoot(&format!("{theme}-{width}-{trace}.png"));
+                }
+            }
+        }
+    }
+    page.is_clean();
+}
