@@ -10,9 +10,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use everybuddy_trace::{ImportError, TraceError};
 #[cfg(target_os = "linux")]
 use everybuddy_trace::record::RecordError;
+use everybuddy_trace::{ImportError, TraceError};
 
 /// Why a command gave no result.
 #[derive(Debug)]
