@@ -6,8 +6,11 @@
 //!
 //! | room | its question |
 //! |------|--------------|
+//! | `blocks` | what is kept of an allocation or a free? |
+//! | `lives` | what do faults, system calls, forks and exits mean? |
 //! | `tasks` | who belongs to the trace, and what is each doing? |
 //! | `spaces` | what lies at the address of a fault? |
+//! | `calls` | what do mmap, munmap, brk and mremap change there? |
 //! | `owners` | which frames live, and which allocation gave them? |
 //! | `window` | do the frames lie close enough together for a trace? |
 //! | `metadata` | what does the file say about itself? |
@@ -18,6 +21,9 @@
 //! of events, never on the numbers in them.
 
 mod accounts;
+mod blocks;
+mod calls;
+mod lives;
 mod metadata;
 mod owners;
 mod spaces;
@@ -30,30 +36,11 @@ use std::sync::Arc;
 pub use accounts::Accounts;
 pub use spaces::KnownRegion;
 
-use self::owners::{Block, Owners, Taken};
+use self::owners::Owners;
 use self::spaces::Spaces;
 use self::tasks::{Task, TaskId, Tasks};
 use crate::kernel::{KernelEvent, What};
-use crate::model::{Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, Trace};
-
-/// Most events of a trace: rows are counted with 31 bits.
-const MOST_EVENTS: usize = (1 << 31) - 2;
-
-/// Flag of clone: the new task works in its maker's address space.
-const CLONE_VM: u64 = 0x100;
-
-/// Mobility of pages that can be moved: those of programs and files.
-const MOVABLE: i8 = 1;
-
-/// System calls, by their x86-64 numbers, that matter for address regions and exits.
-mod number {
-    pub(super) const MMAP: u64 = 9;
-    pub(super) const MUNMAP: u64 = 11;
-    pub(super) const BRK: u64 = 12;
-    pub(super) const MREMAP: u64 = 25;
-    pub(super) const EXIT: u64 = 60;
-    pub(super) const EXIT_GROUP: u64 = 231;
-}
+use crate::model::{Event, Fault, LARGEST_ORDER, Trace};
 
 /// Whose allocations a trace keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,21 +181,10 @@ impl Assembly {
             What::NewTask {
                 tid, clone_flags, ..
             } => {
-                self.accounts.new_tasks_seen += 1;
                 self.new_task(&event, task, tid, clone_flags);
             }
             What::Exec { program } => self.exec(task, &program),
-            What::Exit => {
-                self.accounts.exits_seen += 1;
-                if let Some(task) = task {
-                    let task = self.tasks.get_mut(task);
-                    task.exit_ns = Some(self.now_ns);
-                    begin_exit(task);
-                    if let Some(space) = task.space.take() {
-                        self.spaces.leave(space);
-                    }
-                }
-            }
+            What::Exit => self.exit(task),
         }
     }
 
@@ -270,222 +246,6 @@ impl Assembly {
         }
         Some(order)
     }
-
-    fn allocate(&mut self, event: &KernelEvent, pfn: u64, order: u8, task: Option<TaskId>) {
-        // What lives here was freed without anybody seeing it.
-        for taken in self.owners.take(pfn, order) {
-            let (pfn, order) = (taken.piece.pfn, taken.piece.order);
-            let mut free = self.event(event, Op::Free, pfn, order);
-            free.flags = EventFlags::SYNTHETIC;
-            self.accounts.inferred_frees += 1;
-            self.keep_free(free, taken);
-        }
-        let Some(task) = task else {
-            self.accounts.allocations_by_others += 1;
-            return;
-        };
-        if self.events.len() >= MOST_EVENTS {
-            self.accounts.too_many += 1;
-            return;
-        }
-        let row = self.events.len() as u32;
-        let mut call = self.event(event, Op::Allocate, pfn, order);
-        if let What::Allocate {
-            gfp, migratetype, ..
-        } = event.what
-        {
-            (call.gfp, call.migratetype) = (gfp, migratetype);
-        }
-        let task = self.tasks.get_mut(task);
-        let context = match event.in_interrupt {
-            true => Context::Interrupt,
-            false => task.doing.context,
-        };
-        call.context = context as u8;
-        call.sysno = task.doing.sysno(context);
-        if matches!(context, Context::UserFault | Context::KernelFault) {
-            let (address, space) = (task.doing.address, task.space);
-            let place = space.and_then(|space| self.spaces.locate(space, address, self.now_ns));
-            call.region = place.map(|place| place.region);
-            match place.map(|place| place.is_guessed) {
-                Some(false) => self.accounts.faults_in_mapped += 1,
-                Some(true) => self.accounts.faults_in_guessed += 1,
-                None => self.accounts.faults_in_none += 1,
-            }
-            self.faults.push(Fault {
-                row,
-                vpn: address >> PAGE_SHIFT,
-                region: call.region,
-                sequence: task.doing.fault,
-            });
-            if call.migratetype == MOVABLE {
-                task.doing.fault_served();
-            }
-        }
-        self.accounts.allocations += 1;
-        self.accounts.interrupt_allocations += u64::from(event.in_interrupt);
-        self.events.push(call);
-        self.owners.insert(pfn, Block { row, order });
-        self.accounts.peak_frames = self.accounts.peak_frames.max(self.owners.live());
-    }
-
-    fn free(&mut self, event: &KernelEvent, pfn: u64, order: u8, task: Option<TaskId>) {
-        let all = self.owners.take(pfn, order);
-        self.accounts.spread_frees += u64::from(all.len() > 1);
-        if all.is_empty() {
-            match task {
-                Some(_) => self.accounts.unmatched_frees += 1,
-                None => self.accounts.unmatched_frees_by_others += 1,
-            }
-        }
-        for taken in all {
-            let (pfn, order) = (taken.piece.pfn, taken.piece.order);
-            let mut call = self.event(event, Op::Free, pfn, order);
-            match task.map(|task| &self.tasks.get(task).doing) {
-                Some(doing) => {
-                    let context = match event.in_interrupt {
-                        true => Context::Interrupt,
-                        false => doing.context,
-                    };
-                    call.context = context as u8;
-                    call.sysno = doing.sysno(context);
-                    if doing.is_exiting {
-                        call.flags = call.flags.with(EventFlags::AT_EXIT);
-                    }
-                }
-                None => self.accounts.frees_by_others += 1,
-            }
-            self.keep_free(call, taken);
-        }
-    }
-
-    /// Adds a free of a piece that has been taken from its block.
-    fn keep_free(&mut self, mut free: Event, taken: Taken) {
-        if self.events.len() >= MOST_EVENTS {
-            self.accounts.too_many += 1;
-            return;
-        }
-        let Block { row, order } = taken.piece.block;
-        free.region = self.events[row as usize].region;
-        if taken.piece.order < order {
-            free.flags = free.flags.with(EventFlags::PARTIAL);
-            self.accounts.partial_frees += 1;
-        }
-        if taken.is_last {
-            free.flags = free.flags.with(EventFlags::DEAD);
-        }
-        self.accounts.frees += 1;
-        self.events.push(free);
-    }
-
-    /// Gives an event of the trace that tells who, where and when.
-    fn event(&self, event: &KernelEvent, op: Op, pfn: u64, order: u8) -> Event {
-        let time_ns = self.now_ns - self.begin_ns.unwrap_or(self.now_ns);
-        let mut call = Event::new(time_ns, event.cpu, event.tid, op, pfn, order);
-        if event.in_interrupt {
-            call.flags = EventFlags::INTERRUPT;
-        }
-        call
-    }
-
-    fn fault(&mut self, task: Option<TaskId>, address: u64, is_user: bool) {
-        match is_user {
-            true => self.accounts.user_faults_seen += 1,
-            false => self.accounts.kernel_faults_seen += 1,
-        }
-        let Some(task) = task else { return };
-        let doing = &mut self.tasks.get_mut(task).doing;
-        if !doing.is_exiting {
-            // 0 would mean that the number is unknown.
-            self.fault = self.fault.checked_add(1).unwrap_or(1);
-            (doing.address, doing.fault) = (address, self.fault);
-            doing.context = match is_user {
-                true => Context::UserFault,
-                false => Context::KernelFault,
-            };
-        }
-    }
-
-    fn enter(&mut self, task: Option<TaskId>, number: u64, arguments: [u64; 6]) {
-        self.accounts.system_calls_seen += 1;
-        let Some(task) = task else { return };
-        let task = self.tasks.get_mut(task);
-        if task.doing.is_exiting {
-            return;
-        }
-        (task.doing.number, task.doing.arguments) = (Some(number), arguments);
-        task.doing.context = Context::SystemCall;
-        // Kernels before 6.16 say that a task exits when its memory is already gone.
-        if matches!(number, number::EXIT | number::EXIT_GROUP) {
-            begin_exit(task);
-        }
-    }
-
-    fn leave(&mut self, task: Option<TaskId>, number: u64, result: i64) {
-        self.accounts.system_call_ends_seen += 1;
-        let Some(task) = task else { return };
-        let task = self.tasks.get_mut(task);
-        if task.doing.is_exiting || task.doing.number != Some(number) {
-            return;
-        }
-        task.doing.context = Context::Unknown;
-        let (Some(space), Ok(result)) = (task.space, u64::try_from(result)) else {
-            return;
-        };
-        let (arguments, now_ns) = (&task.doing.arguments, self.now_ns);
-        match number {
-            number::MMAP => self.spaces.map(space, result, arguments, now_ns),
-            number::MUNMAP => self.spaces.unmap_call(space, arguments),
-            number::BRK => self.spaces.set_break(space, result, now_ns),
-            number::MREMAP => self.spaces.remap(space, result, arguments, now_ns),
-            _ => {}
-        }
-    }
-
-    fn new_task(&mut self, event: &KernelEvent, maker: Option<TaskId>, tid: u32, flags: u64) {
-        let is_thread = flags & What::CLONE_THREAD != 0;
-        if maker.is_none() && !self.tasks.admits(tid, None) {
-            return;
-        }
-        self.begin_ns.get_or_insert(self.now_ns);
-        let made = maker.map(|maker| self.tasks.get(maker));
-        let program = made.map_or_else(|| Arc::from(""), |made| Arc::clone(&made.program));
-        let tgid = made.filter(|_| is_thread).map_or(tid, |made| made.tgid);
-        let space = match made.and_then(|made| made.space) {
-            Some(space) if flags & CLONE_VM != 0 => self.spaces.join(space),
-            Some(space) => {
-                let (space, is_whole) = self.spaces.fork(space, tgid, self.now_ns);
-                self.accounts.forks_without_regions += u64::from(!is_whole);
-                space
-            }
-            None => self.spaces.create(tgid, self.now_ns),
-        };
-        // Of a task with this number nobody saw the exit.
-        if let Some(old) = self.tasks.by_tid(tid)
-            && let Some(space) = self.tasks.get_mut(old).space.take()
-        {
-            self.spaces.leave(space);
-        }
-        self.tasks
-            .add(tid, tgid, event.tid, self.now_ns, program, space);
-    }
-
-    fn exec(&mut self, task: Option<TaskId>, program: &str) {
-        self.accounts.execs_seen += 1;
-        let Some(task) = task else { return };
-        let task = self.tasks.get_mut(task);
-        task.program = program_name(program);
-        if let Some(space) = task.space.take() {
-            self.spaces.leave(space);
-        }
-        task.space = Some(self.spaces.create(task.tgid, self.now_ns));
-    }
-}
-
-/// Notes that a task has begun to exit: from now on it does nothing else.
-fn begin_exit(task: &mut Task) {
-    task.doing.is_exiting = true;
-    task.doing.context = Context::Exiting;
 }
 
 /// Returns the file name of a program: where it lies is its user's business.

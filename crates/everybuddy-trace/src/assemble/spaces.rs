@@ -1,9 +1,8 @@
 //! Address spaces and their regions, put together again from the calls that map memory.
 //!
-//! Exists because a fault tells an address and nobody tells what lies there. The kernel's own
-//! rules are followed as far as they can be seen: a mapping replaces what it overlaps, adjacent
-//! anonymous mappings of the same kind become one, fork copies, exec begins anew. What exec itself
-//! maps is not told: stack, image and loader are guessed from where they lie on x86-64.
+//! Exists because a fault tells an address and nobody tells what lies there. Fork copies a space,
+//! exec begins anew. What exec itself maps is not told: stack, image and loader are guessed from
+//! where they lie on x86-64.
 //!
 //! Invariant: stretches of a space share no address; a region gets its id when the first
 //! allocation falls into it, so only such regions reach the trace.
@@ -27,28 +26,18 @@ const STACKS_BEGIN: u64 = USER_END - (16 << 30) - (128 << 20);
 /// Mappings lie above, images of programs and their heaps below.
 const MAPPINGS_BEGIN: u64 = 0x7000_0000_0000;
 
-/// Flags of mmap that matter here.
-const MAP_SHARED: u32 = 0x1;
-const MAP_ANONYMOUS: u32 = 0x20;
-const MAP_STACK: u32 = 0x2_0000;
-/// Flags that say how to map and not what: fixed, populate, nonblock, fixed without replacing.
-const MAP_MANNER: u32 = 0x10 | 0x8000 | 0x1_0000 | 0x10_0000;
-
-/// Page size, as a mask for rounding.
-const PAGE_MASK: u64 = 0xfff;
-
 /// A region, whether or not the trace will need it.
 #[derive(Clone, Debug)]
-struct Region {
-    about: AddressRegion,
+pub(super) struct Region {
+    pub(super) about: AddressRegion,
     is_guessed: bool,
     id: Option<RegionId>,
 }
 
 /// Addresses up to `end` of one region.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
-    end: u64,
+pub(super) struct Stretch {
+    pub(super) end: u64,
     region: usize,
     /// The region is that of the space which was copied; the copy gets its own when it is used.
     is_inherited: bool,
@@ -98,18 +87,6 @@ pub(super) struct Spaces {
     regions: Vec<Region>,
     /// Regions of the trace, by their ids.
     in_trace: Vec<usize>,
-}
-
-/// Rounds a length or an address up to pages.
-fn page_up(bytes: u64) -> Option<u64> {
-    Some(bytes.checked_add(PAGE_MASK)? & !PAGE_MASK)
-}
-
-/// Returns the pages from `start`, with so many bytes; `None` when empty or beyond all addresses.
-fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
-    let start = start & !PAGE_MASK;
-    let end = start.checked_add(page_up(bytes)?)?;
-    (end > start).then_some((start, end))
 }
 
 impl Spaces {
@@ -186,106 +163,15 @@ impl Spaces {
         }
     }
 
-    /// Carries out an mmap that gave `start`.
-    pub(super) fn map(&mut self, id: SpaceId, start: u64, arguments: &[u64; 6], now_ns: u64) {
-        let [_, bytes, prot, flags, fd, _] = *arguments;
-        let Some((mut start, mut end)) = pages(start, bytes) else {
-            return;
-        };
-        let (prot, flags) = (prot as u32, flags as u32);
-        self.unmap(id, start, end);
-        let is_anonymous = flags & MAP_ANONYMOUS != 0;
-        let mut merged = None;
-        if is_anonymous && prot != 0 && flags & (MAP_SHARED | MAP_STACK) == 0 {
-            let same = |region: &Region| {
-                let about = &region.about;
-                about.kind == RegionKind::Anonymous
-                    && about.prot == prot
-                    && (about.flags ^ flags) & !MAP_MANNER == 0
-            };
-            if let Some(next) = self.adjacent_after(id, end, same) {
-                merged = Some(self.own(id, end));
-                end = next.end;
-            }
-            if let Some(first) = self.adjacent_before(id, start, same) {
-                merged = Some(self.own(id, first));
-                start = first;
-            }
-        }
-        let region = match merged {
-            Some(region) => region,
-            None => {
-                let (kind, fd) = match is_anonymous {
-                    true => (RegionKind::Anonymous, -1),
-                    false => (RegionKind::File, fd as i32),
-                };
-                let about = AddressRegion {
-                    prot,
-                    flags,
-                    fd,
-                    ..self.about(id, start, end, kind, now_ns)
-                };
-                self.add(about, false)
-            }
-        };
-        self.place(id, start, end, region);
+    /// Notes a new end of the heap, and returns the one before, if it is known.
+    pub(super) fn replace_break(&mut self, id: SpaceId, new: u64) -> Option<u64> {
+        self.spaces[id].program_break.replace(new)
     }
 
-    /// Carries out a munmap that succeeded.
-    pub(super) fn unmap_call(&mut self, id: SpaceId, arguments: &[u64; 6]) {
-        if let Some((start, end)) = pages(arguments[0], arguments[1]) {
-            self.unmap(id, start, end);
-        }
-    }
-
-    /// Carries out a brk that gave `new`.
-    pub(super) fn set_break(&mut self, id: SpaceId, new: u64, now_ns: u64) {
-        let old = self.spaces[id].program_break.replace(new);
-        let (Some(old), Some(new)) = (old.and_then(page_up), page_up(new)) else {
-            return;
-        };
-        if new < old {
-            self.unmap(id, new, old);
-        } else if new > old {
-            self.unmap(id, old, new);
-            let is_heap = |region: &Region| region.about.kind == RegionKind::Heap;
-            let (start, region) = match self.adjacent_before(id, old, is_heap) {
-                Some(first) => (first, self.own(id, first)),
-                None => {
-                    let about = AddressRegion {
-                        prot: 3,
-                        flags: 0x22,
-                        ..self.about(id, old, new, RegionKind::Heap, now_ns)
-                    };
-                    (old, self.add(about, false))
-                }
-            };
-            self.place(id, start, new, region);
-        }
-    }
-
-    /// Carries out an mremap that gave `start`.
-    pub(super) fn remap(&mut self, id: SpaceId, start: u64, arguments: &[u64; 6], now_ns: u64) {
-        let [old, old_bytes, new_bytes, ..] = *arguments;
-        let Some((start, end)) = pages(start, new_bytes) else {
-            return;
-        };
-        let moved = self.stretch_at(id, old).map(|first| self.own(id, first));
-        if let Some((old, old_end)) = pages(old, old_bytes) {
-            self.unmap(id, old, old_end);
-        }
-        let region = match moved {
-            Some(region) => {
-                let about = &mut self.regions[region].about;
-                (about.start, about.len) = (start, end - start);
-                region
-            }
-            None => {
-                let about = self.about(id, start, end, RegionKind::Anonymous, now_ns);
-                self.add(about, false)
-            }
-        };
-        self.place(id, start, end, region);
+    /// Gives a region another extent.
+    pub(super) fn move_region(&mut self, region: usize, start: u64, end: u64) {
+        let about = &mut self.regions[region].about;
+        (about.start, about.len) = (start, end - start);
     }
 
     /// Finds or guesses the region of an address, which the trace then has.
@@ -352,7 +238,7 @@ impl Spaces {
         Some(region)
     }
 
-    fn about(
+    pub(super) fn about(
         &self,
         id: SpaceId,
         start: u64,
@@ -370,7 +256,7 @@ impl Spaces {
         }
     }
 
-    fn add(&mut self, about: AddressRegion, is_guessed: bool) -> usize {
+    pub(super) fn add(&mut self, about: AddressRegion, is_guessed: bool) -> usize {
         self.regions.push(Region {
             about,
             is_guessed,
@@ -380,7 +266,7 @@ impl Spaces {
     }
 
     /// Gives addresses to a region of this space, whose extent grows to hold them.
-    fn place(&mut self, id: SpaceId, start: u64, end: u64, region: usize) {
+    pub(super) fn place(&mut self, id: SpaceId, start: u64, end: u64, region: usize) {
         self.unmap(id, start, end);
         let stretch = Stretch {
             end,
@@ -395,7 +281,7 @@ impl Spaces {
     }
 
     /// Makes the region of the stretch at `first` this space's own, and returns it.
-    fn own(&mut self, id: SpaceId, first: u64) -> usize {
+    pub(super) fn own(&mut self, id: SpaceId, first: u64) -> usize {
         let Spaces {
             spaces, regions, ..
         } = self;
@@ -433,13 +319,13 @@ impl Spaces {
     }
 
     /// Finds the stretch that holds an address, by its first one.
-    fn stretch_at(&self, id: SpaceId, address: u64) -> Option<u64> {
+    pub(super) fn stretch_at(&self, id: SpaceId, address: u64) -> Option<u64> {
         let before = self.spaces[id].stretches.range(..=address).next_back();
         before.and_then(|(first, stretch)| (stretch.end > address).then_some(*first))
     }
 
     /// Finds the stretch that ends where something begins, by its first address.
-    fn adjacent_before(
+    pub(super) fn adjacent_before(
         &self,
         id: SpaceId,
         start: u64,
@@ -450,7 +336,7 @@ impl Spaces {
     }
 
     /// Finds the stretch that begins where something ends.
-    fn adjacent_after(
+    pub(super) fn adjacent_after(
         &self,
         id: SpaceId,
         end: u64,
@@ -461,7 +347,7 @@ impl Spaces {
     }
 
     /// Takes addresses away from whatever has them.
-    fn unmap(&mut self, id: SpaceId, start: u64, end: u64) {
+    pub(super) fn unmap(&mut self, id: SpaceId, start: u64, end: u64) {
         let stretches = &mut self.spaces[id].stretches;
         if let Some((_, before)) = stretches.range_mut(..start).next_back() {
             let whole = *before;

@@ -264,12 +264,12 @@ impl Shape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::record::format::tests::description;
 
     /// What x86-64 kernels say of an allocation.
-    pub(super) fn allocation() -> Format {
+    pub(crate) fn allocation() -> Format {
         description(
             653,
             &[

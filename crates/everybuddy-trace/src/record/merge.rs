@@ -119,3 +119,94 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{BufReader, Seek, Write};
+
+    use super::super::decode::{MEMORY, tests::allocation};
+    use super::super::format::tests::description;
+    use super::super::page::tests::{layout, page, short};
+    use super::*;
+
+    const ALLOCATE: u16 = 653;
+    const FREE: u16 = 655;
+
+    fn decoder() -> Decoder {
+        let mut decoder = Decoder::default();
+        let free = description(FREE, &[("pfn", 8, 8, 0), ("order", 16, 4, 0)]);
+        assert!(decoder.learn(&MEMORY[0], &allocation()) && decoder.learn(&MEMORY[1], &free));
+        decoder
+    }
+
+    /// A record of a call, so many nanoseconds after the one before.
+    fn call(delta: u32, id: u16, pfn: u64) -> Vec<u8> {
+        let mut record = id.to_ne_bytes().to_vec();
+        record.resize(8, 0);
+        record.extend(pfn.to_ne_bytes());
+        record.resize(36, 0);
+        short(delta, &record)
+    }
+
+    fn stream(cpu: u16, pages: &[Vec<u8>]) -> Stream {
+        let mut file: File = tempfile::tempfile().unwrap();
+        for page in pages {
+            file.write_all(&(page.len() as u32).to_ne_bytes()).unwrap();
+            file.write_all(page).unwrap();
+        }
+        file.rewind().unwrap();
+        Stream {
+            cpu,
+            pages: BufReader::new(file),
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn cpus_become_one_sequence_in_order_of_time() {
+        let (decoder, layout) = (decoder(), layout());
+        let lossy = page(1 << 31, &[&call(30, ALLOCATE, 4), &short(1, &[9; 8])]);
+        let mut cut = page(0, &[&call(50, FREE, 5), &call(1, FREE, 6)]);
+        cut.truncate(cut.len() - 30);
+        let streams = vec![
+            stream(
+                0,
+                &[
+                    page(0, &[&call(10, ALLOCATE, 1), &call(10, ALLOCATE, 3)]),
+                    lossy,
+                ],
+            ),
+            stream(1, &[]),
+            stream(2, &[page(0, &[&call(20, FREE, 2)]), cut]),
+        ];
+        let mut merge = Merge::new(streams, &decoder, &layout).unwrap();
+        let mut found = Vec::new();
+        while let Some(event) = merge.next().unwrap() {
+            let (What::Allocate { pfn, .. } | What::Free { pfn, .. }) = event.what else {
+                panic!("{event:?}");
+            };
+            found.push((event.time_ns, event.cpu, pfn));
+        }
+        // At 1020 ns the free comes first.
+        assert_eq!(
+            found,
+            [
+                (1010, 0, 1),
+                (1020, 2, 2),
+                (1020, 0, 3),
+                (1030, 0, 4),
+                (1050, 2, 5)
+            ]
+        );
+        assert_eq!(
+            merge.faults(),
+            PageFaults {
+                lossy: 1,
+                lost: 0,
+                cut: 1,
+                unknown: 1
+            }
+        );
+    }
+}
