@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use everybuddy_trace::trial::readers;
+use everybuddy_trace::trial::{self, readers};
 
 /// A function that a fuzzer calls with its input.
 type Trial = fn(&[u8]);
@@ -58,4 +58,15 @@ fn trace_cmd() {
 #[test]
 fn csv() {
     replay("csv", readers::csv);
+}
+
+#[test]
+fn assemble() {
+    replay("assemble", trial::assemble);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn ring_buffer() {
+    replay("ring_buffer", trial::ring_buffer);
 }
