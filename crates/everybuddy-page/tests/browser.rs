@@ -61,6 +61,19 @@ fn every_figure_is_drawn_without_errors_or_requests() {
 }
 
 #[test]
+fn a_request_would_be_stopped_and_an_error_heard() {
+    let Some(page) = open(&specimen::report(1), "policy") else {
+        return;
+    };
+    page.text("fetch('http://127.0.0.1:9/x').then(() => 'fetched', () => 'stopped')");
+    assert!(page.heard("Content Security Policy"));
+    page.text("console.error('one'), ''");
+    page.text("setTimeout(() => { throw new Error('two'); }), ''");
+    page.settle();
+    assert!(page.heard("one") && page.heard("two"));
+}
+
+#[test]
 fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
     let Some(page) = open(&specimen::report(1), "toggles") else {
         return;
@@ -259,8 +272,13 @@ fn before_printing_everything_is_drawn() {
     page.settle();
     page.settle();
     page.print("print.pdf");
-    let missing = "[...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]
-        .filter((one) => !one.dataset.drawn).map((one) => one.id).join()";
+    // What printing has drawn is drawn again for the screen; what it has not stays undrawn.
+    let missing = "(async () => {
+        const missing = () => [...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]
+            .filter((one) => !one.dataset.drawn).map((one) => one.id).join();
+        for (let round = 0; round < 100 && missing(); round++) await new Promise((done) => setTimeout(done, 100));
+        return missing();
+    })()";
     assert_eq!(page.text(missing), "");
     page.is_clean();
 }
@@ -311,7 +329,13 @@ fn it_fits_every_width_and_can_be_looked_at() {
         page.prefers(theme);
         for width in [360, 768, 1920] {
             page.wide(width);
-            for trace in 0..3 {
+            // Other traces change lengths, not colours.
+            let traces = if theme == "light" && width != 768 {
+                3
+            } else {
+                1
+            };
+            for trace in (0..traces).rev() {
                 page.text(&format!(
                     "document.querySelectorAll('.tab')[{trace}].click(), ''"
                 ));

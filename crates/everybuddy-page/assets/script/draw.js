@@ -51,25 +51,46 @@ function draw(view) {
   }
   view.isDue = false;
   if (figure.draw) {
-    Promise.resolve(figure.draw(view)).then(() => finish(view)).catch(trouble);
+    figure.draw(view).then(() => finish(view)).catch(trouble);
     return;
   }
   for (const [name, panel] of Object.entries(figure.panels)) chart(view.place(name), panel(view));
+  if (figure.hasLegend) view.element.querySelector(".key").replaceChildren(...shownOf(view.trace).map(keyOf));
   finish(view);
 }
 
 function finish(view) {
   fillRows(view);
-  view.element.dataset.drawn = String(Number(view.element.dataset.drawn || 0) + 1);
+  view.element.dataset.drawn = "yes";
 }
 
-/** Draws again what is in sight, and the rest when it comes into sight. */
+/** What a line means, beside its chart: a picture of a figure alone can be read. */
+const keyOf = (system) => make("li", {}, swatch(system.name), system.name);
+
+/** Draws again what is in sight at once, what was drawn elsewhere in idle time, the rest when it comes into sight. */
 function redraw() {
   for (const view of views) {
-    if (view.inSight && view.options && !view.section.hidden) draw(view);
-    else view.isDue = true;
+    view.isDue = true;
+    delete view.element.dataset.drawn;
   }
+  for (const view of views) if (view.inSight && view.options && !view.section.hidden) draw(view);
+  whenIdle(redrawRest);
 }
+
+/** Draws one figure that is out of date, and comes back for the next. */
+function redrawRest() {
+  const view = views.find((one) => one.isDue && one.options && !one.section.hidden);
+  if (!view) return;
+  try {
+    draw(view);
+  } catch (error) {
+    trouble(error);
+    return;
+  }
+  whenIdle(redrawRest);
+}
+
+const whenIdle = (act) => (window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60));
 
 /** On paper all figures of the trace are there, on white. What has not arrived can't be waited for. */
 function printing() {

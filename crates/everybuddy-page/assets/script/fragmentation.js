@@ -19,12 +19,14 @@ const samplesAsRows = (view, head, ...lists) => ({
 });
 
 figures.blocks = {
+  hasLegend: true,
   panels: { blocks: (view) => sampled(view, (system) => system.samples.large_blocks, count, { title: "free 4 MiB blocks" }, { height: 340 }) },
   rows: (view) => samplesAsRows(view, ["free 4 MiB blocks", "free frames"],
     (system) => system.samples.large_blocks, (system) => system.samples.free_frames),
 };
 
 figures.unusable = {
+  hasLegend: true,
   start: (trace) => ({ order: ordersOf(trace) - 1 }),
   controls(view) {
     const last = ordersOf(view.trace) - 1;
@@ -42,6 +44,7 @@ figures.unusable = {
 const ordersOf = (trace) => Math.max(1, ...trace.systems.map((system) => system.samples.unusable.length));
 
 figures.kept = {
+  hasLegend: true,
   panels: {
     buffered: (view) => sampled(view, (system) => system.samples.buffered, count, { title: "frames" }),
     domains(view) {

@@ -14,6 +14,7 @@ function shares(histogram, isAbove) {
 }
 
 figures.latency = {
+  hasLegend: true,
   start: () => ({ isAbove: true }),
   controls: (view) => [choice("Show", [[true, "longer than"], [false, "share in each bin"]], true, view.set("isAbove"))],
   panels: Object.fromEntries(DIRECTIONS.map((name, direction) => [name, (view) => {
@@ -51,6 +52,7 @@ function shareMarks() {
 const STATISTICS = [["p50", "median"], ["p99", "p99"], ["max", "longest"]];
 
 figures.pace = {
+  hasLegend: true,
   start: () => ({ direction: 0, statistic: "p99" }),
   controls: (view) => [
     choice("Calls", [[0, "allocations"], [1, "frees"]], 0, view.set("direction")),

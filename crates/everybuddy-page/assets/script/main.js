@@ -14,8 +14,7 @@ function start() {
   printing();
   resizing();
   document.documentElement.dataset.started = "";
-  if (window.requestIdleCallback) requestIdleCallback(() => foresee().catch(trouble), { timeout: 3000 });
-  else setTimeout(() => foresee().catch(trouble), 500);
+  whenIdle(() => foresee().catch(trouble));
 }
 
 if (typeof DecompressionStream === "function") start();

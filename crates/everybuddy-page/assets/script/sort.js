@@ -5,9 +5,9 @@ function sortable(table) {
   const original = [...body.rows];
   const heads = [...table.querySelectorAll("th[data-sort]")];
   heads.forEach((head, column) => {
-    const text = head.querySelector(".head").textContent;
-    const button = make("button", { type: "button", class: "head", title: head.title || "Sort by name" }, text);
-    head.querySelector(".head").replaceWith(button);
+    const inside = head.querySelector(".head");
+    const button = make("button", { type: "button", class: "head", title: head.title || "Sort by name" }, ...inside.childNodes);
+    inside.replaceWith(button);
     button.addEventListener("click", () => {
       const before = head.getAttribute("aria-sort");
       const higherFirst = head.dataset.sort === "higher";

@@ -184,17 +184,17 @@ pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Marku
                     @if figure.key == "map" { (maps) }
                 }
                 div.controls {}
+                ul.key {}
                 div.panels {
                     @for (panel, heading, width) in figure.panels {
                         div.panel.full[*width == Full] data-panel=(panel) {
                             @if !heading.is_empty() { h4 { (heading) } }
-                            div.plot role="group" aria-label={ (figure.title) @if !heading.is_empty() { ": " (heading) } } {}
+                            div.plot role=(if figure.key == "map" { "group" } else { "img" }) aria-label={ (figure.title) @if !heading.is_empty() { ": " (heading) } } {}
                         }
                     }
                 }
                 @if figure.key == "latency" { (super::percentiles::table(report, trace)) }
                 @if figure.key == "runs" { (super::runs::table(trace)) }
-                div.extra {}
                 details.data {
                     summary { "Data" }
                     div.rows {}

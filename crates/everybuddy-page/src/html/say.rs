@@ -23,7 +23,7 @@ pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
             fastest(systems),
         ),
         "pace" => (
-            "Each point sums up a stretch of the trace; a line that rises has more to search, split or wait for."
+            "Each point sums up a stretch of the trace: see whether a system stays even as memory fills and empties."
                 .to_string(),
             None,
         ),
@@ -64,8 +64,8 @@ pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
             None,
         ),
         "kept" => (
-            "What a list keeps is fast for its CPU and missing for all others, and blocks of different domains never \
-             merge: lower is better, in all four."
+            "What a list keeps is at hand for its CPU and out of reach for all others, and blocks of different domains \
+             never merge: this is the price of few misses and little waiting."
                 .to_string(),
             None,
         ),

@@ -48,7 +48,7 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                         th scope="col" data-sort="text" { span.head { "system" } }
                         @for column in &columns {
                             th scope="col" data-sort=(if column.better == Better::Lower { "lower" } else { "higher" })
-                                title=(column.meaning) { span.head { (column.head) } }
+                                title=(column.meaning) { span.head { (two_lines(column.head)) } }
                         }
                     }
                 }
@@ -86,6 +86,12 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             }
         }
     }
+}
+
+/// A heading: what it is, and below it the unit and which way is better.
+fn two_lines(head: &str) -> Markup {
+    let (what, unit) = head.split_once(' ').unwrap_or((head, ""));
+    html! { (what) " " span.unit { (unit) } }
 }
 
 fn cell(column: &Column, at: usize) -> Markup {

@@ -215,6 +215,12 @@ impl Page {
         std::fs::write(shots().join(name), bytes).expect("a print is written");
     }
 
+    /// Tells whether the browser complained about something.
+    pub(crate) fn heard(&self, words: &str) -> bool {
+        let complaints = self.complaints.lock().unwrap();
+        complaints.iter().any(|one| one.contains(words))
+    }
+
     /// Fails if the browser complained about anything, or asked for anything.
     pub(crate) fn is_clean(&self) {
         let complaints = self.complaints.lock().unwrap();
