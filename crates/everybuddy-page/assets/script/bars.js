@@ -26,7 +26,7 @@ function perSystem(systems, value, text, { log = false, title = "" } = {}) {
   const high = positive.length ? Math.max(...positive) : 1;
   const x = values.map((v) => Math.max(v, low));
   const data = [{
-    ...both, type: "scatter", mode: "markers+text", x, textposition: "middle right", textfont: { color: theme().ink },
+    ...both, type: "scatter", mode: "markers+text", x, text: values.map((v) => `  ${text(v)}`), textposition: "middle right", textfont: { color: theme().ink },
     marker: { color: colours, size: 10, symbol: known.map((system) => look(system.name).symbol) },
   }];
   const shapes = known.map((system, at) => ({
@@ -46,7 +46,7 @@ function decades(low, high) {
 /** Columns for classes, upright; several lists stand beside each other. */
 function columns(classes, lists, text, yTitle, names = classes, xTitle = undefined) {
   if (!classes.length) return null;
-  const colours = [COLOURS[0], COLOURS[4]].map((pair) => pair[isDark() ? 1 : 0]);
+  const colours = [BLUE, ORANGE].map(onGround);
   const data = lists.map(({ name, values }, at) => ({
     type: "bar", name, x: classes, y: values, text: values.map((value, i) => `${names[i]}: ${text(value)}`), textposition: "none", cliponaxis: false,
     marker: { color: colours[at], pattern: { shape: at ? "/" : "", bgcolor: colours[at], fgcolor: theme().panel, size: 7, solidity: 0.25 } },

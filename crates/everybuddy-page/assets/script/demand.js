@@ -8,7 +8,7 @@ figures.demand = {
     live(view) {
       const { live } = view.trace.statistics;
       if (!live.length) return null;
-      const colour = COLOURS[0][isDark() ? 1 : 0];
+      const colour = onGround(BLUE);
       const y = live.map((sample) => sample.frames / 256);
       const data = [{
         type: "scatter", mode: "lines", x: live.map((sample) => sample.time_ns / 1e9), y, fill: "tozeroy", fillcolor: `${colour}30`,
@@ -38,7 +38,7 @@ figures.demand = {
       const names = known.map((one) => plain(one.name));
       const data = [{
         type: "bar", orientation: "h", y: names, x: known.map((one) => one.share * 100), text: known.map((one) => percent(one.share)),
-        textposition: "outside", cliponaxis: false, textfont: { color: theme().ink }, marker: { color: COLOURS[0][isDark() ? 1 : 0] },
+        textposition: "outside", cliponaxis: false, textfont: { color: theme().ink }, marker: { color: onGround(BLUE) },
         hovertemplate: "%{y}: %{text}<extra></extra>",
       }];
       return { data, height: 260, layout: {

@@ -2,7 +2,8 @@
 
 figures.lists = {
   panels: {
-    service: (view) => perSystem(shownOf(view.trace), (system) => system.service_ratio, percent, { title: "of the frames asked for" }),
+    service: (view) => perSystem(shownOf(view.trace), (system) => percentOf(system.service_ratio), (value) => `${short(value)} %`,
+      { title: "% of the frames asked for" }),
     miss: (view) => perSystem(shownOf(view.trace), (system) => percentOf(system.miss_rate), (value) => `${short(value)} %`,
       { log: true, title: "% of order-0 calls" }),
   },

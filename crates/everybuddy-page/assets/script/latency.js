@@ -22,19 +22,26 @@ figures.latency = {
     if (!systems.length) return null;
     const { isAbove } = view.options;
     let most = FLOOR || 10;
+    let least = 1;
     const data = systems.map((system) => {
       const { histogram } = system.latency[direction];
-      const x = histogram.map((bin) => bin.upper);
-      const y = shares(histogram, isAbove).map((share) => (share > 0 ? share * 100 : null));
+      const found = shares(histogram, isAbove);
+      // A step stands over its whole bin, so its point is in the middle of the edges.
+      const half = isAbove || histogram.length < 2 ? 1 : Math.sqrt(histogram[1].upper / histogram[0].upper);
+      const x = histogram.map((bin) => bin.upper / half);
+      // Empty bins go down to where nothing is seen; a curve ends there.
+      const y = found.map((share) => (share > 0 ? share * 100 : isAbove ? null : 1e-9));
       histogram.forEach((bin) => { if (bin.count) most = Math.max(most, bin.upper); });
-      const text = x.map((edge, at) => `${percent((y[at] || 0) / 100)} ${isAbove ? "above" : "up to"} ${time(edge)}`);
+      least = Math.min(least, ...found.filter((share) => share > 0));
+      const text = found.map((share, at) => `${percent(share) || "0 %"} ${isAbove ? "above" : "up to"} ${time(histogram[at].upper)}`);
       return line(system, x, y, text, { line: { shape: isAbove ? "linear" : "hvh" } });
     });
     const low = (FLOOR || 1) / 2;
     return { data, layout: {
       hovermode: "closest", ...floorShade("x", low),
-      xaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
-      yaxis: { type: "log", title: isAbove ? "calls that took longer" : "calls in the bin", ...shareMarks(), exponentformat: "none" },
+      xaxis: { ...timeMarks(), title: "time of a call", range: [Math.log10(low), Math.log10(most) + 0.1] },
+      yaxis: { type: "log", title: isAbove ? "calls that took longer" : "calls in the bin", ...shareMarks(),
+        range: [Math.log10(least * 70), 2.1] },
     } };
   }])),
   rows: (view) => ({
@@ -67,7 +74,7 @@ figures.pace = {
       const data = systems.map((system) => {
         const values = of(system);
         const x = values.map((_, at) => ((at + 0.5) / values.length) * 100);
-        return line(system, x, values.map((ns) => (missing(ns) ? null : Math.max(ns, FLOOR || 1))), values.map((ns) => seen(ns, FLOOR)));
+        return line(system, x, values.map((ns) => (missing(ns) ? null : Math.max(ns, FLOOR || 1))), values.map((ns) => seen(ns, FLOOR)), { line: { width: 1.4 } });
       });
       const low = (FLOOR || 1) / 1.8;
       const most = Math.max(...data.flatMap((one) => one.y.filter((y) => y !== null)), FLOOR * 3);

@@ -1,15 +1,11 @@
 // Colours, dashes and markers: no system differs from another by colour alone.
 
-// Okabe and Ito's colours without yellow, which is too pale on white; [on light, on dark].
-const COLOURS = [
-  ["#0072b2", "#5b9bf0"],
-  ["#d55e00", "#f07d2e"],
-  ["#009e73", "#1fbf92"],
-  ["#b8588c", "#e39ac4"],
-  ["#c98500", "#f0b429"],
-  ["#3a9bd6", "#a5dcff"],
-  ["#33363c", "#e8e6e1"],
+// Okabe and Ito's colours without yellow, which is too pale on white, and adjusted to each ground: [light, dark].
+const [INK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY] = [
+  ["#33363c", "#e8e6e1"], ["#0072b2", "#4f93ee"], ["#d55e00", "#f07d2e"], ["#009e73", "#1fbf92"],
+  ["#b8588c", "#e39ac4"], ["#c98500", "#f0b429"], ["#3a9bd6", "#a5dcff"],
 ];
+const COLOURS = [INK, VERMILLION, GREEN, BLUE, ORANGE, PURPLE, SKY];
 const DASHES = ["solid", "7px,3px", "2px,3px", "11px,3px,2px,3px"];
 const SYMBOLS = [
   "circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross",
@@ -37,10 +33,13 @@ function firstShown(names) {
   return known;
 }
 
+/** A colour on the ground of now. */
+const onGround = (pair) => pair[isDark() ? 1 : 0];
+
 /** A system's line and marker in the colours of now. */
 function look(name) {
   const { colour, dash, symbol } = looks.get(name);
-  return { colour: colour[isDark() ? 1 : 0], dash, symbol };
+  return { colour: onGround(colour), dash, symbol };
 }
 
 /** The look beside a name: a piece of line with its marker. */

@@ -25,9 +25,9 @@ figures.map = {
     }
     const key = `${view.at}-${view.options.moment}`;
     const all = ready.maps.get(key) || await maps(view.at, view.options.moment);
-    const mostOrder = Math.max(1, ...all.flatMap((map) => [...map.values].filter((value) => value & 15).map((value) => value >> 4)));
-    view.table = colouring(view.options.mode, mostOrder);
-    explain(view, mostOrder);
+    view.orders = ordersIn(all);
+    view.table = colouring(view.options.mode, Math.max(10, ...view.orders));
+    explain(view);
     for (const name of ["left", "right"]) {
       const part = view.parts[name];
       part.frames = unfold(all[view.options[name]]);
@@ -100,13 +100,20 @@ function pointAt(view, wanted) {
 }
 
 /** What the colours mean. */
-function explain(view, mostOrder) {
+function explain(view) {
   const colour = (value) => `rgb(${view.table[value].join(",")})`;
   const item = (value, text) => make("li", {}, make("span", { class: "patch", style: `background:${colour(value)}` }), text);
   const items = [item(FREE, "free"), item(LISTED, "kept in a CPU’s list")];
   if (view.options.mode === "owner") view.trace.owners.forEach((owner, at) => items.push(item(at + 1, owner)));
-  else for (let order = 0; order <= mostOrder; order++) items.push(item(1 | (order << 4), `order ${order}`));
+  else for (const order of view.orders) items.push(item(1 | (order << 4), `order ${order}`));
   view.legend.replaceChildren(...items);
+}
+
+/** The orders of blocks in use, rising. */
+function ordersIn(all) {
+  const found = new Set();
+  for (const { values } of all) for (const value of values) if ((value & 15) !== FREE && (value & 15) !== LISTED) found.add(value >> 4);
+  return [...found].sort((a, b) => a - b);
 }
 
 /** Steps through the moments, one after the other, until the last. */

@@ -4,7 +4,7 @@ const ROW = 1024;
 const FREE = 0;
 const LISTED = 15;
 // Okabe and Ito's colours for owners; [on light, on dark]. The last named owner is often "other".
-const OWNER_COLOURS = [...COLOURS.slice(0, 6), ["#8a7b00", "#f0e442"], ["#777c85", "#8d939d"]];
+const OWNER_COLOURS = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, ["#8a7b00", "#f0e442"], ["#777c85", "#8d939d"]];
 // From single frames to the largest blocks: from pale to strong on each ground.
 const ORDER_ENDS = [["#e3cf7a", "#7b7b78", "#00224e"], ["#31446b", "#8f8a76", "#fee838"]];
 

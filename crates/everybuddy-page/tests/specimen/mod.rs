@@ -180,7 +180,7 @@ fn live(peak: u64, random: &mut Random) -> Vec<u64> {
     let at = |i: u64| {
         let x = i as f64 / 200.0;
         let hill = (x * 6.0).min(1.0) * (1.0 - (x - 0.8).max(0.0) * 4.0);
-        hill * (0.75 + 0.25 * (x * wave * 6.28).sin())
+        hill * (0.75 + 0.25 * (x * wave * std::f64::consts::TAU).sin())
     };
     let noise = |value: f64, random: &mut Random| value * random.between(0.93, 1.0);
     let values: Vec<f64> = (0..=200).map(|i| noise(at(i), random)).collect();
