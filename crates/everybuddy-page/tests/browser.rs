@@ -131,6 +131,30 @@ fn draw_again(page: &Page) {
 }
 
 #[test]
+fn hovering_tells_values() {
+    let Some(page) = open(&specimen::report(1), "hover") else {
+        return;
+    };
+    draw_all(&page);
+    for figure in [
+        "latency", "pace", "lists", "blocks", "kept", "demand", "runs",
+    ] {
+        // Whatever kind of mark the chart has: a line's marker, a bar.
+        let mark = format!(
+            "#trace-gcc_build-{figure} .plot .point path, #trace-gcc_build-{figure} .plot path.point"
+        );
+        page.hover(&mark);
+        page.settle();
+        let told = format!(
+            "document.querySelectorAll('#trace-gcc_build-{figure} .hoverlayer text').length"
+        );
+        assert!(page.number(&told) > 0.0, "{figure} tells nothing");
+        page.shoot_window(&format!("hover-{figure}.png"));
+    }
+    page.is_clean();
+}
+
+#[test]
 fn tabs_work_by_key_and_are_in_the_address() {
     let Some(page) = open(&specimen::report(1), "tabs") else {
         return;
@@ -148,10 +172,12 @@ fn tabs_work_by_key_and_are_in_the_address() {
     page.press("End");
     assert_eq!(page.text(front), "trace-numpy_thp");
     // An address of a figure of another trace brings that trace to the front.
-    page.text("(async () => { location.hash = 'trace-gcc_build-map'; await new Promise((d) => setTimeout(d, 200)); return ''; })()");
+    page.text("location.hash = 'trace-gcc_build-map', ''");
+    page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
     // A definition does not change the trace.
-    page.text("(async () => { location.hash = 'def-miss'; await new Promise((d) => setTimeout(d, 200)); return ''; })()");
+    page.text("location.hash = 'def-miss', ''");
+    page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
     page.is_clean();
 }
@@ -222,7 +248,10 @@ fn a_column_sorts_best_first() {
     let original = page.text(first);
     let expected = page.text(best);
     let column = "document.querySelector('table.systems td.best').cellIndex";
-    page.text(&format!("document.querySelectorAll('table.systems thead tr:last-child th')[{column}].querySelector('button').focus(), ''"));
+    let heads = "document.querySelectorAll('table.systems thead tr:last-child th')";
+    page.text(&format!(
+        "{heads}[{column}].querySelector('button').focus(), ''"
+    ));
     page.press("Enter");
     assert_eq!(page.text(first), expected);
     page.press("Enter");
@@ -238,7 +267,10 @@ fn the_data_of_every_figure_is_one_click_away() {
         return;
     };
     draw_all(&page);
-    page.text("document.querySelectorAll('section.trace:not([hidden]) details.data').forEach((one) => { one.open = true; }), ''");
+    let folders = "document.querySelectorAll('section.trace:not([hidden]) details.data')";
+    page.text(&format!(
+        "{folders}.forEach((one) => {{ one.open = true; }}), ''"
+    ));
     page.settle();
     let without = page.text(
         "[...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]

@@ -26,23 +26,47 @@ function widthOf(place) {
 
 function common(width, height) {
   const colours = theme();
+  const font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours.ink };
   return {
-    width, height, autosize: false, showlegend: false,
+    width,
+    height,
+    autosize: false,
+    showlegend: false,
     margin: { l: 54, r: 14, t: 8, b: 42 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours.ink },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font,
     hovermode: "closest",
-    hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.ink, size: 12 } },
+    hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font },
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
   };
 }
 
 function axes(layout) {
   const colours = theme();
+  const isUnified = layout.hovermode === "x unified";
+  const spike = {
+    showspikes: true,
+    spikethickness: 1,
+    spikedash: "solid",
+    spikecolor: colours.muted,
+    spikemode: "across",
+  };
   const axis = (own, name) => ({
-    gridcolor: colours.line, linecolor: colours.muted, zeroline: false, ticks: "", automargin: true, fixedrange: name === "yaxis",
-    tickfont: { color: colours.muted, size: 11 }, ...own,
-    title: own && own.title ? { text: own.title, font: { size: 12, color: colours.muted }, standoff: 8 } : undefined,
+    gridcolor: colours.line,
+    linecolor: colours.muted,
+    zeroline: false,
+    showspikes: false,
+    ...(isUnified && name === "xaxis" ? spike : {}),
+    ticks: "",
+    automargin: true,
+    fixedrange: name === "yaxis",
+    tickfont: { color: colours.muted, size: 11 },
+    ...own,
+    title:
+      own && own.title
+        ? { text: own.title, font: { size: 12, color: colours.muted }, standoff: 8 }
+        : undefined,
   });
   return { xaxis: axis(layout.xaxis, "xaxis"), yaxis: axis(layout.yaxis, "yaxis") };
 }
@@ -51,7 +75,12 @@ function axes(layout) {
 function line(system, x, y, text, more = {}) {
   const { colour, dash, symbol } = look(system.name);
   return {
-    type: "scatter", mode: "lines+markers", name: system.name, x, y, text,
+    type: "scatter",
+    mode: "lines+markers",
+    name: system.name,
+    x,
+    y,
+    text,
     line: { color: colour, width: 1.8, dash, ...more.line },
     marker: { color: colour, symbol, size: 7, maxdisplayed: 7 },
     hovertemplate: `%{text}<extra>${plain(system.name)}</extra>`,
@@ -79,14 +108,37 @@ function floorShade(along, from) {
   const colours = theme();
   const across = along === "x" ? "y" : "x";
   const shape = {
-    type: "rect", layer: "below", line: { width: 0 }, fillcolor: colours.shade,
-    [`${along}ref`]: along, [`${along}0`]: from, [`${along}1`]: FLOOR, [`${across}ref`]: "paper", [`${across}0`]: 0, [`${across}1`]: 1,
+    type: "rect",
+    layer: "below",
+    line: { width: 0 },
+    fillcolor: colours.shade,
+    [`${along}ref`]: along,
+    [`${along}0`]: from,
+    [`${along}1`]: FLOOR,
+    [`${across}ref`]: "paper",
+    [`${across}0`]: 0,
+    [`${across}1`]: 1,
   };
-  const label = along === "x"
-    ? { x: (Math.log10(from) + Math.log10(FLOOR)) / 2, y: 0.5, xref: "x", yref: "paper", textangle: -90, xanchor: "center" }
-    : { x: 0.99, y: Math.log10(FLOOR), xref: "paper", yref: "y", xanchor: "right", yanchor: "top" };
+  const label =
+    along === "x"
+      ? {
+          x: (Math.log10(from) + Math.log10(FLOOR)) / 2,
+          y: 0.5,
+          xref: "x",
+          yref: "paper",
+          textangle: -90,
+          xanchor: "center",
+        }
+      : { x: 0.99, y: Math.log10(FLOOR), xref: "paper", yref: "y", xanchor: "right", yanchor: "top" };
   return {
     shapes: [shape],
-    annotations: [{ ...label, text: "below the timer’s floor", showarrow: false, font: { size: 11, color: colours.muted } }],
+    annotations: [
+      {
+        ...label,
+        text: "below the timer’s floor",
+        showarrow: false,
+        font: { size: 11, color: colours.muted },
+      },
+    ],
   };
 }

@@ -17,23 +17,39 @@ const freshId = () => `made-${serial++}`;
 
 /** A row of buttons, one of them pressed. */
 function choice(label, options, chosen, change) {
-  const buttons = options.map(([value, text]) => make("button", {
-    type: "button",
-    "aria-pressed": String(value === chosen),
-    onclick: () => {
-      buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(options[at][0] === value)));
-      change(value);
-    },
-  }, text));
+  const buttons = options.map(([value, text]) =>
+    make(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(value === chosen),
+        onclick: () => {
+          buttons.forEach((button, at) =>
+            button.setAttribute("aria-pressed", String(options[at][0] === value)),
+          );
+          change(value);
+        },
+      },
+      text,
+    ),
+  );
   const group = make("div", { class: "choice", role: "group", "aria-label": label }, ...buttons);
-  return make("div", { class: "control" }, make("span", { class: "label", "aria-hidden": "true" }, label), group);
+  return make(
+    "div",
+    { class: "control" },
+    make("span", { class: "label", "aria-hidden": "true" }, label),
+    group,
+  );
 }
 
 /** A list to choose from. */
 function selection(label, options, chosen, change) {
   const id = freshId();
-  const select = make("select", { id, onchange: () => change(Number(select.value)) },
-    ...options.map((text, at) => make("option", { value: at, selected: at === chosen }, text)));
+  const select = make(
+    "select",
+    { id, onchange: () => change(Number(select.value)) },
+    ...options.map((text, at) => make("option", { value: at, selected: at === chosen }, text)),
+  );
   return make("div", { class: "control" }, make("label", { class: "label", for: id }, label), select);
 }
 
@@ -41,7 +57,15 @@ function selection(label, options, chosen, change) {
 function slider(label, last, start, words, change) {
   const id = freshId();
   const output = make("output", { for: id }, words(start));
-  const input = make("input", { id, type: "range", min: 0, max: last, step: 1, value: start, "aria-valuetext": words(start) });
+  const input = make("input", {
+    id,
+    type: "range",
+    min: 0,
+    max: last,
+    step: 1,
+    value: start,
+    "aria-valuetext": words(start),
+  });
   const moved = () => {
     const value = Number(input.value);
     output.textContent = words(value);
@@ -49,6 +73,19 @@ function slider(label, last, start, words, change) {
     change(value);
   };
   input.addEventListener("input", moved);
-  const control = make("div", { class: "control wide" }, make("label", { class: "label", for: id }, label), input, output);
-  return { control, set(value) { input.value = value; moved(); }, get: () => Number(input.value) };
+  const control = make(
+    "div",
+    { class: "control wide" },
+    make("label", { class: "label", for: id }, label),
+    input,
+    output,
+  );
+  return {
+    control,
+    set(value) {
+      input.value = value;
+      moved();
+    },
+    get: () => Number(input.value),
+  };
 }

@@ -21,13 +21,16 @@ function prepare() {
   });
 }
 
-const watcher = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    const view = views.find((one) => one.element === entry.target);
-    view.inSight = entry.isIntersecting;
-    if (view.inSight && view.isDue) bring(view);
-  }
-}, { rootMargin: "500px" });
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      const view = views.find((one) => one.element === entry.target);
+      view.inSight = entry.isIntersecting;
+      if (view.inSight && view.isDue) bring(view);
+    }
+  },
+  { rootMargin: "500px" },
+);
 
 /** Draws a view after what it needs has arrived. */
 async function bring(view) {
@@ -51,7 +54,10 @@ function draw(view) {
   }
   view.isDue = false;
   if (figure.draw) {
-    figure.draw(view).then(() => finish(view)).catch(trouble);
+    figure
+      .draw(view)
+      .then(() => finish(view))
+      .catch(trouble);
     return;
   }
   for (const [name, panel] of Object.entries(figure.panels)) chart(view.place(name), panel(view));
@@ -90,7 +96,8 @@ function redrawRest() {
   whenIdle(redrawRest);
 }
 
-const whenIdle = (act) => (window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60));
+const whenIdle = (act) =>
+  window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60);
 
 /** On paper all figures of the trace are there, on white. What has not arrived can't be waited for. */
 function printing() {

@@ -17,8 +17,10 @@ const count = (value) => (missing(value) ? "" : Math.round(value).toLocaleString
 
 function percent(share) {
   if (missing(share)) return "";
-  const size = Math.abs(share * 100);
-  return `${size === 0 || size >= 99.95 ? Math.round(share * 100) : size < 0.995 ? Number((share * 100).toPrecision(2)) : (share * 100).toFixed(1)} %`;
+  const value = share * 100;
+  const size = Math.abs(value);
+  if (size === 0 || size >= 99.95) return `${Math.round(value)} %`;
+  return `${size < 0.995 ? Number(value.toPrecision(2)) : value.toFixed(1)} %`;
 }
 
 /** Nanoseconds in the unit that suits them. */

@@ -2,10 +2,20 @@
 
 figures.lists = {
   panels: {
-    service: (view) => perSystem(shownOf(view.trace), (system) => percentOf(system.service_ratio), (value) => `${short(value)} %`,
-      { title: "% of the frames asked for" }),
-    miss: (view) => perSystem(shownOf(view.trace), (system) => percentOf(system.miss_rate), (value) => `${short(value)} %`,
-      { log: true, title: "% of order-0 calls" }),
+    service: (view) =>
+      perSystem(
+        shownOf(view.trace),
+        (system) => percentOf(system.service_ratio),
+        (value) => `${short(value)} %`,
+        { title: "% of the frames asked for" },
+      ),
+    miss: (view) =>
+      perSystem(
+        shownOf(view.trace),
+        (system) => percentOf(system.miss_rate),
+        (value) => `${short(value)} %`,
+        { log: true, title: "% of order-0 calls" },
+      ),
   },
   rows: (view) => ({
     head: ["system", "service ratio", "miss rate"],
@@ -17,20 +27,56 @@ const percentOf = (share) => (missing(share) ? null : share * 100);
 
 figures.contention = {
   start: () => ({ rate: "contention_rate" }),
-  controls: (view) => (view.trace.threads > 1
-    ? [choice("Waiting, of", [["contention_rate", "all calls"], ["contention_rate_core", "visits of the core"]], "contention_rate", view.set("rate"))]
-    : []),
+  controls: (view) =>
+    view.trace.threads > 1
+      ? [
+          choice(
+            "Waiting, of",
+            [
+              ["contention_rate", "all calls"],
+              ["contention_rate_core", "visits of the core"],
+            ],
+            "contention_rate",
+            view.set("rate"),
+          ),
+        ]
+      : [],
   panels: {
-    locks: (view) => perSystem(shownOf(view.trace), (system) => (missing(system.locks_per_call) ? null : system.locks_per_call * 1000),
-      (value) => short(value), { log: true, title: "locks" }),
-    waits: (view) => (view.trace.threads > 1
-      ? perSystem(shownOf(view.trace), (system) => percentOf(system[view.options.rate]), (value) => `${short(value)} %`,
-        { title: view.options.rate === "contention_rate" ? "% of all calls" : "% of visits of the core" })
-      : { words: "One thread performed this replay: nothing could wait." }),
+    locks: (view) =>
+      perSystem(
+        shownOf(view.trace),
+        (system) => (missing(system.locks_per_call) ? null : system.locks_per_call * 1000),
+        (value) => short(value),
+        { log: true, title: "locks" },
+      ),
+    waits: (view) =>
+      view.trace.threads > 1
+        ? perSystem(
+            shownOf(view.trace),
+            (system) => percentOf(system[view.options.rate]),
+            (value) => `${short(value)} %`,
+            { title: view.options.rate === "contention_rate" ? "% of all calls" : "% of visits of the core" },
+          )
+        : { words: "One thread performed this replay: nothing could wait." },
   },
   rows: (view) => ({
-    head: ["system", "locks per call", "contention rate", "contention rate of visits", "splits", "coalescings", "refused"],
-    rows: shownOf(view.trace).map((system) => [system.name, system.locks_per_call, system.contention_rate,
-      system.contention_rate_core, system.splits, system.coalescings, system.refused]),
+    head: [
+      "system",
+      "locks per call",
+      "contention rate",
+      "contention rate of visits",
+      "splits",
+      "coalescings",
+      "refused",
+    ],
+    rows: shownOf(view.trace).map((system) => [
+      system.name,
+      system.locks_per_call,
+      system.contention_rate,
+      system.contention_rate_core,
+      system.splits,
+      system.coalescings,
+      system.refused,
+    ]),
   }),
 };

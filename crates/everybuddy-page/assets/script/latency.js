@@ -16,38 +16,74 @@ function shares(histogram, isAbove) {
 figures.latency = {
   hasLegend: true,
   start: () => ({ isAbove: true }),
-  controls: (view) => [choice("Show", [[true, "longer than"], [false, "share in each bin"]], true, view.set("isAbove"))],
-  panels: Object.fromEntries(DIRECTIONS.map((name, direction) => [name, (view) => {
-    const systems = shownOf(view.trace).filter((system) => system.latency[direction].histogram.length);
-    if (!systems.length) return null;
-    const { isAbove } = view.options;
-    let most = FLOOR || 10;
-    let least = 1;
-    const data = systems.map((system) => {
-      const { histogram } = system.latency[direction];
-      const found = shares(histogram, isAbove);
-      // A step stands over its whole bin, so its point is in the middle of the edges.
-      const half = isAbove || histogram.length < 2 ? 1 : Math.sqrt(histogram[1].upper / histogram[0].upper);
-      const x = histogram.map((bin) => bin.upper / half);
-      // Empty bins go down to where nothing is seen; a curve ends there.
-      const y = found.map((share) => (share > 0 ? share * 100 : isAbove ? null : 1e-9));
-      histogram.forEach((bin) => { if (bin.count) most = Math.max(most, bin.upper); });
-      least = Math.min(least, ...found.filter((share) => share > 0));
-      const text = found.map((share, at) => `${percent(share) || "0 %"} ${isAbove ? "above" : "up to"} ${time(histogram[at].upper)}`);
-      return line(system, x, y, text, { line: { shape: isAbove ? "linear" : "hvh" } });
-    });
-    const low = (FLOOR || 1) / 2;
-    return { data, layout: {
-      hovermode: "closest", ...floorShade("x", low),
-      xaxis: { ...timeMarks(), title: "time of a call", range: [Math.log10(low), Math.log10(most) + 0.1] },
-      yaxis: { type: "log", title: isAbove ? "calls that took longer" : "calls in the bin", ...shareMarks(),
-        range: [Math.log10(least * 70), 2.1] },
-    } };
-  }])),
+  controls: (view) => [
+    choice(
+      "Show",
+      [
+        [true, "longer than"],
+        [false, "share in each bin"],
+      ],
+      true,
+      view.set("isAbove"),
+    ),
+  ],
+  panels: Object.fromEntries(
+    DIRECTIONS.map((name, direction) => [
+      name,
+      (view) => {
+        const systems = shownOf(view.trace).filter((system) => system.latency[direction].histogram.length);
+        if (!systems.length) return null;
+        const { isAbove } = view.options;
+        let most = FLOOR || 10;
+        let least = 1;
+        const data = systems.map((system) => {
+          const { histogram } = system.latency[direction];
+          const found = shares(histogram, isAbove);
+          // A step stands over its whole bin, so its point is in the middle of the edges.
+          const half =
+            isAbove || histogram.length < 2 ? 1 : Math.sqrt(histogram[1].upper / histogram[0].upper);
+          const x = histogram.map((bin) => bin.upper / half);
+          // Empty bins go down to where nothing is seen; a curve ends there.
+          const y = found.map((share) => (share > 0 ? share * 100 : isAbove ? null : 1e-9));
+          histogram.forEach((bin) => {
+            if (bin.count) most = Math.max(most, bin.upper);
+          });
+          least = Math.min(least, ...found.filter((share) => share > 0));
+          const text = found.map(
+            (share, at) =>
+              `${percent(share) || "0 %"} ${isAbove ? "above" : "up to"} ${time(histogram[at].upper)}`,
+          );
+          return line(system, x, y, text, { line: { shape: isAbove ? "linear" : "hvh" } });
+        });
+        const low = (FLOOR || 1) / 2;
+        return {
+          data,
+          layout: {
+            hovermode: "closest",
+            ...floorShade("x", low),
+            xaxis: {
+              ...timeMarks(),
+              title: "time of a call",
+              range: [Math.log10(low), Math.log10(most) + 0.1],
+            },
+            yaxis: {
+              type: "log",
+              title: isAbove ? "calls that took longer" : "calls in the bin",
+              ...shareMarks(),
+              range: [Math.log10(least * 70), 2.1],
+            },
+          },
+        };
+      },
+    ]),
+  ),
   rows: (view) => ({
     head: ["system", "operation", "bin up to ns", "calls"],
-    rows: shownOf(view.trace).flatMap((system) => system.latency.flatMap((latency, direction) =>
-      latency.histogram.map((bin) => [system.name, DIRECTIONS[direction], bin.upper, bin.count]))),
+    rows: shownOf(view.trace).flatMap((system) =>
+      system.latency.flatMap((latency, direction) =>
+        latency.histogram.map((bin) => [system.name, DIRECTIONS[direction], bin.upper, bin.count]),
+      ),
+    ),
   }),
 };
 
@@ -56,13 +92,25 @@ function shareMarks() {
   return { tickmode: "array", tickvals, ticktext: tickvals.map((value) => `${value} %`) };
 }
 
-const STATISTICS = [["p50", "median"], ["p99", "p99"], ["max", "longest"]];
+const STATISTICS = [
+  ["p50", "median"],
+  ["p99", "p99"],
+  ["max", "longest"],
+];
 
 figures.pace = {
   hasLegend: true,
   start: () => ({ direction: 0, statistic: "p99" }),
   controls: (view) => [
-    choice("Calls", [[0, "allocations"], [1, "frees"]], 0, view.set("direction")),
+    choice(
+      "Calls",
+      [
+        [0, "allocations"],
+        [1, "frees"],
+      ],
+      0,
+      view.set("direction"),
+    ),
     choice("Statistic", STATISTICS, "p99", view.set("statistic")),
   ],
   panels: {
@@ -74,20 +122,42 @@ figures.pace = {
       const data = systems.map((system) => {
         const values = of(system);
         const x = values.map((_, at) => ((at + 0.5) / values.length) * 100);
-        return line(system, x, values.map((ns) => (missing(ns) ? null : Math.max(ns, FLOOR || 1))), values.map((ns) => seen(ns, FLOOR)), { line: { width: 1.4 } });
+        return line(
+          system,
+          x,
+          values.map((ns) => (missing(ns) ? null : Math.max(ns, FLOOR || 1))),
+          values.map((ns) => seen(ns, FLOOR)),
+          { line: { width: 1.4 } },
+        );
       });
       const low = (FLOOR || 1) / 1.8;
       const most = Math.max(...data.flatMap((one) => one.y.filter((y) => y !== null)), FLOOR * 3);
-      return { data, height: 320, layout: {
-        hovermode: hoverFor(data), ...floorShade("y", low), xaxis: { ...alongTrace, hoverformat: ".1f" },
-        yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
-      } };
+      return {
+        data,
+        height: 320,
+        layout: {
+          hovermode: hoverFor(data),
+          ...floorShade("y", low),
+          xaxis: { ...alongTrace, hoverformat: ".1f" },
+          yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
+        },
+      };
     },
   },
   rows: (view) => ({
     head: ["system", "operation", "stretch", "median ns", "p99 ns", "longest ns"],
-    rows: shownOf(view.trace).flatMap((system) => system.latency.flatMap(({ over_trace: over }, direction) =>
-      over.p50.map((p50, at) => [system.name, DIRECTIONS[direction], at + 1, p50, over.p99[at], over.max[at]]))),
+    rows: shownOf(view.trace).flatMap((system) =>
+      system.latency.flatMap(({ over_trace: over }, direction) =>
+        over.p50.map((p50, at) => [
+          system.name,
+          DIRECTIONS[direction],
+          at + 1,
+          p50,
+          over.p99[at],
+          over.max[at],
+        ]),
+      ),
+    ),
   }),
 };
 
@@ -104,27 +174,63 @@ figures.window = {
   controls(view) {
     view.panel("left").prepend(side(view, "left", ["lbs-31", "lis-31", "fixlazy-744"], 0));
     view.panel("right").prepend(side(view, "right", ["spring", "linux-6", "bs"], 1));
-    const recorded = (direction) => view.trace.systems.some((system) => system.latency[direction].window.ns.length);
-    return recorded(0) && recorded(1) ? [choice("Calls", [[0, "allocations"], [1, "frees"]], 0, view.set("direction"))] : [];
+    const recorded = (direction) =>
+      view.trace.systems.some((system) => system.latency[direction].window.ns.length);
+    return recorded(0) && recorded(1)
+      ? [
+          choice(
+            "Calls",
+            [
+              [0, "allocations"],
+              [1, "frees"],
+            ],
+            0,
+            view.set("direction"),
+          ),
+        ]
+      : [];
   },
-  panels: Object.fromEntries(["left", "right"].map((name) => [name, (view) => {
-    const windowOf = (which) => view.trace.systems[view.options[which]].latency[view.options.direction].window;
-    const system = view.trace.systems[view.options[name]];
-    const { ns, first } = windowOf(name);
-    if (!ns.length) return null;
-    const most = [...windowOf("left").ns, ...windowOf("right").ns].reduce((a, b) => Math.max(a, b || 0), FLOOR * 10 || 100);
-    const low = (FLOOR || 1) / 1.8;
-    const { colour } = look(system.name);
-    const data = [{
-      type: "scatter", mode: "markers", x: ns.map((_, at) => first + at), y: ns.map((one) => (missing(one) ? null : Math.max(one, FLOOR || 1))),
-      text: ns.map((one) => seen(one, FLOOR)), marker: { color: colour, size: 4, opacity: 0.55 },
-      hovertemplate: "call %{x:,}: %{text}<extra></extra>",
-    }];
-    return { data, layout: {
-      ...floorShade("y", low), xaxis: { title: `number of the ${view.options.direction ? "free" : "allocation"}`, tickformat: ",", nticks: 5 },
-      yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
-    } };
-  }])),
+  panels: Object.fromEntries(
+    ["left", "right"].map((name) => [
+      name,
+      (view) => {
+        const windowOf = (which) =>
+          view.trace.systems[view.options[which]].latency[view.options.direction].window;
+        const system = view.trace.systems[view.options[name]];
+        const { ns, first } = windowOf(name);
+        if (!ns.length) return null;
+        const most = [...windowOf("left").ns, ...windowOf("right").ns].reduce(
+          (a, b) => Math.max(a, b || 0),
+          FLOOR * 10 || 100,
+        );
+        const low = (FLOOR || 1) / 1.8;
+        const { colour } = look(system.name);
+        const data = [
+          {
+            type: "scatter",
+            mode: "markers",
+            x: ns.map((_, at) => first + at),
+            y: ns.map((one) => (missing(one) ? null : Math.max(one, FLOOR || 1))),
+            text: ns.map((one) => seen(one, FLOOR)),
+            marker: { color: colour, size: 5, opacity: 0.7 },
+            hovertemplate: "call %{x:,}: %{text}<extra></extra>",
+          },
+        ];
+        return {
+          data,
+          layout: {
+            ...floorShade("y", low),
+            xaxis: {
+              title: `number of the ${view.options.direction ? "free" : "allocation"}`,
+              tickformat: ",",
+              nticks: 5,
+            },
+            yaxis: { ...timeMarks(), range: [Math.log10(low), Math.log10(most) + 0.1] },
+          },
+        };
+      },
+    ]),
+  ),
   rows: (view) => ({
     head: ["system", "call", "ns"],
     rows: ["left", "right"].flatMap((name) => {

@@ -2,14 +2,33 @@
 
 // Okabe and Ito's colours without yellow, which is too pale on white, and adjusted to each ground: [light, dark].
 const [INK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY] = [
-  ["#33363c", "#e8e6e1"], ["#0072b2", "#4f93ee"], ["#d55e00", "#f07d2e"], ["#009e73", "#1fbf92"],
-  ["#b8588c", "#e39ac4"], ["#c98500", "#f0b429"], ["#3a9bd6", "#a5dcff"],
+  ["#33363c", "#e8e6e1"],
+  ["#0072b2", "#4f93ee"],
+  ["#d55e00", "#f07d2e"],
+  ["#009e73", "#1fbf92"],
+  ["#b8588c", "#e39ac4"],
+  ["#c98500", "#f0b429"],
+  ["#3a9bd6", "#a5dcff"],
 ];
 const COLOURS = [INK, VERMILLION, GREEN, BLUE, ORANGE, PURPLE, SKY];
 const DASHES = ["solid", "7px,3px", "2px,3px", "11px,3px,2px,3px"];
 const SYMBOLS = [
-  "circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross",
-  "circle-open", "square-open", "diamond-open", "triangle-up-open", "hexagon", "triangle-down-open", "star-open", "pentagon",
+  "circle",
+  "square",
+  "diamond",
+  "triangle-up",
+  "x",
+  "triangle-down",
+  "star",
+  "cross",
+  "circle-open",
+  "square-open",
+  "diamond-open",
+  "triangle-up-open",
+  "hexagon",
+  "triangle-down-open",
+  "star-open",
+  "pentagon",
 ];
 // Drawn first, where they exist: one of each kind.
 const FIRST = ["bs", "lbs-31", "lis-31", "spring", "linux-6", "delay-2"];
@@ -20,16 +39,19 @@ const looks = new Map();
 function dress(names) {
   const first = firstShown(names);
   const ordered = [...first, ...names.filter((name) => !first.includes(name))];
-  ordered.forEach((name, at) => looks.set(name, {
-    colour: COLOURS[at % COLOURS.length],
-    dash: DASHES[Math.floor(at / COLOURS.length) % DASHES.length],
-    symbol: SYMBOLS[at % SYMBOLS.length],
-  }));
+  ordered.forEach((name, at) =>
+    looks.set(name, {
+      colour: COLOURS[at % COLOURS.length],
+      dash: DASHES[Math.floor(at / COLOURS.length) % DASHES.length],
+      symbol: SYMBOLS[at % SYMBOLS.length],
+    }),
+  );
 }
 
 function firstShown(names) {
   const known = FIRST.filter((name) => names.includes(name));
-  for (const name of names) if (known.length < Math.min(4, names.length) && !known.includes(name)) known.push(name);
+  for (const name of names)
+    if (known.length < Math.min(4, names.length) && !known.includes(name)) known.push(name);
   return known;
 }
 

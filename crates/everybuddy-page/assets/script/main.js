@@ -18,4 +18,7 @@ function start() {
 }
 
 if (typeof DecompressionStream === "function") start();
-else trouble(new Error("this browser can’t inflate gzip (it lacks DecompressionStream; any of 2023 or later has it)"));
+else
+  trouble(
+    new Error("this browser can’t inflate gzip (it lacks DecompressionStream; any of 2023 or later has it)"),
+  );

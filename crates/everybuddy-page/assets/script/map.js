@@ -1,20 +1,42 @@
 // The memory map: two systems beside each other, at a moment, under one cursor.
 
 figures.map = {
-  start: (trace) => ({ mode: "owner", moment: Math.floor(trace.moments.length / 2), cursor: 0, pointed: false }),
+  start: (trace) => ({
+    mode: "owner",
+    moment: Math.floor(trace.moments.length / 2),
+    cursor: 0,
+    pointed: false,
+  }),
 
   controls(view) {
     const { moments } = view.trace;
     if (!moments.length) return [];
-    for (const [name, wishes, otherwise] of [["left", ["lbs-31", "bs"], 0], ["right", ["spring", "lis-31", "linux-6"], 1]]) {
+    for (const [name, wishes, otherwise] of [
+      ["left", ["lbs-31", "bs"], 0],
+      ["right", ["spring", "lis-31", "linux-6"], 1],
+    ]) {
       view.panel(name).prepend(side(view, name, wishes, otherwise));
       furnish(view, name);
     }
     const last = moments.length - 1;
-    const time = slider("Moment", last, view.options.moment, (at) => `after ${short(moments[at] * 100)} % of the calls`, view.set("moment"));
+    const time = slider(
+      "Moment",
+      last,
+      view.options.moment,
+      (at) => `after ${short(moments[at] * 100)} % of the calls`,
+      view.set("moment"),
+    );
     view.legend = make("ul", { class: "owners" });
     view.element.querySelector(".panels").before(view.legend);
-    const colour = choice("Colour by", [["owner", "owner"], ["order", "order of the block"]], "owner", view.set("mode"));
+    const colour = choice(
+      "Colour by",
+      [
+        ["owner", "owner"],
+        ["order", "order of the block"],
+      ],
+      "owner",
+      view.set("mode"),
+    );
     return last > 0 ? [colour, time.control, playButton(time, last)] : [colour];
   },
 
@@ -24,19 +46,29 @@ figures.map = {
       return;
     }
     const key = `${view.at}-${view.options.moment}`;
-    const all = ready.maps.get(key) || await maps(view.at, view.options.moment);
+    const all = ready.maps.get(key) || (await maps(view.at, view.options.moment));
+    // Whoever drags the slider is already elsewhere.
+    if (key !== `${view.at}-${view.options.moment}`) return;
     view.orders = ordersIn(all);
     view.table = colouring(view.options.mode, Math.max(10, ...view.orders));
     explain(view);
     for (const name of ["left", "right"]) {
       const part = view.parts[name];
       part.frames = unfold(all[view.options[name]]);
+      part.picture = pictured(part.frames, view.table);
       const { free, listed, whole, rows } = summary(part.frames);
       part.summary.textContent = part.frames.length
-        ? `${count(whole)} of ${count(rows)} rows empty · ${percent(free / part.frames.length)} free · ${percent(listed / part.frames.length)} in lists`
+        ? [
+            `${count(whole)} of ${count(rows)} rows empty`,
+            `${percent(free / part.frames.length)} free`,
+            `${percent(listed / part.frames.length)} in lists`,
+          ].join(" · ")
         : "No map was recorded for this system.";
       const system = view.trace.systems[view.options[name]].name;
-      part.all.setAttribute("aria-label", `Memory of ${system}, ${part.summary.textContent}. Arrow keys move from frame to frame and row to row.`);
+      part.all.setAttribute(
+        "aria-label",
+        `Memory of ${system}, ${part.summary.textContent}. Arrow keys move from frame to frame and row to row.`,
+      );
     }
     pointAt(view, view.options.cursor);
   },
@@ -45,25 +77,52 @@ figures.map = {
     const head = ["system", "first frame", "frames", "owner", "order"];
     const all = ready.maps.get(`${view.at}-${view.options.moment}`);
     if (!all) return { head, rows: [] };
-    return { head, rows: ["left", "right"].flatMap((name) => {
-      const { values, lengths } = all[view.options[name]];
-      let first = 0;
-      return [...values].map((value, run) => {
-        const row = [view.trace.systems[view.options[name]].name, first, lengths[run], ownerName(view, value & 15), value >> 4];
-        first += lengths[run];
-        return row;
-      });
-    }) };
+    return {
+      head,
+      rows: ["left", "right"].flatMap((name) => {
+        const { values, lengths } = all[view.options[name]];
+        let first = 0;
+        return [...values].map((value, run) => {
+          const row = [
+            view.trace.systems[view.options[name]].name,
+            first,
+            lengths[run],
+            ownerName(view, value & 15),
+            value >> 4,
+          ];
+          first += lengths[run];
+          return row;
+        });
+      }),
+    };
   },
 };
 
 /** Puts the canvases of a side into their place, and listens there. */
 function furnish(view, name) {
-  const all = make("canvas", { class: "memory", tabindex: 0, role: "application", "aria-roledescription": "memory map" });
+  const all = make("canvas", {
+    class: "memory",
+    tabindex: 0,
+    role: "application",
+    "aria-roledescription": "memory map",
+  });
   const enlarged = make("canvas", { class: "enlarged", "aria-hidden": "true" });
-  const part = { all, enlarged, summary: make("p", { class: "summary" }), readout: make("p", { class: "readout", role: "status" }) };
+  const part = {
+    all,
+    enlarged,
+    summary: make("p", { class: "summary" }),
+    readout: make("p", { class: "readout", role: "status" }),
+  };
   view.parts = { ...view.parts, [name]: part };
-  view.place(name).replaceChildren(part.summary, all, make("p", { class: "hint" }, "The row under the cursor, enlarged:"), enlarged, part.readout);
+  view
+    .place(name)
+    .replaceChildren(
+      part.summary,
+      all,
+      make("p", { class: "hint" }, "The row under the cursor, enlarged:"),
+      enlarged,
+      part.readout,
+    );
   const frameUnder = (event) => {
     const box = all.getBoundingClientRect();
     const column = Math.floor(((event.clientX - box.left) / box.width) * ROW);
@@ -74,7 +133,16 @@ function furnish(view, name) {
   all.addEventListener("pointermove", follow);
   all.addEventListener("pointerdown", follow);
   all.addEventListener("keydown", (event) => {
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -ROW, ArrowDown: ROW, PageUp: -8 * ROW, PageDown: 8 * ROW, Home: -Infinity, End: Infinity };
+    const steps = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: -ROW,
+      ArrowDown: ROW,
+      PageUp: -8 * ROW,
+      PageDown: 8 * ROW,
+      Home: -Infinity,
+      End: Infinity,
+    };
     if (!(event.key in steps) || !part.frames) return;
     event.preventDefault();
     pointAt(view, view.options.cursor + steps[event.key] * (event.shiftKey ? 16 : 1));
@@ -82,29 +150,38 @@ function furnish(view, name) {
 }
 
 const ownerName = (view, owner) =>
-  owner === FREE ? "free" : owner === LISTED ? "kept in a list" : view.trace.owners[owner - 1] || `owner ${owner}`;
+  owner === FREE
+    ? "free"
+    : owner === LISTED
+      ? "kept in a list"
+      : view.trace.owners[owner - 1] || `owner ${owner}`;
 
 /** Moves the cursor of both sides. */
 function pointAt(view, wanted) {
   const most = Math.max(...Object.values(view.parts).map((part) => part.frames.length)) - 1;
   const cursor = Math.max(0, Math.min(most, wanted));
   view.options.cursor = cursor;
-  for (const { all, enlarged, readout, frames } of Object.values(view.parts)) {
-    paintAll(all, frames, view.table, cursor < frames.length ? cursor : null);
+  for (const part of Object.values(view.parts)) {
+    const { all, enlarged, readout, frames } = part;
+    paintAll(all, part, cursor);
     if (cursor >= frames.length) continue;
     paintRow(enlarged, frames, view.table, cursor);
     const [owner, order] = [frames[cursor] & 15, frames[cursor] >> 4];
-    const block = owner === LISTED ? "" : `, ${owner === FREE ? "in a free block" : "block"} of order ${order}`;
-    readout.textContent = `Frame ${count(cursor)} (row ${count(Math.floor(cursor / ROW))}): ${ownerName(view, owner)}${block}`;
+    const block =
+      owner === LISTED ? "" : `, ${owner === FREE ? "in a free block" : "block"} of order ${order}`;
+    const place = `Frame ${count(cursor)} (row ${count(Math.floor(cursor / ROW))})`;
+    readout.textContent = `${place}: ${ownerName(view, owner)}${block}`;
   }
 }
 
 /** What the colours mean. */
 function explain(view) {
   const colour = (value) => `rgb(${view.table[value].join(",")})`;
-  const item = (value, text) => make("li", {}, make("span", { class: "patch", style: `background:${colour(value)}` }), text);
+  const item = (value, text) =>
+    make("li", {}, make("span", { class: "patch", style: `background:${colour(value)}` }), text);
   const items = [item(FREE, "free"), item(LISTED, "kept in a CPU’s list")];
-  if (view.options.mode === "owner") view.trace.owners.forEach((owner, at) => items.push(item(at + 1, owner)));
+  if (view.options.mode === "owner")
+    view.trace.owners.forEach((owner, at) => items.push(item(at + 1, owner)));
   else for (const order of view.orders) items.push(item(1 | (order << 4), `order ${order}`));
   view.legend.replaceChildren(...items);
 }
@@ -112,7 +189,8 @@ function explain(view) {
 /** The orders of blocks in use, rising. */
 function ordersIn(all) {
   const found = new Set();
-  for (const { values } of all) for (const value of values) if ((value & 15) !== FREE && (value & 15) !== LISTED) found.add(value >> 4);
+  for (const { values } of all)
+    for (const value of values) if ((value & 15) !== FREE && (value & 15) !== LISTED) found.add(value >> 4);
   return [...found].sort((a, b) => a - b);
 }
 
@@ -124,14 +202,22 @@ function playButton(time, last) {
     running = null;
     button.textContent = "▶ Play";
   };
-  const button = make("button", { type: "button", class: "play", onclick: () => {
-    if (running) return stop();
-    if (time.get() >= last) time.set(0);
-    button.textContent = "■ Stop";
-    running = setInterval(() => {
-      time.set(time.get() + 1);
-      if (time.get() >= last) stop();
-    }, 900);
-  } }, "▶ Play");
+  const button = make(
+    "button",
+    {
+      type: "button",
+      class: "play",
+      onclick: () => {
+        if (running) return stop();
+        if (time.get() >= last) time.set(0);
+        button.textContent = "■ Stop";
+        running = setInterval(() => {
+          time.set(time.get() + 1);
+          if (time.get() >= last) stop();
+        }, 900);
+      },
+    },
+    "▶ Play",
+  );
   return button;
 }

@@ -4,9 +4,21 @@ const ROW = 1024;
 const FREE = 0;
 const LISTED = 15;
 // Okabe and Ito's colours for owners; [on light, on dark]. The last named owner is often "other".
-const OWNER_COLOURS = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, ["#8a7b00", "#f0e442"], ["#777c85", "#8d939d"]];
+const OWNER_COLOURS = [
+  BLUE,
+  VERMILLION,
+  GREEN,
+  PURPLE,
+  ORANGE,
+  SKY,
+  ["#8a7b00", "#f0e442"],
+  ["#777c85", "#8d939d"],
+];
 // From single frames to the largest blocks: from pale to strong on each ground.
-const ORDER_ENDS = [["#e3cf7a", "#7b7b78", "#00224e"], ["#31446b", "#8f8a76", "#fee838"]];
+const ORDER_ENDS = [
+  ["#e3cf7a", "#7b7b78", "#00224e"],
+  ["#31446b", "#8f8a76", "#fee838"],
+];
 
 /** Unfolds runs to one byte a frame. */
 function unfold({ values, lengths }) {
@@ -26,7 +38,11 @@ function mixed(ends, part) {
 }
 
 /** Any colour that the page can resolve, as red, green and blue. */
-const channels = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+const channels = (colour) =>
+  colour
+    .match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
 
 /** The colour of each value: owner + 16 * order. */
 function colouring(mode, mostOrder) {
@@ -47,16 +63,11 @@ function colouring(mode, mostOrder) {
 /** How high a row is drawn, in pixels: some memories have 20 rows, others 200. */
 const rowHeight = (frames) => Math.max(3, Math.min(14, Math.round(560 / Math.ceil(frames / ROW))));
 
-/** Paints all frames: a pixel a frame across, and between rows a line of the page's ground. */
-function paintAll(canvas, frames, table, cursor) {
-  const rows = Math.ceil(frames.length / ROW);
+/** Pictures all frames: a pixel a frame across, and between rows a line of the page's ground. */
+function pictured(frames, table) {
   const high = rowHeight(frames.length);
   const ground = channels(theme().panel);
-  canvas.width = ROW;
-  canvas.height = Math.max(1, rows * high);
-  canvas.style.height = `${rows * high}px`;
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(canvas.width, canvas.height);
+  const image = new ImageData(ROW, Math.max(1, Math.ceil(frames.length / ROW) * high));
   const pixels = new Uint32Array(image.data.buffer);
   const packed = (colour) => (255 << 24) | (colour[2] << 16) | (colour[1] << 8) | colour[0];
   const packedTable = table.map(packed);
@@ -66,8 +77,20 @@ function paintAll(canvas, frames, table, cursor) {
     const colour = packedTable[frames[frame]];
     for (let y = row * high; y < row * high + high - 1; y++) pixels[y * ROW + (frame % ROW)] = colour;
   }
-  context.putImageData(image, 0, 0);
-  if (cursor !== null) {
+  return image;
+}
+
+/** Shows a picture, with a frame around the row of the cursor. */
+function paintAll(canvas, { frames, picture }, cursor) {
+  const high = rowHeight(frames.length);
+  if (canvas.width !== picture.width || canvas.height !== picture.height) {
+    canvas.width = picture.width;
+    canvas.height = picture.height;
+    canvas.style.height = `${picture.height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.putImageData(picture, 0, 0);
+  if (cursor < frames.length) {
     context.strokeStyle = theme().ink;
     context.lineWidth = 2;
     context.strokeRect(1, Math.floor(cursor / ROW) * high - 1, ROW - 2, high + 1);

@@ -22,27 +22,30 @@ function once(key, make) {
 }
 
 /** The numbers of a trace. */
-const numbers = (at) => once(`read numbers-${at}`, async () => {
-  const trace = await inflated(`numbers-${at}`).json();
-  ready.numbers.set(at, trace);
-  return trace;
-});
+const numbers = (at) =>
+  once(`read numbers-${at}`, async () => {
+    const trace = await inflated(`numbers-${at}`).json();
+    ready.numbers.set(at, trace);
+    return trace;
+  });
 
 /** The maps of a moment, one for each system: values and lengths of runs. */
-const maps = (at, moment) => once(`read map-${at}-${moment}`, async () => {
-  const all = split(new Uint8Array(await inflated(`map-${at}-${moment}`).arrayBuffer()));
-  ready.maps.set(`${at}-${moment}`, all);
-  return all;
-});
+const maps = (at, moment) =>
+  once(`read map-${at}-${moment}`, async () => {
+    const all = split(new Uint8Array(await inflated(`map-${at}-${moment}`).arrayBuffer()));
+    ready.maps.set(`${at}-${moment}`, all);
+    return all;
+  });
 
 /** The library that draws: put into the page as a script of its own. */
-const library = () => once("read library", async () => {
-  const script = document.createElement("script");
-  script.textContent = await inflated("library").text();
-  document.head.append(script);
-  if (!window.Plotly) throw new Error("the chart library did not start");
-  ready.library = true;
-});
+const library = () =>
+  once("read library", async () => {
+    const script = document.createElement("script");
+    script.textContent = await inflated("library").text();
+    document.head.append(script);
+    if (!window.Plotly) throw new Error("the chart library did not start");
+    ready.library = true;
+  });
 
 /** What has arrived, for those who can't wait: before printing there is no time. */
 const ready = { library: false, numbers: new Map(), maps: new Map() };

@@ -17,19 +17,46 @@ function fillRows(view) {
   if (!disclosure.open) return;
   const made = figures[view.key].rows(view);
   const { head, rows } = made;
-  const download = make("button", { type: "button", onclick: () => {
-    const address = URL.createObjectURL(new Blob([asCsv(figures[view.key].rows(view))], { type: "text/csv" }));
-    make("a", { href: address, download: `${view.element.id}.csv` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
-  } }, "Download CSV");
-  const cell = (value) => make("td", {}, missing(value) && typeof value !== "string" ? "" : typeof value === "number" ? exact(value) : value);
-  const table = make("table", { class: "plain" },
+  const download = make(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        const address = URL.createObjectURL(
+          new Blob([asCsv(figures[view.key].rows(view))], { type: "text/csv" }),
+        );
+        make("a", { href: address, download: `${view.element.id}.csv` }).click();
+        setTimeout(() => URL.revokeObjectURL(address), 1000);
+      },
+    },
+    "Download CSV",
+  );
+  const cell = (value) =>
+    make(
+      "td",
+      {},
+      missing(value) && typeof value !== "string" ? "" : typeof value === "number" ? exact(value) : value,
+    );
+  const table = make(
+    "table",
+    { class: "plain" },
     make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col" }, name)))),
-    make("tbody", {}, ...rows.slice(0, MOST_ROWS).map((row) => make("tr", {}, ...row.map(cell)))));
-  const words = rows.length > MOST_ROWS ? `The first ${count(MOST_ROWS)} of ${count(rows.length)} rows; the file has all.` : `${count(rows.length)} rows.`;
-  disclosure.querySelector(".rows").replaceChildren(
-    make("p", {}, download, ` ${words}`),
-    make("div", { class: "scroller tall", role: "region", tabindex: 0, "aria-label": "Data of the figure" }, table));
+    make("tbody", {}, ...rows.slice(0, MOST_ROWS).map((row) => make("tr", {}, ...row.map(cell)))),
+  );
+  const words =
+    rows.length > MOST_ROWS
+      ? `The first ${count(MOST_ROWS)} of ${count(rows.length)} rows; the file has all.`
+      : `${count(rows.length)} rows.`;
+  disclosure
+    .querySelector(".rows")
+    .replaceChildren(
+      make("p", {}, download, ` ${words}`),
+      make(
+        "div",
+        { class: "scroller tall", role: "region", tabindex: 0, "aria-label": "Data of the figure" },
+        table,
+      ),
+    );
 }
 
 const exact = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });

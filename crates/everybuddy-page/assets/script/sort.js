@@ -6,7 +6,11 @@ function sortable(table) {
   const heads = [...table.querySelectorAll("th[data-sort]")];
   heads.forEach((head, column) => {
     const inside = head.querySelector(".head");
-    const button = make("button", { type: "button", class: "head", title: head.title || "Sort by name" }, ...inside.childNodes);
+    const button = make(
+      "button",
+      { type: "button", class: "head", title: head.title || "Sort by name" },
+      ...inside.childNodes,
+    );
     inside.replaceWith(button);
     button.addEventListener("click", () => {
       const before = head.getAttribute("aria-sort");
@@ -17,7 +21,10 @@ function sortable(table) {
       heads.forEach((one) => one.removeAttribute("aria-sort"));
       if (now) head.setAttribute("aria-sort", now);
       const sign = now === "descending" ? -1 : 1;
-      const rows = now === null ? original : [...original].sort((a, b) => sign * compared(a.cells[column], b.cells[column], sign));
+      const rows =
+        now === null
+          ? original
+          : [...original].sort((a, b) => sign * compared(a.cells[column], b.cells[column], sign));
       body.append(...rows);
     });
   });

@@ -16,7 +16,15 @@ function tabs() {
       choose(sections[at], true);
     });
     tab.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1, " ": at }[event.key];
+      const to = {
+        ArrowRight: at + 1,
+        ArrowDown: at + 1,
+        ArrowLeft: at - 1,
+        ArrowUp: at - 1,
+        Home: 0,
+        End: -1,
+        " ": at,
+      }[event.key];
       if (to === undefined) return;
       event.preventDefault();
       const next = (to + all.length) % all.length;
@@ -35,7 +43,8 @@ function tabs() {
     });
     if (isNews) {
       history.replaceState(null, "", `#${section.id}`);
-      if (list.parentElement.getBoundingClientRect().top <= 0) document.getElementById("main").scrollIntoView();
+      if (list.parentElement.getBoundingClientRect().top <= 0)
+        document.getElementById("main").scrollIntoView();
     }
     changed();
   }

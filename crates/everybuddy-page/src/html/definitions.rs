@@ -154,8 +154,8 @@ pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {
             h2 #definitions-title { "What the numbers mean" }
             @if systems {
                 p {
-                    "All systems perform exactly the calls of the trace, each pass on a freshly built system. Counts are \
-                     from a pass of their own. Frames are never touched, so caches are kinder than in a kernel."
+                    "All systems perform exactly the calls of the trace, each pass on a freshly built system. Counts \
+                     are from a pass of their own. Frames are never touched, so caches are kinder than in a kernel."
                     @if report.timer_floor_ns > 0.0 {
                         " The timer’s floor on this machine: " (format!("{:.0}", report.timer_floor_ns)) " ns."
                     }

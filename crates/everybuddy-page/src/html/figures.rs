@@ -169,7 +169,9 @@ pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Marku
                 aria-labelledby={ (anchor) "-" (figure.key) "-title" } {
                 figcaption {
                     h3 id={ (anchor) "-" (figure.key) "-title" } {
-                        a.number href={ "#" (anchor) "-" (figure.key) } aria-label={ "Link to figure " (number) } { (number) }
+                        a.number href={ "#" (anchor) "-" (figure.key) } aria-label={ "Link to figure " (number) } {
+                            (number)
+                        }
                         (figure.title)
                     }
                     p.say {
@@ -189,7 +191,8 @@ pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Marku
                     @for (panel, heading, width) in figure.panels {
                         div.panel.full[*width == Full] data-panel=(panel) {
                             @if !heading.is_empty() { h4 { (heading) } }
-                            div.plot role=(if figure.key == "map" { "group" } else { "img" }) aria-label={ (figure.title) @if !heading.is_empty() { ": " (heading) } } {}
+                            div.plot role=(if figure.key == "map" { "group" } else { "img" })
+                                aria-label={ (figure.title) @if !heading.is_empty() { ": " (heading) } } {}
                         }
                     }
                 }

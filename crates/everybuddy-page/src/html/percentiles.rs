@@ -19,7 +19,10 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             div.scroller role="region" tabindex="0" aria-label={ "Percentiles on " (trace.name) } {
                 table.plain {
                     thead {
-                        tr { td {} th colspan="6" scope="colgroup" { "allocate" } th colspan="6" scope="colgroup" { "free" } }
+                        tr {
+                            td {}
+                            @for group in ["allocate", "free"] { th colspan="6" scope="colgroup" { (group) } }
+                        }
                         tr {
                             th scope="col" { "system" }
                             @for head in heads.iter().chain(&heads) { th scope="col" { (head) } }

@@ -16,8 +16,8 @@ pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
         "latency" => (
             format!(
                 "The share of calls that took longer than the time below: further left and lower is better, and a \
-                 step is a second kind of call, such as a refill of a whole batch. Left of {:.0} ns (shaded) this timer \
-                 sees nothing.",
+                 step is a second kind of call, such as a refill of a whole batch. Left of {:.0} ns (shaded) this \
+                 timer sees nothing.",
                 report.timer_floor_ns
             ),
             fastest(systems),
@@ -34,8 +34,8 @@ pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
             None,
         ),
         "lists" => (
-            "Two ways to count what a CPU’s list spares the core: frames that never crossed the border (more is better), \
-             and calls that had to (fewer is better; the scale is logarithmic)."
+            "Two ways to count what a CPU’s list spares the core: frames that never crossed the border (more is \
+             better), and calls that had to (fewer is better; the scale is logarithmic)."
                 .to_string(),
             extremes(systems, |s| s.miss_rate)
                 .map(|[(best, rate), _]| format!("Fewest misses: {best}, {} %.", percent(rate))),

@@ -67,7 +67,8 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             "★ best of its column. ↓ lower is better, ↑ higher is better. ≤" (format!("{:.0}", report.timer_floor_ns))
             " can't be told from nothing by this timer. "
             @if floor {
-                "“Replay alone” is the same replay with nothing behind it: its time is contained in the numbers above it. "
+                "“Replay alone” is the same replay with nothing behind it: its time is contained in the numbers \
+                 above it. "
             }
             "What the columns are: "
             @for (at, column) in columns.iter().enumerate() {

@@ -19,6 +19,7 @@ pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         v if !v.is_finite() => String::new(),
         0.0 => "0".into(),
+        v if v.abs() < 0.005 => "<0.01".into(),
         v if v.abs() < 0.095 => format!("{v:.2}"),
         v => format!("{v:.1}"),
     }
@@ -101,6 +102,7 @@ mod tests {
         assert_eq!(short(-0.0), "0.00");
         assert_eq!(short(f64::NAN), "");
         assert_eq!(percent(0.0003), "0.03");
+        assert_eq!(percent(0.000_01), "<0.01");
         assert_eq!(percent(-0.026), "-2.6");
         assert_eq!(count(431_168), "431,168");
         assert_eq!(memory(19_456), "76 MiB");

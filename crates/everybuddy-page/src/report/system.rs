@@ -106,7 +106,7 @@ pub struct Samples {
     pub free_frames: Vec<u64>,
     /// Free blocks of 4 MiB that could be given without touching any list.
     pub large_blocks: Vec<u64>,
-    /// The unusable free space index, for each order from 0 up.
+    /// The unusable free space index, for each order from 0 up; the last is the largest that the table shows.
     #[serde(serialize_with = "round::lists_of_shares")]
     pub unusable: Vec<Vec<f64>>,
     /// Parts that free memory is divided into.

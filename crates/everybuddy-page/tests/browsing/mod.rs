@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use everybuddy_page::{Report, render};
 use headless_chrome::browser::tab::Tab;
+use headless_chrome::browser::tab::point::Point;
 use headless_chrome::protocol::cdp::Emulation::{self, SetDeviceMetricsOverride};
 use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
 use headless_chrome::protocol::cdp::types::Event;
@@ -202,6 +203,41 @@ impl Page {
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(picture.data)
             .expect("base64");
+        std::fs::write(shots().join(name), bytes).expect("a picture is written");
+    }
+
+    /// Moves the mouse over an element of a selector that can be seen; of marks, one that is not on an axis.
+    pub(crate) fn hover(&self, selector: &str) {
+        let found = format!(
+            "[...document.querySelectorAll('{selector}')].filter((one) => {{
+                const {{ width, height }} = one.getBoundingClientRect();
+                return width > 2 && height > 2;
+            }}).find((_, at, all) => at === Math.floor(all.length / 2))"
+        );
+        // To the middle: below the bar that stays in view.
+        let center = "scrollIntoView({ block: 'center', behavior: 'instant' })";
+        self.text(&format!("{found}.{center}, ''"));
+        self.settle();
+        let middle = |side: &str, length: &str| {
+            let area = format!("{found}.getBoundingClientRect()");
+            self.number(&format!("{area}.{side} + {area}.{length} / 2"))
+        };
+        let (x, y) = (middle("left", "width"), middle("top", "height"));
+        // From beside it: a mouse that appears does not move.
+        for x in [x + 9.0, x] {
+            self.tab
+                .move_mouse_to_point(Point { x, y })
+                .expect("the mouse moves");
+        }
+    }
+
+    /// Takes a picture of what the window shows.
+    pub(crate) fn shoot_window(&self, name: &str) {
+        let format = CaptureScreenshotFormatOption::Png;
+        let bytes = self
+            .tab
+            .capture_screenshot(format, None, None, true)
+            .expect("a picture");
         std::fs::write(shots().join(name), bytes).expect("a picture is written");
     }
 
