@@ -13,6 +13,7 @@ if [ ${#targets[@]} = 0 ]; then
     mapfile -t targets < <(sed -n 's/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml | grep -vx -e everybuddy-fuzz -e canary)
 fi
 most_bytes=65536
+kept_bytes=180000 # of a target's inputs
 
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -51,8 +52,11 @@ fuzz() { # TARGET: fuzzes it; its findings stay in fuzz/artifacts
     "$programs/$target" -merge=1 -max_len=$most_bytes "$work/least/$target" "fuzz/corpus/$target" "$work/$target" \
         >"$work/$target.merge.log" 2>&1 || { tail -5 "$work/$target.merge.log" >&2; return 1; }
     find "fuzz/corpus/$target" -type f ! -name 'seed-*' -delete
-    # Large inputs are left out, so that the corpus stays small; seeds are kept.
-    find "$work/least/$target" -type f -size -8k -exec cp -n {} "fuzz/corpus/$target/" \;
+    # The smallest come first, as far as there is room for them; seeds are kept whatever their size.
+    find "$work/least/$target" -type f -printf '%s %p\n' | sort -n | while read -r size input; do
+        room=$((${room:-$kept_bytes} - size))
+        [ $room -lt 0 ] || cp -n "$input" "fuzz/corpus/$target/"
+    done
     for seed in "fuzz/corpus/$target"/seed-*; do
         [ -f "$seed" ] && rm -f "fuzz/corpus/$target/$(sha1sum <"$seed" | cut -d' ' -f1)"
     done
