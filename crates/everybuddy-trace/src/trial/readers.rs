@@ -217,21 +217,13 @@ fn can_be_told_by_perf(event: &Event) -> bool {
     event.pfn != 0 && (event.op == Op::Allocate || (event.migratetype == -1 && event.gfp == 0))
 }
 
-/// What perf's text tells of calls, from the first on.
-fn calls(events: &[Event]) -> Vec<(u64, u16, u32, Op, u64, u8, i8, u32)> {
+/// What perf's text tells of calls, from the first on; all else as in a call of which it is unknown.
+fn calls(events: &[Event]) -> Vec<Event> {
     let begin = events.first().map_or(0, |event| event.time_ns);
-    let call = |e: &Event| {
-        let time = e.time_ns - begin;
-        (
-            time,
-            e.cpu,
-            e.pid,
-            e.op,
-            e.pfn,
-            e.order,
-            e.migratetype,
-            e.gfp,
-        )
+    let call = |e: &Event| Event {
+        migratetype: e.migratetype,
+        gfp: e.gfp,
+        ..Event::new(e.time_ns - begin, e.cpu, e.pid, e.op, e.pfn, e.order)
     };
     events.iter().map(call).collect()
 }
