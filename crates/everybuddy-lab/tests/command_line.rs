@@ -14,6 +14,8 @@ fn help_teaches_by_example() {
         &["trace"],
         &["trace", "info"],
         &["trace", "check"],
+        #[cfg(target_os = "linux")]
+        &["record"],
         &[],
     ] {
         let help = everybuddy(&[command, &["--help"]].concat()).done();
@@ -61,6 +63,29 @@ fn mistakes_are_refused_with_one_message() {
     refused(&["trace", "info", "nothing.parquet"], &["nothing.parquet"]);
     assert_eq!(everybuddy(&["simulate"]).code, 2);
     assert_eq!(everybuddy(&[]).code, 2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn recordings_are_refused_before_anything_is_done() {
+    let folder = Folder::new("record");
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        everybuddy(&[&["record"], arguments].concat()).refused(parts);
+    };
+    refused(&[], &["name a command", "--seconds"]);
+    refused(
+        &["--overhead", "--seconds", "1"],
+        &["--overhead", "after --"],
+    );
+    refused(&["-o", "x.csv", "--", "true"], &["x.csv", ".parquet"]);
+    let there = folder.trace();
+    let before = std::fs::read(&there).unwrap();
+    refused(&["-o", &there, "--", "true"], &[&there, "--force"]);
+    assert_eq!(std::fs::read(&there).unwrap(), before);
+    // Without privileges for another reason than with them, and in the same way.
+    let nowhere = folder.file("new.parquet");
+    refused(&["-o", &nowhere, "--", "/no/such/program"], &[]);
+    assert!(!std::path::Path::new(&nowhere).exists());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use common::Scratch;
 use everybuddy_trace::record::{
     RecordError, RecordOptions, Recorded, Recorder, can_record, terminate,
 };
-use everybuddy_trace::{Leniency, Op, Resolved, StepKind, read, resolve, write};
+use everybuddy_trace::{Leniency, Op, RegionKind, Resolved, StepKind, read, resolve, write};
 
 /// Says whether recording is possible here; tests that need it are passed over if not.
 fn possible(test: &str) -> bool {
@@ -69,6 +69,44 @@ fn freed_share(resolved: &Resolved) -> f64 {
     1.0 - of(StepKind::Allocate) / resolved.steps.len() as f64
 }
 
+/// Whether the regions of a process's faults are what the kernel itself says at its end: the share
+/// of faults in mapped regions that agree, and their number.
+fn agreement(recorded: &Recorded, pid: u32, maps: &str) -> (f64, usize) {
+    let range = |line: &str| {
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        let page = |text| Some(u64::from_str_radix(text, 16).ok()? >> 12);
+        Some(page(start)?..page(end)?)
+    };
+    let trace = &recorded.assembled.trace;
+    let (mut same, mut all) = (0, 0);
+    for fault in trace
+        .faults
+        .iter()
+        .filter(|fault| trace.events[fault.row as usize].pid == pid)
+    {
+        let line = maps
+            .lines()
+            .find(|line| range(line).is_some_and(|pages| pages.contains(&fault.vpn)));
+        let region = fault.region.and_then(|region| trace.region(region));
+        let (Some(line), Some(region)) = (line, region) else {
+            continue;
+        };
+        let path = line.split_whitespace().nth(5).unwrap_or("");
+        let is_same = match region.kind {
+            RegionKind::Heap => path == "[heap]",
+            RegionKind::File => path.starts_with('/'),
+            // Shared memory of no file is one of the kernel's own.
+            RegionKind::Anonymous => path.is_empty() || path == "/dev/zero",
+            RegionKind::Stack => path == "[stack]",
+            // Guessed from where it lies: the image and its data, the loader.
+            RegionKind::Image | RegionKind::Other => continue,
+        };
+        same += usize::from(is_same);
+        all += 1;
+    }
+    (same as f64 / all.max(1) as f64, all)
+}
+
 /// One test, since recordings of one process have the same name.
 #[test]
 fn real_commands_are_recorded() {
@@ -119,6 +157,24 @@ fn real_commands_are_recorded() {
     assert!(entry("recording").contains("\"lost_events\":0"));
     assert!(trace.faults.iter().any(|fault| fault.region.is_some()));
     assert!(freed_share(&resolve(&trace).unwrap()) > 0.45);
+
+    // Regions are those that the kernel tells of.
+    let script = "import os, mmap; x = [bytearray(3000) for i in range(30000)]; m = mmap.mmap(-1, 1 << 22); \
+        m.write(bytes(1 << 21)); y = list(range(300000)); maps = open('/proc/self/maps').read(); \
+        open(os.environ['MAPS'], 'w').write(str(os.getpid()) + '\\n' + maps)";
+    if Command::new("python3").arg("--version").output().is_ok() {
+        let file = scratch.path("maps");
+        let shell = format!("MAPS={} exec python3 -c \"$0\"", file.display());
+        let recorded = record(&scratch, "sh", &["-c", &shell, script]);
+        let text = fs::read_to_string(file).unwrap();
+        let (pid, maps) = text.split_once('\n').unwrap();
+        let (share, faults) = agreement(&recorded, pid.parse().unwrap(), maps);
+        eprintln!(
+            "{:.2} % of {faults} faults agree with the kernel's maps",
+            100.0 * share
+        );
+        assert!(faults > 1000 && share >= 0.99, "{share} of {faults}");
+    }
 
     // A command that fails, or is killed, is recorded all the same.
     let failing = record(&scratch, "sh", &["-c", "kill -9 $$"]);

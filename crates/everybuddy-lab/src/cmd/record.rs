@@ -24,16 +24,17 @@ use crate::size::Size;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo everybuddy record -- make -j2              the build and all its processes: make.parquet
-  sudo everybuddy record -o job.parquet -- python3 job.py
-  sudo everybuddy record --seconds 10             the whole machine for ten seconds: machine.parquet
-  sudo everybuddy record --seconds 60 -- redis-server    one minute, then redis is asked to end
-  sudo everybuddy record --buffer 128MiB -- stress       when events were lost
-  sudo everybuddy record --overhead -- make -j2   how much slower it runs while recorded
-  everybuddy compare make.parquet                 then: your trace on every system
+  everybuddy record -- make -j2                    the build and all its processes: make.parquet
+  everybuddy record -o job.parquet -- python3 job.py
+  everybuddy record --seconds 10                   the whole machine: machine.parquet
+  everybuddy record --seconds 60 -- redis-server   one minute; then it is asked to end
+  everybuddy record --buffer 128MiB -- stress      when events were lost
+  everybuddy record --overhead -- make -B          how much slower it runs while recorded
+  everybuddy compare make.parquet                  then: your trace on every system
 
-Needs root, and tracefs (most systems have it mounted). Where only perf is at hand, record with
-perf and use `everybuddy trace import`; docs/recording.md tells how, and what is recorded.")]
+Needs root (put sudo in front) and tracefs, which most systems have mounted. Where
+only perf is at hand, record with perf and use `everybuddy trace import`. What is recorded,
+what is not seen and what it costs: docs/recording.md.")]
 pub(super) struct Arguments {
     /// The command and its arguments, after --
     #[arg(

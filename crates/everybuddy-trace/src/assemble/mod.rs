@@ -71,7 +71,7 @@ pub struct KnownProcess {
 
 /// A trace in the making.
 ///
-/// Takes about a microsecond for each event, 40 bytes for each call that is kept, 16 more for each
+/// Takes less than a microsecond for each event, 40 bytes for each call that is kept, 16 more for each
 /// that a fault led to, and about 100 bytes for each region and task.
 #[derive(Debug)]
 pub struct Assembly {

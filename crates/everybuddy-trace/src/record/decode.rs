@@ -264,22 +264,9 @@ impl Shape {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::made::{allocation, description};
     use super::*;
-    use crate::record::format::tests::description;
-
-    /// What x86-64 kernels say of an allocation.
-    pub(crate) fn allocation() -> Format {
-        description(
-            653,
-            &[
-                ("pfn", 8, 8, 0),
-                ("order", 16, 4, 0),
-                ("gfp_flags", 24, 8, 0),
-                ("migratetype", 32, 4, 1),
-            ],
-        )
-    }
 
     fn record(id: u16, flags: u8, tid: u32, rest: &[u8]) -> Vec<u8> {
         let mut record = id.to_ne_bytes().to_vec();

@@ -126,24 +126,8 @@ impl Field {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// A description with the fields that all events have, and others: name, offset, size, sign.
-    pub(crate) fn description(id: u16, fields: &[(&str, usize, usize, u8)]) -> Format {
-        let common = [
-            ("common_type", 0, 2, 0),
-            ("common_flags", 2, 1, 0),
-            ("common_pid", 4, 4, 1),
-        ];
-        let mut text = format!("ID: {id}\n");
-        for (name, offset, size, signed) in common.iter().chain(fields) {
-            let line =
-                format!("field:int {name};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
-            text.push_str(&line);
-        }
-        Format::parse(&text)
-    }
 
     const EXEC: &str = "name: sched_process_exec\nID: 365\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

@@ -125,9 +125,8 @@ mod tests {
     use std::fs::File;
     use std::io::{BufReader, Seek, Write};
 
-    use super::super::decode::{MEMORY, tests::allocation};
-    use super::super::format::tests::description;
-    use super::super::page::tests::{layout, page, short};
+    use super::super::decode::MEMORY;
+    use super::super::made::{allocation, description, layout, page, short};
     use super::*;
 
     const ALLOCATE: u16 = 653;

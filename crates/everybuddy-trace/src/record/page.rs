@@ -187,40 +187,9 @@ impl<'a> Iterator for Page<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::made::{head, layout, page, short};
     use super::*;
-
-    pub(crate) const HEADER_PAGE: &str = "\
-        \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
-        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
-        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
-        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
-
-    pub(crate) fn layout() -> PageLayout {
-        PageLayout::new(&Format::parse(HEADER_PAGE)).unwrap()
-    }
-
-    fn head(kind: u32, delta: u32) -> [u8; 4] {
-        match cfg!(target_endian = "big") {
-            true => kind << DELTA_BITS | delta,
-            false => kind | delta << 5,
-        }
-        .to_ne_bytes()
-    }
-
-    /// A page that begins at 1000 ns.
-    pub(crate) fn page(marks: u64, parts: &[&[u8]]) -> Vec<u8> {
-        let records = parts.concat();
-        let mut page = 1000u64.to_ne_bytes().to_vec();
-        page.extend((records.len() as u64 | marks).to_ne_bytes());
-        page.extend(records);
-        page
-    }
-
-    pub(crate) fn short(delta: u32, bytes: &[u8]) -> Vec<u8> {
-        assert!(bytes.len().is_multiple_of(4));
-        [&head(bytes.len() as u32 / 4, delta)[..], bytes].concat()
-    }
 
     fn read(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, bool) {
         let mut page = Page::new(page, &layout());
