@@ -16,6 +16,9 @@ fn help_teaches_by_example() {
         &["trace", "check"],
         #[cfg(target_os = "linux")]
         &["record"],
+        &["trace", "import"],
+        &["trace", "export"],
+        &["trace", "cut"],
         &[],
     ] {
         let help = everybuddy(&[command, &["--help"]].concat()).done();

@@ -68,11 +68,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", group = "who")]
     program: Option<String>,
 
-    /// Let calls keep their time, instead of counting from where the cut begins
+    /// Let calls keep their time
     #[arg(long)]
     keep_time: bool,
 
-    /// Repair a trace that contradicts itself, and say how, instead of refusing it
+    /// Repair a trace that contradicts itself, and say how
     #[arg(long)]
     lenient: bool,
 }

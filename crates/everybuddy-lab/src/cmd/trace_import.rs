@@ -45,15 +45,15 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "TRACE.parquet")]
     output: Option<PathBuf>,
 
-    /// What FILE is, instead of looking: perf-data, perf-script, ftrace, trace-cmd or csv
+    /// What FILE is: perf-data, perf-script, ftrace, trace-cmd or csv
     #[arg(long, value_name = "KIND")]
     from: Option<Source>,
 
-    /// Keep what this process and its descendants allocated, instead of everything
+    /// Keep only what this process and its descendants allocated
     #[arg(long, value_name = "PID")]
     tree: Option<u32>,
 
-    /// Repair CSV that contradicts itself, and say how, instead of refusing it
+    /// Repair CSV that contradicts itself, and say how
     #[arg(long)]
     lenient: bool,
 }

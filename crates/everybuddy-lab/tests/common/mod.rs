@@ -136,6 +136,17 @@ impl Run {
         }
     }
 
+    /// The run was done; beside its results there may be notes.
+    pub(crate) fn noted(self) -> String {
+        let is_note = |line: &str| line.starts_with("note: ");
+        assert!(
+            self.code == 0 && self.err.lines().all(is_note),
+            "{}",
+            self.err
+        );
+        self.out
+    }
+
     /// The run was done, without a word beside its results.
     pub(crate) fn done(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);

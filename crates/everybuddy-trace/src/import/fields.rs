@@ -1,7 +1,7 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
 //! Exists because the same field is written differently by tools and by ages of the kernel: frames in
-//! decimal until 5.13 and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
+//! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
 //!
 //! Invariant: a value that can't be read is `None`, never a guess.
 
