@@ -74,6 +74,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         true => Some(run_untraced(&arguments.command)?),
         false => None,
     };
+    if stop.is_asked() {
+        return Err(Error::usage(
+            "ended before the recording began; nothing was written",
+        ));
+    }
 
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_path_buf(),

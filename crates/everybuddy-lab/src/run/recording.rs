@@ -60,7 +60,8 @@ impl Stop {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    fn is_asked(&self) -> bool {
+    /// Returns whether somebody has asked for the end.
+    pub fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 }
