@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     )]
     command: Vec<OsString>,
 
-    /// The trace to write; by default the command's name with .parquet, in the current folder
+    /// The trace to write; by default the command's name with .parquet, here
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
 
-    /// The kernel's buffer for each CPU, twice: more when events are lost [default: by memory]
+    /// The kernel's buffer for each CPU, twice; by default by the machine's memory
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
 
