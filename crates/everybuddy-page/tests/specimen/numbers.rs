@@ -67,7 +67,13 @@ pub(crate) fn system(
         name: name.into(),
         parameters: parameters.into(),
         metadata_bytes_per_frame: 8.25 + random.unit() * 0.4 + if kind.domains { 2.0 } else { 0.0 },
-        latency: [latency(kind, random), latency(kind, random)],
+        latency: [
+            latency(kind, random),
+            Latency {
+                window: Window::default(),
+                ..latency(kind, random)
+            },
+        ],
         throughput: random.between(50e6, 115e6),
         service_ratio: Some(if listed {
             random.between(-0.03, 0.6)
