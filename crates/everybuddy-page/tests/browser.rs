@@ -190,6 +190,7 @@ fn the_map_answers_keys_and_the_slider() {
     draw_all(&page);
     let readout = "document.querySelector('#trace-gcc_build-map .readout').textContent";
     page.text("document.querySelector('#trace-gcc_build-map canvas.memory').focus(), ''");
+    page.press("Home");
     assert!(
         page.text(readout).starts_with("Frame 0 "),
         "{}",
@@ -349,6 +350,21 @@ fn names_with_markup_and_odd_numbers_break_nothing() {
         page.number("document.querySelectorAll('main b:not(.facts b)').length"),
         0.0
     );
+    page.is_clean();
+}
+
+#[test]
+fn a_trace_alone_is_drawn_too() {
+    let mut report = specimen::report(1);
+    for trace in &mut report.traces {
+        trace.systems.clear();
+    }
+    let Some(page) = open(&report, "alone") else {
+        return;
+    };
+    draw_all(&page);
+    assert_eq!(page.text(EMPTY), "", "panels are empty");
+    page.shoot("alone.png");
     page.is_clean();
 }
 

@@ -4,8 +4,7 @@ figures.map = {
   start: (trace) => ({
     mode: "owner",
     moment: Math.floor(trace.moments.length / 2),
-    cursor: 0,
-    pointed: false,
+    cursor: null,
   }),
 
   controls(view) {
@@ -70,7 +69,7 @@ figures.map = {
         `Memory of ${system}, ${part.summary.textContent}. Arrow keys move from frame to frame and row to row.`,
       );
     }
-    pointAt(view, view.options.cursor);
+    pointAt(view, view.options.cursor ?? firstMixed(view.parts.left.frames));
   },
 
   rows(view) {
@@ -167,8 +166,8 @@ function pointAt(view, wanted) {
     if (cursor >= frames.length) continue;
     paintRow(enlarged, frames, view.table, cursor);
     const [owner, order] = [frames[cursor] & 15, frames[cursor] >> 4];
-    const block =
-      owner === LISTED ? "" : `, ${owner === FREE ? "in a free block" : "block"} of order ${order}`;
+    const isKnown = owner !== LISTED && (owner !== FREE || order > 0);
+    const block = isKnown ? `, ${owner === FREE ? "in a free block" : "block"} of order ${order}` : "";
     const place = `Frame ${count(cursor)} (row ${count(Math.floor(cursor / ROW))})`;
     readout.textContent = `${place}: ${ownerName(view, owner)}${block}`;
   }

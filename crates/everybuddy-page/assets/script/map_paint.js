@@ -116,6 +116,16 @@ function paintRow(canvas, frames, table, cursor) {
   context.strokeRect((at % across) * cell, Math.floor(at / across) * cell, cell - 2, cell - 2);
 }
 
+/** The first frame of the first row that is neither empty nor full: there is something to see. */
+function firstMixed(frames) {
+  for (let first = 0; first + ROW <= frames.length; first += ROW) {
+    const row = frames.subarray(first, first + ROW);
+    const isUsed = (value) => (value & 15) !== FREE;
+    if (row.some(isUsed) && !row.every(isUsed)) return first;
+  }
+  return 0;
+}
+
 /** What a memory is like at a moment. */
 function summary(frames) {
   let [free, listed, whole] = [0, 0, 0];
