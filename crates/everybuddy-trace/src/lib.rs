@@ -40,6 +40,7 @@ mod companions;
 mod cut;
 mod error;
 mod export;
+mod format;
 mod guard;
 mod import;
 mod kernel;

@@ -8,10 +8,11 @@ pub mod readers;
 
 use crate::assemble::{Assembly, KnownProcess, KnownRegion, Scope};
 use crate::check;
+#[cfg(target_os = "linux")]
+use crate::format::Format;
 use crate::kernel::{KernelEvent, What};
 use crate::model::{Op, RegionKind};
-#[cfg(target_os = "linux")]
-use crate::record::{decode, format::Format, page};
+use crate::record::{decode, page};
 
 /// Reads numbers from bytes; beyond their end all is 0.
 struct Bytes<'a>(&'a [u8]);

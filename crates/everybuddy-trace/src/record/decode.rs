@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::format::{Field, Format};
+use crate::format::{Field, Format};
 use crate::kernel::{KernelEvent, What};
 
 /// Bits of `common_flags`: in a hardware interrupt, in a soft one, in one that can't be masked.
@@ -238,7 +238,7 @@ impl Shape {
                 name: name.and_then(|name| name.text(record)).unwrap_or_default(),
             },
             Shape::Exec { program } => What::Exec {
-                program: program.text_elsewhere(record).unwrap_or_default(),
+                program: program.text(record).unwrap_or_default(),
             },
             Shape::Exit => What::Exit,
             Shape::Fault { address, is_user } => What::Fault {

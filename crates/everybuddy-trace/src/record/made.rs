@@ -6,8 +6,8 @@
 //! Invariant: nothing here uses the code that is tested, but to hold what it parsed.
 #![cfg(test)]
 
-use super::format::Format;
 use super::page::PageLayout;
+use crate::format::Format;
 
 /// Bits of the time since the record before.
 const DELTA_BITS: u32 = 27;

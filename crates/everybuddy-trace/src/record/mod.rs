@@ -8,7 +8,7 @@
 //! | room | its question |
 //! |------|--------------|
 //! | `tracefs` | how is the kernel told what to record? |
-//! | `format`, `page`, `decode` | what does a page of the ring buffer say? |
+//! | `page`, `decode`, and [`format`](crate::format) | what does a page of the ring buffer say? |
 //! | `drain` | how do pages get out while the command runs? |
 //! | `merge` | in which order did it happen on all CPUs? |
 //! | `existing` | who was there before? |
@@ -21,7 +21,6 @@ pub(crate) mod decode;
 mod drain;
 mod error;
 mod existing;
-pub(crate) mod format;
 mod made;
 mod merge;
 pub(crate) mod page;

@@ -5,7 +5,7 @@
 //!
 //! Invariant: any bytes give records that lie inside of them, or end the page; nothing panics.
 
-use super::format::{Field, Format};
+use crate::format::{Field, Format};
 
 /// Where things lie in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,7 @@ impl<'a> Page<'a> {
                     offset: 0,
                     size,
                     is_signed: false,
+                    is_elsewhere: false,
                 }
                 .value(behind)
                 .unwrap_or(0)

@@ -15,8 +15,8 @@ use rustix::fs::OFlags;
 
 use super::decode::{Decoder, Tracepoint};
 use super::error::RecordError;
-use super::format::Format;
 use super::page::PageLayout;
+use crate::format::Format;
 
 /// Where tracefs usually is.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

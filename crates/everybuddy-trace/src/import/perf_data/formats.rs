@@ -10,27 +10,10 @@ use std::collections::HashMap;
 use super::super::events::{Fields, SystemCallFields};
 use super::super::system_calls;
 use super::bytes::Bytes;
+use crate::format::Format;
 
 /// Marks of a thread's state that mean: an interrupt had stopped it (hard, soft, not maskable).
 const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
-
-/// A field of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Field {
-    name: String,
-    offset: usize,
-    size: usize,
-    is_signed: bool,
-    /// The field says where the text lies that it stands for.
-    is_elsewhere: bool,
-}
-
-/// An event as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
-    pub(crate) name: String,
-    fields: Vec<Field>,
-}
 
 /// The formats of a file, by the number that each sample's data begin with.
 #[derive(Debug, Default)]
@@ -64,8 +47,9 @@ impl Formats {
             for _ in 0..bytes.u32()? {
                 let size = bytes.u64()?;
                 let text = std::str::from_utf8(bytes.take(size)?).ok()?;
-                if let Some((number, format)) = Format::read(text) {
-                    formats.by_number.insert(number, format);
+                let format = Format::parse(text);
+                if !format.name.is_empty() {
+                    formats.by_number.insert(format.id, format);
                 }
             }
         }
@@ -79,78 +63,6 @@ impl Formats {
     }
 }
 
-impl Format {
-    /// Reads the description of one event; `None` without name or number.
-    fn read(text: &str) -> Option<(u16, Format)> {
-        let (mut name, mut number, mut fields) = (None, None, Vec::new());
-        for line in text.lines() {
-            let line = line.trim();
-            if let Some(value) = line.strip_prefix("name:") {
-                name = Some(value.trim().to_string());
-            } else if let Some(value) = line.strip_prefix("ID:") {
-                number = value.trim().parse().ok();
-            } else if let Some(rest) = line.strip_prefix("field:") {
-                fields.extend(Field::read(rest));
-            }
-        }
-        let name = name?;
-        Some((number?, Format { name, fields }))
-    }
-
-    fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.iter().find(|field| field.name == name)
-    }
-}
-
-impl Field {
-    /// Reads `unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;`.
-    fn read(text: &str) -> Option<Field> {
-        let mut parts = text.split(';').map(str::trim);
-        let declaration = parts.next()?;
-        let (mut offset, mut size, mut is_signed) = (None, None, false);
-        for part in parts {
-            match part.split_once(':') {
-                Some(("offset", value)) => offset = value.parse::<u16>().ok(),
-                Some(("size", value)) => size = value.parse::<u16>().ok(),
-                Some(("signed", value)) => is_signed = value == "1",
-                _ => {}
-            }
-        }
-        let name = declaration.split('[').next()?.trim_end();
-        // `__data_loc char[] filename`: the brackets stand before the name.
-        let name = match declaration.starts_with("__data_loc") {
-            true => declaration,
-            false => name,
-        };
-        let name = name.rsplit([' ', '*']).next()?;
-        Some(Field {
-            name: name.to_string(),
-            offset: usize::from(offset?),
-            size: usize::from(size?),
-            is_signed,
-            is_elsewhere: declaration.starts_with("__data_loc"),
-        })
-    }
-
-    fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
-        data.get(self.offset..self.offset + self.size)
-    }
-
-    /// Reads a number of up to eight bytes; a negative one by its bits.
-    fn number(&self, data: &[u8]) -> Option<u64> {
-        let bytes = self.bytes(data)?;
-        if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
-            return None;
-        }
-        let mut wide = [0; 8];
-        wide[..bytes.len()].copy_from_slice(bytes);
-        if self.is_signed && bytes.last().is_some_and(|byte| *byte >= 0x80) {
-            wide[bytes.len()..].fill(0xff);
-        }
-        Some(u64::from_le_bytes(wide))
-    }
-}
-
 /// The fields of one sample.
 pub(crate) struct Sample<'a> {
     pub(crate) format: &'a Format,
@@ -159,7 +71,7 @@ pub(crate) struct Sample<'a> {
 
 impl Sample<'_> {
     fn number(&self, name: &str) -> Option<u64> {
-        self.format.field(name)?.number(self.data)
+        self.format.field(name)?.value(self.data)
     }
 
     /// Returns the thread, as the kernel wrote it into the event.
@@ -214,20 +126,7 @@ impl Fields for Sample<'_> {
     }
 
     fn text(&self, name: &str, _next: &str) -> Option<String> {
-        let field = self.format.field(name)?;
-        let bytes = match field.is_elsewhere {
-            true => {
-                let place = field.number(self.data)?;
-                let (start, length) = (place & 0xffff, place >> 16 & 0xffff);
-                self.data.get(start as usize..(start + length) as usize)?
-            }
-            false => field.bytes(self.data)?,
-        };
-        let end = bytes
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(bytes.len());
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        self.format.field(name)?.text(self.data)
     }
 
     fn system_call(&self) -> Option<SystemCallFields> {
@@ -244,11 +143,12 @@ impl Fields for Sample<'_> {
             return Some(SystemCallFields::end(number, result as i64));
         }
         let mut arguments = [0; 6];
-        let fields = self.format.fields.iter();
-        let own = fields
-            .filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__"));
-        for (argument, field) in arguments.iter_mut().zip(own) {
-            *argument = field.number(self.data).unwrap_or(0);
+        let own = self
+            .format
+            .fields()
+            .filter(|(name, _)| !name.starts_with("common_") && !name.starts_with("__"));
+        for (argument, (_, field)) in arguments.iter_mut().zip(own) {
+            *argument = field.value(self.data).unwrap_or(0);
         }
         Some(SystemCallFields::begin(number, arguments))
     }
@@ -267,8 +167,8 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_kernel_said() {
-        let (number, format) = Format::read(FORMAT).unwrap();
-        assert_eq!((number, format.name.as_str()), (310, "sched_process_exec"));
+        let format = Format::parse(FORMAT);
+        assert_eq!(format.id, 310);
         let data = b"\x36\x01\x08\x00\xff\xff\xff\xff\x10\x00\x04\x00ab\0\0/ls\0";
         let sample = Sample {
             format: &format,

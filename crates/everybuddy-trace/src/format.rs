@@ -1,11 +1,12 @@
 //! Where things lie in an event and in a page: the kernel's own descriptions, parsed.
 //!
 //! Exists because kernels differ: fields move, grow and vanish between versions and machines.
-//! Each event has a file `format`, and pages have `events/header_page`; nothing about offsets is
-//! known otherwise.
+//! Each event has a file `format`, pages have `events/header_page`, and a perf.data brings those of
+//! the events that it holds; nothing about offsets is known otherwise.
 //!
 //! Invariant: a [`Field`] that was read from any text takes its value from any bytes without
-//! reaching beyond them.
+//! reaching beyond them. Numbers are little-endian, as on every machine that this crate records on
+//! and in every file that it takes.
 
 /// Where a field lies in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Field {
     pub(crate) size: usize,
     /// Whether its value has a sign.
     pub(crate) is_signed: bool,
+    /// Whether its value says where the text lies that it stands for (`__data_loc`).
+    pub(crate) is_elsewhere: bool,
 }
 
 /// A described record: its number, and its fields by name.
@@ -23,6 +26,8 @@ pub(crate) struct Field {
 pub(crate) struct Format {
     /// Number by which records of this kind are known; 0 in descriptions of pages.
     pub(crate) id: u16,
+    /// Name of the event; empty in descriptions of pages.
+    pub(crate) name: String,
     fields: Vec<(String, Field)>,
 }
 
@@ -33,6 +38,8 @@ impl Format {
         for line in text.lines().map(str::trim) {
             if let Some(id) = line.strip_prefix("ID:") {
                 format.id = id.trim().parse().unwrap_or(0);
+            } else if let Some(name) = line.strip_prefix("name:") {
+                format.name = name.trim().to_string();
             } else if let Some(rest) = line.strip_prefix("field:") {
                 format.fields.extend(parse_field(rest));
             }
@@ -45,12 +52,20 @@ impl Format {
         let found = self.fields.iter().find(|(of, _)| of == name)?;
         Some(found.1)
     }
+
+    /// Gives all fields, in the order of the description.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, Field)> {
+        self.fields
+            .iter()
+            .map(|(name, field)| (name.as_str(), *field))
+    }
 }
 
 /// Parses `unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;`.
 fn parse_field(text: &str) -> Option<(String, Field)> {
     let mut parts = text.split(';').map(str::trim);
-    let declared = parts.next()?.split_whitespace().next_back()?;
+    let declaration = parts.next()?;
+    let declared = declaration.split_whitespace().next_back()?;
     let name = declared.split('[').next()?.trim_start_matches('*');
     let (mut offset, mut size, mut is_signed) = (None, None, false);
     for part in parts {
@@ -68,6 +83,7 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
             offset,
             size,
             is_signed,
+            is_elsewhere: declaration.starts_with("__data_loc"),
         },
     ))
 }
@@ -82,16 +98,15 @@ impl Field {
     /// their sign.
     pub(crate) fn value(self, record: &[u8]) -> Option<u64> {
         let bytes = self.bytes(record)?;
-        Some(match (bytes.len(), self.is_signed) {
-            (1, false) => u64::from(bytes[0]),
-            (1, true) => bytes[0] as i8 as u64,
-            (2, false) => u64::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
-            (2, true) => i16::from_ne_bytes(bytes.try_into().ok()?) as u64,
-            (4, false) => u64::from(u32::from_ne_bytes(bytes.try_into().ok()?)),
-            (4, true) => i32::from_ne_bytes(bytes.try_into().ok()?) as u64,
-            (8, _) => u64::from_ne_bytes(bytes.try_into().ok()?),
-            _ => return None,
-        })
+        if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
+            return None;
+        }
+        let mut wide = [0; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        if self.is_signed && bytes.last().is_some_and(|byte| *byte >= 0x80) {
+            wide[bytes.len()..].fill(0xff);
+        }
+        Some(u64::from_le_bytes(wide))
     }
 
     /// Returns one of so many equal parts of the field: an array's entry.
@@ -104,24 +119,19 @@ impl Field {
         }
     }
 
-    /// Returns the text of the field, up to the first zero byte.
+    /// Returns the text of the field, up to the first zero byte; that of a `__data_loc` field lies
+    /// elsewhere in the record: at the offset in its lower 16 bits, of the length in its upper ones.
     pub(crate) fn text(self, record: &[u8]) -> Option<String> {
-        let bytes = self.bytes(record)?;
+        let bytes = match self.is_elsewhere {
+            true => {
+                let place = self.value(record)?;
+                let (first, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
+                record.get(first..first + size)?
+            }
+            false => self.bytes(record)?,
+        };
         let text = bytes.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(text).into_owned())
-    }
-
-    /// Returns the text elsewhere in the record that a `__data_loc` field points to: the offset in
-    /// its lower 16 bits, the length in its upper ones.
-    pub(crate) fn text_elsewhere(self, record: &[u8]) -> Option<String> {
-        let place = self.value(record)?;
-        let (offset, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
-        Field {
-            offset,
-            size,
-            is_signed: false,
-        }
-        .text(record)
     }
 }
 
@@ -142,6 +152,7 @@ mod tests {
             offset,
             size,
             is_signed,
+            is_elsewhere: false,
         })
     }
 
@@ -150,7 +161,10 @@ mod tests {
         let format = Format::parse(EXEC);
         assert_eq!(format.id, 365);
         assert_eq!(format.field("common_pid"), field(4, 4, true));
-        assert_eq!(format.field("filename"), field(8, 4, false));
+        assert_eq!(format.name, "sched_process_exec");
+        let program = format.field("filename");
+        assert!(program.is_some_and(|field| field.is_elsewhere && field.offset == 8));
+        assert_eq!(format.fields().count(), 5);
         assert_eq!(
             format.field("args").map(|args| args.entry(5, 6)),
             field(56, 8, false)
@@ -167,6 +181,7 @@ mod tests {
                 offset,
                 size,
                 is_signed,
+                is_elsewhere: false,
             }
             .value(&record)
         };
@@ -185,6 +200,7 @@ mod tests {
             offset: 4,
             size: 4,
             is_signed: false,
+            is_elsewhere: false,
         }
         .text(&record);
         assert_eq!(text.as_deref(), Some("hi"));
@@ -193,15 +209,16 @@ mod tests {
     #[test]
     fn text_elsewhere_is_found_or_not_there() {
         let mut record = vec![0; 16];
-        record[0..4].copy_from_slice(&(8u32 | 5 << 16).to_ne_bytes());
+        record[0..4].copy_from_slice(&(8u32 | 5 << 16).to_le_bytes());
         record[8..13].copy_from_slice(b"make\0");
         let place = Field {
             offset: 0,
             size: 4,
             is_signed: false,
+            is_elsewhere: true,
         };
-        assert_eq!(place.text_elsewhere(&record).as_deref(), Some("make"));
-        record[0..4].copy_from_slice(&(9u32 | 800 << 16).to_ne_bytes());
-        assert_eq!(place.text_elsewhere(&record), None);
+        assert_eq!(place.text(&record).as_deref(), Some("make"));
+        record[0..4].copy_from_slice(&(9u32 | 800 << 16).to_le_bytes());
+        assert_eq!(place.text(&record), None);
     }
 }
