@@ -1,6 +1,6 @@
 //! The page that shows a comparison: one HTML file that works offline.
 //!
-//! Exists as a crate of its own so that it builds and is tested without the allocators: plain data
+//! Exists as a crate of its own so that it is built and tested without the allocators: plain data
 //! goes in ([`Report`]), text comes out ([`render`]).
 //!
 //! ```
