@@ -21,6 +21,7 @@ mod program;
 mod random;
 mod rows;
 mod steady;
+pub mod streams;
 
 pub use batch::BATCH;
 pub use burst::BURST;

@@ -24,6 +24,11 @@ impl Random {
         ((u64::from(self.0.next_u32()) * u64::from(limit)) >> 32) as u32
     }
 
+    /// Returns a number between 0 and 1, neither of them, of 53 bits.
+    pub(crate) fn share(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
     /// Brings a slice into random order.
     pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
         for last in (1..slice.len()).rev() {

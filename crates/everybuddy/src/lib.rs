@@ -67,7 +67,7 @@ pub use probe::{Counts, Event, NoProbe, Probe};
 pub use region::{FrameRange, Span};
 pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
-pub use systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
+pub use systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_policy, with_system};
 
 /// What most users need.
 pub mod prelude {

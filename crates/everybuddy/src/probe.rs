@@ -16,6 +16,12 @@ pub enum Event {
     Split(Order),
     /// Two free buddies of this order were coalesced.
     Coalesce(Order),
+    /// A free block was put into a list of free blocks, or taken out of one. Told by the policies of free blocks,
+    /// where blocks move one by one.
+    Link,
+    /// It was looked up, or written down, whether a block is free: a bit of the map, or a domain's tag. Told where
+    /// [`Link`](Self::Link) is.
+    Mark,
     /// So many frames moved from the zone layer into a per-CPU list.
     Refill {
         /// Frames moved.
@@ -191,7 +197,8 @@ impl Probe for Counts {
                 self.locks_contended += u64::from(contended);
                 self.lock_waits += u64::from(waits);
             }
-            Event::LockWanted | Event::Unlock => {}
+            // What one who counts calls doesn't want to hear of.
+            Event::Link | Event::Mark | Event::LockWanted | Event::Unlock => {}
             Event::Reclaim => self.reclaims += 1,
             Event::Ghost { waits } => {
                 self.ghosts += 1;
@@ -223,6 +230,8 @@ mod tests {
             Event::Drain { frames },
             Event::Bypass(Order::ZERO),
             Event::Bypass(Order::TEN),
+            Event::Link,
+            Event::Mark,
             Event::LockWanted,
             Event::Lock {
                 contended: true,

@@ -18,7 +18,7 @@
 //! - Before memory is taken out of service everything delayed is coalesced; with `reclaim=on`, also before a request
 //!   is refused. (The paper refuses, and its table 3 measures that.)
 
-use super::Coalesce;
+use super::{Coalesce, is_free, moved};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -99,10 +99,12 @@ impl Delay {
     ) -> Option<Frame> {
         let class = structure.class(order);
         if let Some(head) = structure.take_local(order) {
+            probe.record(Event::Link);
             add::<P>(&class.slack, 2);
             return Some(head);
         }
         if let Some(head) = structure.take(order) {
+            moved::<P>(probe);
             add::<P>(&class.slack, 1);
             return Some(head);
         }
@@ -113,6 +115,7 @@ impl Delay {
         let head = self.find(structure, order.up(), probe)?;
         probe.record(Event::Split(order.up()));
         structure.insert_local(head.offset(order.frames()), order);
+        probe.record(Event::Link);
         // Two blocks more, one of them locally free: the slack stays.
         add::<P>(&class.total, 2);
         Some(head)
@@ -130,11 +133,13 @@ impl Delay {
         let class = structure.class(order);
         less::<P>(&class.slack, 1);
         let buddy = head.buddy(order);
-        if order >= structure.max_order() || !structure.contains(buddy, order) {
+        if order >= structure.max_order() || !is_free(structure, buddy, order, probe) {
             structure.insert(head, order);
+            moved::<P>(probe);
             return;
         }
         structure.remove(buddy, order);
+        moved::<P>(probe);
         less::<P>(&class.total, 2);
         probe.record(Event::Coalesce(order));
         structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
@@ -197,12 +202,14 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         if mode == Mode::Lazy {
             less::<P>(&structure.class(order).slack, 2);
             structure.insert_local(head, order);
+            probe.record(Event::Link);
             return;
         }
         self.free_globally(structure, head, order, probe);
         if mode == Mode::Accelerated
             && let Some(second) = structure.take_local(order)
         {
+            probe.record(Event::Link);
             add::<P>(&structure.class(order).slack, 2);
             self.free_globally(structure, second, order, probe);
         }
@@ -238,6 +245,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
     fn settle(&self, structure: &S, probe: &mut P::Probe) {
         for order in Order::up_to(structure.max_order()) {
             while let Some(head) = structure.take_local(order) {
+                probe.record(Event::Link);
                 add::<P>(&structure.class(order).slack, 2);
                 self.free_globally(structure, head, order, probe);
             }

@@ -9,7 +9,7 @@
 //!
 //! Decides: a split gives the lower half and keeps the upper.
 
-use super::{Coalesce, Row};
+use super::{Coalesce, Row, is_free, moved};
 use crate::frame::Order;
 use crate::frame_table::{Frame, Tag};
 use crate::platform::Platform;
@@ -27,6 +27,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
         let mut found = order;
         let head = loop {
             if let Some(head) = structure.take(found) {
+                moved::<P>(probe);
                 break head;
             }
             if found >= structure.max_order() {
@@ -38,6 +39,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
             probe.record(Event::Split(found));
             found = found.down();
             structure.insert(head.offset(found.frames()), found);
+            moved::<P>(probe);
         }
         Some(head)
     }
@@ -45,15 +47,17 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
     #[inline]
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
         let (mut head, mut order) = (head, order);
-        while order < structure.max_order() && structure.contains(head.buddy(order), order) {
+        while order < structure.max_order() && is_free(structure, head.buddy(order), order, probe) {
             let buddy = head.buddy(order);
             structure.remove(buddy, order);
+            moved::<P>(probe);
             probe.record(Event::Coalesce(order));
             structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
             head = head.min(buddy);
             order = order.up();
         }
         structure.insert(head, order);
+        moved::<P>(probe);
     }
 
     /// Gives pieces of a free block in address order, which is what splitting it for each request gives; the

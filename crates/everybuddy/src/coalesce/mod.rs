@@ -24,6 +24,7 @@ pub(crate) use eager::Eager;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::Frame;
 use crate::platform::Platform;
+use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
 /// Blocks of one order that follow each other in memory: what a list gives back is often that.
@@ -55,6 +56,25 @@ impl Row {
     pub(crate) fn heads(self) -> impl Iterator<Item = Frame> {
         (0..self.blocks).map(move |at| self.head.offset(at << self.order.get()))
     }
+}
+
+/// Tells that a block was put into the structure or taken out, in its list and in its map.
+#[inline(always)]
+pub(crate) fn moved<P: Platform>(probe: &mut P::Probe) {
+    probe.record(Event::Link);
+    probe.record(Event::Mark);
+}
+
+/// Looks whether a block is free, and tells that.
+#[inline(always)]
+pub(crate) fn is_free<P: Platform, S: Structure<P>>(
+    structure: &S,
+    head: Frame,
+    order: Order,
+    probe: &mut P::Probe,
+) -> bool {
+    probe.record(Event::Mark);
+    structure.contains(head, order)
 }
 
 /// A policy of splitting and coalescing over a structure.

@@ -130,17 +130,8 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
     memory: &mut [MaybeUninit<u8>],
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let parameters = spec.parameters(setup)?;
-    let span = setup.span(parameters.max_order)?;
-    let builder = Builder {
-        arena: Arena::new(memory),
-        name: spec.name(),
-        setup,
-        span,
-        parameters,
-        bytes: plan::<P>(&parameters, span, setup.cpus).bytes(),
-    };
-    let mut builder = builder;
+    let mut builder = Builder::new::<P>(spec, setup, memory)?;
+    let parameters = builder.parameters;
     match (parameters.area, parameters.zone) {
         (Area::Blocks, Zone::One) => builder.one_of_blocks(visitor),
         (Area::Blocks, Zone::Spaces(size)) => {
@@ -175,6 +166,36 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
             }
         }
         (Area::Frames, Zone::Domains { .. }) => Err(BuildError::BadOption("zone")),
+    }
+}
+
+/// Builds a system of free blocks in one zone without a list before it, and runs `visitor` on it. O(frames) to build.
+///
+/// For programs that compare coalescing policies and nothing else: the visitor is compiled for two compositions
+/// instead of for all of them.
+///
+/// # Errors
+/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor is not run then.
+pub fn with_policy<P: Platform, V: WithSystem<P>>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visitor: V,
+) -> Result<V::Output, BuildError> {
+    let mut builder = Builder::new::<P>(spec, setup, memory)?;
+    let parameters = builder.parameters;
+    match (parameters.area, parameters.zone) {
+        (Area::Blocks, Zone::One) => {
+            let zone = builder.one_zone::<P, FreeLists<'_, P>, Eager>(Eager)?;
+            builder.bare(zone, visitor)
+        }
+        (Area::Delayed(rule), Zone::One) => {
+            let reclaim = parameters.reclaim;
+            let policy = Delay { rule, reclaim };
+            let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
+            builder.bare(zone, visitor)
+        }
+        _ => Err(BuildError::BadOption("zone")),
     }
 }
 
@@ -249,7 +270,25 @@ impl Parameters {
     }
 }
 
-impl<'a> Builder<'a, '_> {
+impl<'a, 's> Builder<'a, 's> {
+    /// Prepares to build a system.
+    fn new<P: Platform>(
+        spec: &SystemSpec,
+        setup: &'s Setup<'s>,
+        memory: &'a mut [MaybeUninit<u8>],
+    ) -> Result<Self, BuildError> {
+        let parameters = spec.parameters(setup)?;
+        let span = setup.span(parameters.max_order)?;
+        Ok(Self {
+            arena: Arena::new(memory),
+            name: spec.name(),
+            setup,
+            span,
+            parameters,
+            bytes: plan::<P>(&parameters, span, setup.cpus).bytes(),
+        })
+    }
+
     /// Makes the records: all frames of the ranges interior, the others holes.
     fn table<P: Platform>(&mut self) -> Result<FrameTable<'a, P>, BuildError> {
         let mut ranges = self

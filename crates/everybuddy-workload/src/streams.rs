@@ -1,0 +1,404 @@
+//! Traffic of message buffers in virtual time: blocks are asked for at one moment and come back at another.
+//!
+//! Source: Barkley and Lee (003) section 5 and table 1: for each class of blocks the mean time between the requests
+//! of a user, and the mean time for which a block is held.
+//!
+//! Why it exists: whether delayed coalescing pays depends on how steady the demand for each class is, and that is
+//! said by distributions of times, not by a random choice of the next step.
+//!
+//! Invariant: a block comes back after its holding time, whether others were refused or not: the calls are the same
+//! for every allocator. The same seed gives the same calls on every machine, since nothing is computed by a library
+//! whose last bit may differ.
+//!
+//! Decides (the paper is silent):
+//! - With deterministic times each user has a clock of its own for each class, which starts at a random moment of the
+//!   first interval. Users whose requests come at random are one source of so many times the rate.
+//! - A block that comes back at the very moment of a request comes first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use everybuddy::{Order, Size};
+
+use crate::Step;
+use crate::random::Random;
+
+/// Bytes of a unit: the smallest block. A unit stands for a frame.
+pub const UNIT: u32 = 16;
+
+/// A class of blocks: how often one user asks for one, and for how long it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Bytes of a block.
+    pub bytes: u32,
+    /// Mean time between two requests of a user, in milliseconds.
+    pub interarrival_ms: u32,
+    /// Mean time from an allocation to its release, in milliseconds.
+    pub holding_ms: u32,
+}
+
+const fn class(bytes: u32, interarrival_ms: u32, holding_ms: u32) -> Class {
+    Class {
+        bytes,
+        interarrival_ms,
+        holding_ms,
+    }
+}
+
+/// Barkley and Lee (003), table 1: one heavy user.
+pub const CLASSES: [Class; 7] = [
+    class(16, 113, 54),
+    class(64, 112, 5),
+    class(128, 138, 654),
+    class(256, 528, 12),
+    class(512, 10_142, 14),
+    class(1024, 4804, 17),
+    class(2048, 60, 275),
+];
+
+impl Class {
+    /// Returns the order of a block, in units.
+    pub fn order(self) -> Order {
+        Order::covering(self.bytes.div_ceil(UNIT)).unwrap_or_default()
+    }
+}
+
+/// How the times between requests and the holding times are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Always their means: D/D/m.
+    Deterministic,
+    /// Exponentially: M/M/m.
+    Exponential,
+    /// Exponentially, and with each arrival come exactly so many requests, at as many times less arrivals. Each
+    /// block has a holding time of its own.
+    Batches(u32),
+    /// The same with batches of random size, geometrically distributed with this mean.
+    Geometric(u32),
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// The distributions.
+    pub timing: Timing,
+    /// Users, at least one.
+    pub users: u32,
+    /// What random choices come from.
+    pub seed: u64,
+}
+
+/// A call at a moment of virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Nanoseconds from the start.
+    pub at: u64,
+    /// An allocation or a release.
+    pub step: Step,
+}
+
+const NANOS_PER_MILLI: f64 = 1e6;
+
+/// Something that is to happen; what comes first in this order happens first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// What a slot holds comes back.
+    Release(u32),
+    /// A source asks.
+    Arrival(usize),
+}
+
+/// Somebody who asks for blocks of one class.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    order: Order,
+    interarrival: f64,
+    holding: f64,
+}
+
+/// The calls of some traffic, without end. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    timing: Timing,
+    random: Random,
+    sources: Vec<Source>,
+    due: BinaryHeap<Reverse<Due>>,
+    /// Requests of a batch that are still to come at this moment, and whose.
+    rest: Option<(u64, usize, u32)>,
+    empty: Vec<u32>,
+    slots: u32,
+}
+
+impl Streams {
+    /// Begins traffic, with nothing held. O(users).
+    pub fn new(traffic: Traffic) -> Self {
+        let users = traffic.users.max(1);
+        // One clock for each user, or one source for all of them.
+        let (clocks, rate) = match traffic.timing {
+            Timing::Deterministic => (users, 1.0),
+            Timing::Exponential => (1, f64::from(users)),
+            Timing::Batches(mean) | Timing::Geometric(mean) => {
+                (1, f64::from(users) / f64::from(mean.max(1)))
+            }
+        };
+        let sources: Vec<Source> = CLASSES
+            .iter()
+            .flat_map(|class| {
+                let source = Source {
+                    order: class.order(),
+                    interarrival: f64::from(class.interarrival_ms) * NANOS_PER_MILLI / rate,
+                    holding: f64::from(class.holding_ms) * NANOS_PER_MILLI,
+                };
+                (0..clocks).map(move |_| source)
+            })
+            .collect();
+        let mut own = Streams {
+            timing: traffic.timing,
+            random: Random::new(traffic.seed, 0),
+            sources,
+            due: BinaryHeap::new(),
+            rest: None,
+            empty: Vec::new(),
+            slots: 0,
+        };
+        for source in 0..own.sources.len() {
+            let mean = own.sources[source].interarrival;
+            let first = match own.timing {
+                Timing::Deterministic => (own.random.share() * mean) as u64,
+                _ => own.time(mean),
+            };
+            own.expect(first, What::Arrival(source));
+        }
+        own
+    }
+
+    /// Returns how many slots the calls so far have named.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    fn expect(&mut self, at: u64, what: What) {
+        self.due.push(Reverse(Due { at, what }));
+    }
+
+    /// Chooses a time of this mean, in nanoseconds.
+    fn time(&mut self, mean: f64) -> u64 {
+        match self.timing {
+            Timing::Deterministic => mean as u64,
+            _ => (-mean * logarithm(self.random.share())) as u64,
+        }
+    }
+
+    /// Chooses how many requests come with an arrival.
+    fn batch(&mut self) -> u32 {
+        match self.timing {
+            Timing::Deterministic | Timing::Exponential => 1,
+            Timing::Batches(size) => size.max(1),
+            Timing::Geometric(mean) => {
+                let mut size = 1;
+                while self.random.below(mean.max(1)) > 0 {
+                    size += 1;
+                }
+                size
+            }
+        }
+    }
+
+    /// Makes a request at this moment, and expects the release.
+    fn request(&mut self, at: u64, source: usize) -> Call {
+        let Source { order, holding, .. } = self.sources[source];
+        let slot = self.empty.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots - 1
+        });
+        let back = at + self.time(holding);
+        self.expect(back, What::Release(slot));
+        let size = Size::Order(order);
+        let step = Step::Allocate { slot, size };
+        Call { at, step }
+    }
+}
+
+impl Iterator for Streams {
+    type Item = Call;
+
+    fn next(&mut self) -> Option<Call> {
+        if let Some((at, source, count)) = self.rest.take() {
+            self.rest = (count > 1).then_some((at, source, count - 1));
+            return Some(self.request(at, source));
+        }
+        let Reverse(Due { at, what }) = self.due.pop()?;
+        match what {
+            What::Release(slot) => {
+                self.empty.push(slot);
+                let step = Step::Free { slot };
+                Some(Call { at, step })
+            }
+            What::Arrival(source) => {
+                let next = at + self.time(self.sources[source].interarrival);
+                self.expect(next, What::Arrival(source));
+                let count = self.batch();
+                self.rest = (count > 1).then_some((at, source, count - 1));
+                Some(self.request(at, source))
+            }
+        }
+    }
+}
+
+/// Returns the natural logarithm of a positive normal number: by additions, multiplications and divisions alone, which
+/// all machines do alike to the last bit.
+fn logarithm(number: f64) -> f64 {
+    const FRACTION: u64 = (1 << 52) - 1;
+    const BIAS: i32 = 1023;
+    let bits = number.to_bits();
+    let exponent = (bits >> 52) as i32 - BIAS;
+    // Between 1 and 2, and then between 3/4 and 3/2.
+    let mantissa = f64::from_bits(bits & FRACTION | (BIAS as u64) << 52);
+    let (mantissa, exponent) = match mantissa > 1.5 {
+        true => (mantissa / 2.0, exponent + 1),
+        false => (mantissa, exponent),
+    };
+    // ln m = 2 artanh((m - 1) / (m + 1)), whose argument is at most a fifth.
+    let ratio = (mantissa - 1.0) / (mantissa + 1.0);
+    let square = ratio * ratio;
+    let series = (0..13).rev().fold(0.0, |sum, power| {
+        sum * square + 1.0 / f64::from(2 * power + 1)
+    });
+    f64::from(exponent) * core::f64::consts::LN_2 + 2.0 * ratio * series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMINGS: [Timing; 4] = [
+        Timing::Deterministic,
+        Timing::Exponential,
+        Timing::Batches(4),
+        Timing::Geometric(4),
+    ];
+
+    fn calls(timing: Timing, seed: u64, count: usize) -> Vec<Call> {
+        let users = 3;
+        Streams::new(Traffic {
+            timing,
+            users,
+            seed,
+        })
+        .take(count)
+        .collect()
+    }
+
+    #[test]
+    fn logarithms_are_right() {
+        let mut number = 1e-300;
+        while number < 1e300 {
+            let error = (logarithm(number) - number.ln()).abs();
+            assert!(error <= 4e-16 * number.ln().abs().max(1.0), "{number}");
+            number *= 1.37;
+        }
+        assert_eq!(logarithm(1.0), 0.0);
+    }
+
+    #[test]
+    fn time_goes_forward_and_slots_alternate() {
+        for timing in TIMINGS {
+            let mut full = Vec::new();
+            let mut before = 0;
+            for call in calls(timing, 5, 50_000) {
+                assert!(call.at >= before);
+                before = call.at;
+                match call.step {
+                    Step::Allocate { slot, .. } => {
+                        full.resize(full.len().max(slot as usize + 1), false);
+                        assert!(!std::mem::replace(&mut full[slot as usize], true));
+                    }
+                    Step::Free { slot } => {
+                        assert!(std::mem::replace(&mut full[slot as usize], false))
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(full.len() < 400, "{timing:?}: {} slots", full.len());
+            assert_eq!(calls(timing, 5, 1000), calls(timing, 5, 1000));
+            assert_ne!(calls(timing, 5, 1000), calls(timing, 6, 1000));
+        }
+    }
+
+    /// By Little's law a class holds so many blocks on average: rate times holding time.
+    #[test]
+    fn every_class_has_the_load_of_the_table() {
+        for timing in TIMINGS {
+            let mut held = [0u32; 8];
+            let mut area = [0f64; 8];
+            let mut requests = [0u32; 8];
+            let mut slots = vec![0; 1000];
+            let mut before = 0;
+            for call in calls(timing, 1, 1_200_000) {
+                for (area, held) in area.iter_mut().zip(held) {
+                    *area += f64::from(held) * (call.at - before) as f64;
+                }
+                before = call.at;
+                match call.step {
+                    Step::Allocate { slot, size } => {
+                        let Size::Order(order) = size else { panic!() };
+                        held[order.index()] += 1;
+                        requests[order.index()] += 1;
+                        slots[slot as usize] = order.index();
+                    }
+                    Step::Free { slot } => held[slots[slot as usize]] -= 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            for class in CLASSES.iter().filter(|class| class.interarrival_ms < 1000) {
+                let at = class.order().index();
+                let rate = f64::from(requests[at]) / (before as f64 / NANOS_PER_MILLI);
+                let expected = 3.0 / f64::from(class.interarrival_ms);
+                assert!((rate / expected - 1.0).abs() < 0.05, "{timing:?} {class:?}");
+                let mean = area[at] / before as f64;
+                let expected = expected * f64::from(class.holding_ms);
+                assert!(
+                    (mean / expected - 1.0).abs() < 0.08,
+                    "{timing:?} {class:?} {mean}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn batches_have_the_size_that_they_are_named_for() {
+        let sizes = |timing| {
+            let mut sizes: Vec<u32> = Vec::new();
+            let mut at = None;
+            for call in calls(timing, 3, 200_000) {
+                match call.step {
+                    Step::Allocate { size, .. } if at == Some((call.at, size)) => {
+                        if let Some(last) = sizes.last_mut() {
+                            *last += 1;
+                        }
+                    }
+                    Step::Allocate { size, .. } => {
+                        at = Some((call.at, size));
+                        sizes.push(1);
+                    }
+                    _ => {}
+                }
+            }
+            sizes.pop();
+            sizes
+        };
+        assert!(sizes(Timing::Batches(4)).iter().all(|size| *size == 4));
+        assert!(sizes(Timing::Exponential).iter().all(|size| *size == 1));
+        let sizes = sizes(Timing::Geometric(4));
+        let mean = f64::from(sizes.iter().sum::<u32>()) / sizes.len() as f64;
+        assert!((mean - 4.0).abs() < 0.1, "{mean}");
+        let single = sizes.iter().filter(|size| **size == 1).count() as f64;
+        assert!((single / sizes.len() as f64 - 0.25).abs() < 0.01);
+    }
+}
