@@ -90,9 +90,9 @@ impl Delay {
         }
     }
 
-    /// Takes a block out: a locally free one, a globally free one, half of a larger one.
-    fn find<P: Platform, S: LocalStructure<P>>(
-        self,
+    /// Takes a block of a class out: a locally free one, else a globally free one.
+    #[inline(always)]
+    fn take<P: Platform, S: LocalStructure<P>>(
         structure: &S,
         order: Order,
         probe: &mut P::Probe,
@@ -103,22 +103,52 @@ impl Delay {
             add::<P>(&class.slack, 2);
             return Some(head);
         }
-        if let Some(head) = structure.take(order) {
-            moved::<P>(probe);
-            add::<P>(&class.slack, 1);
-            return Some(head);
-        }
-        if order >= structure.max_order() {
-            return None;
-        }
-        // The larger block is got by the same rules.
-        let head = self.find(structure, order.up(), probe)?;
-        probe.record(Event::Split(order.up()));
-        structure.insert_local(head.offset(order.frames()), order);
-        probe.record(Event::Link);
-        // Two blocks more, one of them locally free: the slack stays.
-        add::<P>(&class.total, 2);
+        let head = structure.take(order)?;
+        moved::<P>(probe);
+        add::<P>(&class.slack, 1);
         Some(head)
+    }
+
+    /// Takes half of a larger block out, of a class that has no free block. Out of line: most requests find one.
+    #[inline(never)]
+    fn halve<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        order: Order,
+        probe: &mut P::Probe,
+    ) -> Option<Frame> {
+        let mut found = order;
+        let head = loop {
+            if found >= structure.max_order() {
+                return None;
+            }
+            found = found.up();
+            // The larger block is got by the same rules.
+            if let Some(head) = Self::take(structure, found, probe) {
+                break head;
+            }
+        };
+        while found > order {
+            probe.record(Event::Split(found));
+            found = found.down();
+            structure.insert_local(head.offset(found.frames()), found);
+            probe.record(Event::Link);
+            // Two blocks more, one of them locally free: the slack stays.
+            add::<P>(&structure.class(found).total, 2);
+        }
+        Some(head)
+    }
+
+    /// Takes a block out, or half of a larger one.
+    #[inline(always)]
+    fn find<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        order: Order,
+        probe: &mut P::Probe,
+    ) -> Option<Frame> {
+        match Self::take(structure, order, probe) {
+            Some(head) => Some(head),
+            None => Self::halve(structure, order, probe),
+        }
     }
 
     /// Frees an allocated block globally: it is marked, or coalesced with its buddy; then the result is freed into
@@ -144,6 +174,26 @@ impl Delay {
         probe.record(Event::Coalesce(order));
         structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
         self.free(structure, head.min(buddy), order.up(), probe);
+    }
+
+    /// Frees a block in a class that is not in lazy mode. Out of line: most releases are local.
+    #[inline(never)]
+    fn free_visibly<P: Platform, S: LocalStructure<P>>(
+        self,
+        structure: &S,
+        head: Frame,
+        order: Order,
+        mode: Mode,
+        probe: &mut P::Probe,
+    ) {
+        self.free_globally(structure, head, order, probe);
+        if mode == Mode::Accelerated
+            && let Some(second) = structure.take_local(order)
+        {
+            probe.record(Event::Link);
+            add::<P>(&structure.class(order).slack, 2);
+            self.free_globally(structure, second, order, probe);
+        }
     }
 
     /// Tells whether all frames of a group are there: in the table, and neither holes nor reserved.
@@ -188,15 +238,17 @@ impl Delay {
 impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
     const DELAYS: bool = true;
 
+    #[inline]
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
-        let found = self.find(structure, order, probe);
+        let found = Self::find(structure, order, probe);
         if found.is_some() || !self.reclaim {
             return found;
         }
         self.settle(structure, probe);
-        self.find(structure, order, probe)
+        Self::find(structure, order, probe)
     }
 
+    #[inline]
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
         let mode = self.mode(structure, order);
         if mode == Mode::Lazy {
@@ -205,14 +257,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             probe.record(Event::Link);
             return;
         }
-        self.free_globally(structure, head, order, probe);
-        if mode == Mode::Accelerated
-            && let Some(second) = structure.take_local(order)
-        {
-            probe.record(Event::Link);
-            add::<P>(&structure.class(order).slack, 2);
-            self.free_globally(structure, second, order, probe);
-        }
+        self.free_visibly(structure, head, order, mode, probe);
     }
 
     fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {

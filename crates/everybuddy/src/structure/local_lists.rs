@@ -91,6 +91,7 @@ impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
 
 impl<P: Platform> LocalLists<'_, P> {
     /// Takes an element out of a list, wherever it is.
+    #[inline]
     fn unlink(&self, frame: Frame, order: Order) {
         let class = self.class(order);
         let (previous, next) = (self.table.previous(frame), self.table.next(frame));
@@ -105,6 +106,22 @@ impl<P: Platform> LocalLists<'_, P> {
         }
     }
 
+    /// Takes the first element out of a list: as [`unlink`](Self::unlink), of which nothing comes before.
+    #[inline(always)]
+    fn pop(&self, class: &Class<P>, first: Frame) {
+        match self.table.next(first) {
+            Some(next) => {
+                self.table.set_previous(next, None);
+                class.head.set(next.pfn().0);
+            }
+            None => {
+                class.tail.set(NONE);
+                class.head.set(NONE);
+            }
+        }
+    }
+
+    #[inline(always)]
     fn first(&self, order: Order) -> Option<Frame> {
         self.table.frame(Pfn(self.class(order).head.get()))
     }
@@ -141,7 +158,7 @@ impl<P: Platform> LocalStructure<P> for LocalLists<'_, P> {
             return None;
         }
         let head = self.first(order)?;
-        self.unlink(head, order);
+        self.pop(class, head);
         class.local.set(class.local.get() - 1);
         Some(head)
     }
@@ -161,6 +178,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
     }
 
     /// Puts in a globally free block, at the tail.
+    #[inline]
     fn insert(&self, head: Frame, order: Order) {
         self.bits.set(head, order);
         let class = self.class(order);
@@ -176,6 +194,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
     }
 
     /// Takes out a globally free block.
+    #[inline]
     fn remove(&self, head: Frame, order: Order) {
         self.bits.clear(head, order);
         self.unlink(head, order);
@@ -184,16 +203,21 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
     }
 
     /// Takes the first globally free block, if there is no locally free one.
+    #[inline]
     fn take(&self, order: Order) -> Option<Frame> {
+        let class = self.class(order);
         let head = self.first(order)?;
-        if self.class(order).local.get() > 0 {
+        if class.local.get() > 0 {
             return None;
         }
-        self.remove(head, order);
+        self.bits.clear(head, order);
+        self.pop(class, head);
+        class.global.set(class.global.get() - 1);
         Some(head)
     }
 
     /// Tells whether this block is globally free.
+    #[inline]
     fn contains(&self, head: Frame, order: Order) -> bool {
         self.bits.get(head, order)
     }

@@ -1,0 +1,193 @@
+//! What an allocation and a release cost in instructions, by policy and traffic: Barkley and Lee (003), table 2, on a
+//! scale that repeats exactly.
+//!
+//! `cargo run --release -p everybuddy-streams --example instructions` runs itself under callgrind (valgrind must be
+//! installed) for each policy, traffic and direction, and prints means and ratios; some minutes.
+//!
+//! `instructions measure SYSTEM TRAFFIC SEED CALLS` performs the calls once. What is counted are the functions
+//! `measured_allocate` and `measured_free`, less what they take when nothing is behind them.
+
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+
+use everybuddy::{NoProbe, Order, SystemSpec};
+use everybuddy_streams::interval::Interval;
+use everybuddy_streams::manager::{Extent, Manager, Nothing, WithManager, with_buddy};
+use everybuddy_streams::recording::Recording;
+use everybuddy_workload::streams::{Timing, Traffic};
+
+const SYSTEMS: [&str; 3] = ["bs+order=7", "watermark+order=7", "delay-2+order=7"];
+const TRAFFIC: [(&str, Timing); 4] = [
+    ("D/D/m", Timing::Deterministic),
+    ("M/M/m", Timing::Exponential),
+    ("batches", Timing::Batches(4)),
+    ("geometric", Timing::Geometric(4)),
+];
+/// The arena that fits the paper's refusals: 60,416 bytes.
+const UNITS: u32 = 3776;
+const SEEDS: u64 = 10;
+const WARM: usize = 20_000;
+const CALLS: usize = 100_000;
+
+/// An allocation that counts.
+#[inline(never)]
+fn measured_allocate<M: Manager>(manager: &mut M, order: Order) -> Option<u32> {
+    manager.allocate(order)
+}
+
+/// A release that counts.
+#[inline(never)]
+fn measured_free<M: Manager>(manager: &mut M, start: u32, order: Order) -> bool {
+    manager.free(start, order)
+}
+
+/// Performs a recording; returns how many allocations were served, and how many releases.
+struct Perform<'r>(&'r Recording);
+
+impl WithManager for Perform<'_> {
+    type Output = [u64; 2];
+
+    fn call<M: Manager>(self, manager: &mut M) -> [u64; 2] {
+        let recording = self.0;
+        let mut slots: Vec<Option<(u32, Order)>> = vec![None; recording.slots as usize];
+        let mut served = [0; 2];
+        for (at, call) in recording.calls.iter().enumerate() {
+            let counts = at >= recording.warm;
+            let slot = &mut slots[call.slot as usize];
+            match (call.order, slot.take()) {
+                (Some(order), _) => {
+                    let start = match counts {
+                        true => measured_allocate(manager, order),
+                        false => black_box(manager.allocate(order)),
+                    };
+                    *slot = start.map(|start| (start, order));
+                    served[0] += u64::from(counts && slot.is_some());
+                }
+                (None, Some((start, order))) => {
+                    let freed = match counts {
+                        true => measured_free(manager, start, order),
+                        false => black_box(manager.free(start, order)),
+                    };
+                    assert!(freed, "a block could not be given back");
+                    served[1] += u64::from(counts);
+                }
+                (None, None) => {}
+            }
+        }
+        served
+    }
+}
+
+fn measure(system: &str, timing: Timing, seed: u64, calls: usize) -> Result<[u64; 2], String> {
+    let traffic = Traffic {
+        timing,
+        users: 3,
+        seed,
+    };
+    let recording = Recording::of(traffic, WARM, calls);
+    if system == "nothing" {
+        return Ok(Perform(&recording).call(&mut Nothing));
+    }
+    let spec: SystemSpec = system.parse().map_err(|error| format!("{error}"))?;
+    with_buddy::<NoProbe, _>(&spec, Extent::fixed(UNITS), Perform(&recording))
+        .map_err(|error| error.to_string())
+}
+
+/// Runs this program under callgrind; returns instructions per served call of a direction.
+fn count(system: &str, traffic: &str, seed: u64, direction: usize) -> Result<f64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let function = ["*measured_allocate*", "*measured_free*"][direction];
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(format!("--toggle-collect={function}"))
+        .arg(program)
+        .args([
+            "measure",
+            system,
+            traffic,
+            &seed.to_string(),
+            &CALLS.to_string(),
+        ])
+        .output()
+        .map_err(|error| format!("valgrind can't be run: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(said.into_owned());
+    }
+    let collected = said
+        .lines()
+        .find_map(|line| line.split("Collected : ").nth(1));
+    let instructions: Option<f64> = collected.and_then(|number| number.trim().parse().ok());
+    let served = String::from_utf8_lossy(&output.stdout);
+    let served: Option<f64> = served
+        .split_whitespace()
+        .nth(direction)
+        .and_then(|number| number.parse().ok());
+    let numbers = instructions.zip(served).filter(|numbers| numbers.1 > 0.0);
+    let (instructions, served) = numbers.ok_or("valgrind said nothing of instructions")?;
+    Ok(instructions / served)
+}
+
+fn table() -> Result<(), String> {
+    println!("instructions, {SEEDS} seeds of {CALLS} calls; +- is half a 95 % interval");
+    println!(
+        "{:<10} {:<18} {:>15} {:>15} {:>15} {:>15}",
+        "traffic", "policy", "allocate", "free", "pair / bs", "pair / watermark"
+    );
+    for (traffic, _) in TRAFFIC {
+        let mut pairs: Vec<Vec<f64>> = Vec::new();
+        for system in SYSTEMS {
+            let mut columns = [Vec::new(), Vec::new()];
+            for seed in 1..=SEEDS {
+                for (direction, column) in columns.iter_mut().enumerate() {
+                    let floor = count("nothing", traffic, seed, direction)?;
+                    column.push(count(system, traffic, seed, direction)? - floor);
+                }
+            }
+            let [allocate, free] = &columns;
+            pairs.push(allocate.iter().zip(free).map(|(a, f)| a + f).collect());
+            let over = |other: usize| -> Vec<f64> {
+                let other = pairs.get(other).into_iter().flatten();
+                let own = pairs.last().into_iter().flatten();
+                own.zip(other).map(|(own, other)| own / other).collect()
+            };
+            let write = |values: &[f64]| match Interval::of(values) {
+                Some(own) => format!("{:.3} +-{:.3}", own.mean, own.half),
+                None => String::new(),
+            };
+            println!(
+                "{traffic:<10} {system:<18} {:>15} {:>15} {:>15} {:>15}",
+                write(allocate),
+                write(free),
+                write(&over(0)),
+                write(&over(1))
+            );
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        [] => table(),
+        ["measure", system, traffic, seed, calls] => {
+            let timing = TRAFFIC.iter().find(|row| row.0 == traffic);
+            match (timing, seed.parse(), calls.parse()) {
+                (Some((_, timing)), Ok(seed), Ok(calls)) => {
+                    measure(system, *timing, seed, calls).map(|[a, f]| println!("{a} {f}"))
+                }
+                _ => Err("measure SYSTEM TRAFFIC SEED CALLS".to_string()),
+            }
+        }
+        _ => Err("no arguments, or measure SYSTEM TRAFFIC SEED CALLS".to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("instructions: {what}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The arena in which a manager refuses as often as a paper says.
+//!
+//! Why it exists: the paper prints how often each policy refuses, but not how large its arena was. One number has to
+//! be fitted; the others are predictions then.
+//!
+//! Invariant: looks at one manager and one kind of traffic only.
+
+/// An arena that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Units of the arena.
+    pub units: u32,
+    /// The share of requests that were refused.
+    pub refused: f64,
+}
+
+/// Finds the multiple of `step` between `from` and `to` (both such multiples) at which the share of refused requests
+/// is nearest to `target` in ratio, supposing that it falls as the arena grows. Returns it with all that was looked
+/// at, in that order. O(log((to - from) / step)) looks.
+///
+/// # Errors
+/// What `refused` fails with.
+pub fn fit<E>(
+    target: f64,
+    (from, to): (u32, u32),
+    step: u32,
+    mut refused: impl FnMut(u32) -> Result<f64, E>,
+) -> Result<(Point, Vec<Point>), E> {
+    let mut seen: Vec<Point> = Vec::new();
+    let mut look = |units| {
+        let point = Point {
+            units,
+            refused: refused(units)?,
+        };
+        seen.push(point);
+        Ok(point)
+    };
+    let (mut low, mut high) = (look(from)?, look(to)?);
+    while high.units - low.units > step {
+        let middle = look(low.units + (high.units - low.units) / step / 2 * step)?;
+        match middle.refused > target {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    // Nothing refused is infinitely far from any target.
+    let distance = |point: &Point| (point.refused / target).ln().abs();
+    let found = match distance(&low) < distance(&high) {
+        true => low,
+        false => high,
+    };
+    Ok((found, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_found() {
+        // Falls by a factor of two with each step of 32.
+        let refused = |units: u32| Ok::<f64, ()>(0.5f64.powf(f64::from(units) / 32.0));
+        for wanted in [3u32, 10, 17] {
+            for off in [0.8, 1.0, 1.3] {
+                let target = 0.5f64.powi(wanted as i32) * off;
+                let (found, seen) = fit(target, (0, 32 * 20), 32, refused).unwrap();
+                assert_eq!(found.units, 32 * wanted);
+                assert!(seen.len() <= 7);
+            }
+        }
+        let stops = fit(0.5, (0, 64), 32, |_| Err::<f64, _>("broken"));
+        assert_eq!(stops.unwrap_err(), "broken");
+    }
+}

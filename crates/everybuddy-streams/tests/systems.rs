@@ -1,0 +1,135 @@
+//! Every policy under every kind of traffic: nothing is given twice, nothing is lost, and the runs repeat.
+
+use everybuddy::SystemSpec;
+use everybuddy_streams::fast_fits::Choice;
+use everybuddy_streams::recording::Recording;
+use everybuddy_streams::runs::{self, Failure, Grower};
+use everybuddy_workload::streams::{Timing, Traffic};
+
+const SYSTEMS: [&str; 5] = [
+    "bs+order=7",
+    "watermark+order=7",
+    "watermark+order=7+lazy=0.25+speedup=0.4",
+    "delay-2+order=7",
+    "delay-2+order=7+reclaim=on",
+];
+const TIMINGS: [Timing; 4] = [
+    Timing::Deterministic,
+    Timing::Exponential,
+    Timing::Batches(4),
+    Timing::Geometric(4),
+];
+
+fn recording(timing: Timing, seed: u64) -> Recording {
+    let traffic = Traffic {
+        timing,
+        users: 3,
+        seed,
+    };
+    Recording::of(traffic, 2000, 40_000)
+}
+
+fn spec(system: &str) -> SystemSpec {
+    system.parse().unwrap()
+}
+
+#[test]
+fn every_arena_is_whole_in_the_end_and_counts_repeat() {
+    for timing in TIMINGS {
+        let recording = recording(timing, 3);
+        for system in SYSTEMS {
+            // Not a power of two, and not even whole largest blocks; the last one is far too small.
+            for units in [3776, 4096, 1500] {
+                // `count` ends with giving everything back, a check, and a look at what is free.
+                let counted = runs::count(&spec(system), units, &recording).unwrap();
+                assert_eq!(
+                    runs::count(&spec(system), units, &recording),
+                    Ok(counted.clone())
+                );
+                let blocking = runs::blocking(&spec(system), units, &recording).unwrap();
+                assert_eq!(counted.blocking(), blocking, "{system} {units}");
+                assert_eq!(units == 1500, counted.blocking() > 0.1, "{system} {units}");
+                let [allocations, releases] = &counted.tallies;
+                let served = counted.requests - counted.refused;
+                assert_eq!(allocations.operations.count(), served);
+                let apart = releases.operations.count().abs_diff(served);
+                assert!(apart < 1000, "what is held at the two ends: {apart}");
+                // With reclaim=on an allocation may coalesce.
+                assert!(allocations.delays.sum() == 0 || system.contains("reclaim"));
+                assert_eq!(releases.splits.sum(), 0);
+            }
+        }
+    }
+}
+
+/// What the policies are about, on the same calls.
+#[test]
+fn delays_save_splits_and_cost_refusals() {
+    let recording = recording(Timing::Exponential, 1);
+    let count = |system: &str| runs::count(&spec(system), 3200, &recording).unwrap();
+    let (standard, delayed) = (count("bs+order=7"), count("delay-2+order=7"));
+    let splits = |counted: &everybuddy_streams::perform::Counted| counted.tallies[0].splits.sum();
+    assert!(splits(&delayed) < splits(&standard));
+    assert!(delayed.blocking() > standard.blocking());
+    let reclaiming = count("delay-2+order=7+reclaim=on");
+    assert!(reclaiming.blocking() < delayed.blocking());
+    // One release of the standard buddy coalesces once at each order.
+    assert!(standard.tallies[1].worst.iter().all(|worst| *worst <= 1));
+    for (above, worst) in delayed.tallies[1].worst.iter().enumerate() {
+        assert!(*worst <= 2 << above, "{worst} delays {above} orders up");
+    }
+}
+
+#[test]
+fn memory_grows_to_what_is_needed_and_no_further() {
+    for timing in TIMINGS {
+        let recording = recording(timing, 2);
+        let systems = SYSTEMS.map(spec);
+        let mut growers: Vec<Grower<'_>> = systems.iter().map(Grower::System).collect();
+        growers.extend([Choice::Leftmost, Choice::Better].map(Grower::FastFits));
+        for step in [16, 128] {
+            let mut all = Vec::new();
+            for grower in &growers {
+                let (units, held) = runs::grow(*grower, step, &recording).unwrap();
+                assert!(units >= held && units.is_multiple_of(step), "{grower:?}");
+                all.push((units, held));
+            }
+            assert!(
+                all.iter().all(|own| own.1 == all[0].1),
+                "the calls are the same"
+            );
+        }
+    }
+}
+
+#[test]
+fn other_compositions_are_refused() {
+    let recording = recording(Timing::Deterministic, 1);
+    for system in ["is", "bs+zone=spaces", "lbs-31", "spring"] {
+        let refused = runs::count(&spec(system), 4096, &recording);
+        assert!(
+            matches!(refused, Err(Failure::Build(_))),
+            "{system}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn times_are_of_the_calls_that_count() {
+    let recording = recording(Timing::Exponential, 1);
+    let counted = runs::count(&spec("delay-2+order=7"), 3000, &recording).unwrap();
+    // A clock that ticks when it is looked at.
+    let clock = std::cell::Cell::new(0u64);
+    let now = || {
+        clock.set(clock.get() + 1);
+        clock.get()
+    };
+    let system = Some(spec("delay-2+order=7"));
+    let times = runs::time_each(system.as_ref(), 3000, &recording, &now).unwrap();
+    for (times, tally) in times.iter().zip(&counted.tallies) {
+        assert_eq!(times.len() as u64, tally.operations.count());
+        assert!(times.iter().all(|ticks| *ticks == 1));
+    }
+    assert_eq!(runs::time(system.as_ref(), 3000, &recording, &now), Ok(1));
+    assert_eq!(runs::time(None, 3000, &recording, &now), Ok(1));
+}
