@@ -74,6 +74,26 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         "stages",
         include_str!("../../../../experiments/stages.toml"),
     ),
+    (
+        "coalescing",
+        include_str!("../../../../experiments/coalescing.toml"),
+    ),
+    (
+        "streams-costs",
+        include_str!("../../../../experiments/streams-costs.toml"),
+    ),
+    (
+        "streams-blocking",
+        include_str!("../../../../experiments/streams-blocking.toml"),
+    ),
+    (
+        "streams-distribution",
+        include_str!("../../../../experiments/streams-distribution.toml"),
+    ),
+    (
+        "streams-memory",
+        include_str!("../../../../experiments/streams-memory.toml"),
+    ),
 ];
 
 /// An experiment, as its file has it.
@@ -107,6 +127,11 @@ pub struct Experiment {
     pub threads: Option<u16>,
     /// Memory of a replay, like `4GiB`; 1.25 times the most that is live at once when not given.
     pub memory: Option<String>,
+    /// What is measured beside the systems and is none: claims may name it as they name systems.
+    #[serde(default)]
+    pub others: Vec<String>,
+    /// Bytes of the arena of message buffers, where the method needs one.
+    pub arena: Option<u32>,
     /// How far the result can be compared with its source, in words.
     #[serde(default)]
     pub remarks: String,
@@ -143,6 +168,9 @@ pub struct TableSpec {
     pub sources: Vec<String>,
     /// Which values are good: `lower` or `higher`; neither when not given.
     pub better: Option<String>,
+    /// Whether a column beside each shows what the source has.
+    #[serde(default)]
+    pub beside: bool,
 }
 
 fn all() -> Vec<String> {
@@ -178,7 +206,7 @@ impl Experiment {
             *text = choice::one(text)?.to_string();
         }
         let named = own.claims.iter_mut().flat_map(|claim| &mut claim.systems);
-        for text in named {
+        for text in named.filter(|text| !own.others.contains(text)) {
             let canonical = choice::one(text)?.to_string();
             if !own.systems.contains(&canonical) {
                 return Err(refuse(format!("a claim names `{text}`, which doesn't run")));

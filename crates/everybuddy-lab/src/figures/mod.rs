@@ -16,12 +16,18 @@
 //! | `prediction` | how long runs were over what was predicted |
 //! | `buffers` | what lists miss over what they have left |
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
+//! | `coalescing` | splits, coalescings and free blocks on traces, by coalescing policy |
+//! | `streams_costs` | costs over the standard buddy's, beside the source's |
+//! | `streams_blocking` | shares of refused requests over the arena |
+//! | `streams_distribution` | operations and coalescings of single calls |
+//! | `streams_memory` | memory that managers take over load |
 //!
 //! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
 
 mod buffers;
 mod chart;
+mod coalescing;
 mod contention;
 mod fill_levels;
 mod fragmentation;
@@ -31,6 +37,10 @@ mod prediction;
 mod run_lengths;
 mod space_size;
 mod stages;
+mod streams_blocking;
+mod streams_costs;
+mod streams_distribution;
+mod streams_memory;
 
 use crate::experiment::Experiment;
 use crate::export::Row;
@@ -87,6 +97,26 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "stages",
         draw: stages::draw,
+    },
+    Figure {
+        name: "coalescing",
+        draw: coalescing::draw,
+    },
+    Figure {
+        name: "streams-costs",
+        draw: streams_costs::draw,
+    },
+    Figure {
+        name: "streams-blocking",
+        draw: streams_blocking::draw,
+    },
+    Figure {
+        name: "streams-distribution",
+        draw: streams_distribution::draw,
+    },
+    Figure {
+        name: "streams-memory",
+        draw: streams_memory::draw,
     },
 ];
 

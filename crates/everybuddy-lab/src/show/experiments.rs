@@ -92,19 +92,35 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
                     1 => statistic.clone(),
                     _ => format!("{operation} {statistic}"),
                 };
+                let texts = |values: &[Option<f64>]| {
+                    let text = |value: &Option<f64>| value.map_or(String::new(), short);
+                    values.iter().map(text).collect()
+                };
                 columns.push(Column {
                     head: [source.to_string().into(), what.into()],
                     better: match spec.better.as_deref() {
                         Some("higher") => Better::Higher,
                         _ => Better::Lower,
                     },
-                    texts: values
-                        .iter()
-                        .map(|value| value.map_or(String::new(), short))
-                        .collect(),
+                    texts: texts(&values),
                     values,
                     expendable: 0,
                 });
+                let expected = |name: &String| {
+                    let row = here.iter().find(|row| row.name() == *name);
+                    row.and_then(|row| row.expected)
+                };
+                let expected: Vec<Option<f64>> = names.iter().map(expected).collect();
+                if spec.beside && expected.iter().any(Option::is_some) {
+                    columns.push(Column {
+                        head: [source.to_string().into(), "source".into()],
+                        better: Better::Lower,
+                        texts: texts(&expected),
+                        // The source competes with nobody.
+                        values: names.iter().map(|_| None).collect(),
+                        expendable: 0,
+                    });
+                }
             }
         }
     }
@@ -150,7 +166,11 @@ fn published(experiment: &Experiment, style: &Style) -> String {
     let mut columns = vec![
         column("metric", &|at| all[at].metric.clone()),
         column("operation", &|at| all[at].operation.clone()),
-        column("mean", &|at| format!("{:.2}", all[at].mean)),
+        column("mean", &|at| match all[at].mean {
+            // Probabilities.
+            small if small < 0.1 => short(small),
+            mean => format!("{mean:.2}"),
+        }),
     ];
     let deviation = |at: usize| {
         all[at]

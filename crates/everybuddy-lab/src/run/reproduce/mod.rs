@@ -16,6 +16,8 @@
 //! | `contention` | how often threads wait for each other |
 //! | `prediction` | what a list predicted of runs, against how long they were |
 //! | `buffers` | what lists of different sizes miss, and what they have left |
+//! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
+//! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
 //! All but `stages` run on this machine.
 //!
@@ -23,6 +25,7 @@
 
 mod buffers;
 mod bulk;
+mod coalescing;
 mod contention;
 mod distribution;
 mod fragmentation;
@@ -32,6 +35,7 @@ mod prediction;
 mod programs;
 mod spaces;
 mod stages;
+mod streams;
 mod workloads;
 
 pub use distribution::{BANDS, BIN, bin};
@@ -39,6 +43,10 @@ pub use fragmentation::{AT_ONCE, SEQUENCE};
 pub use lengths::REGION;
 
 pub use stages::STAGES;
+pub use streams::TRAFFIC;
+pub use streams::blocking::ARENA;
+pub use streams::costs::PAIR;
+pub use streams::memory::HELD;
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -120,6 +128,31 @@ pub const METHODS: &[Method] = &[
         name: "stages",
         steps: stages::steps,
         run: stages::run,
+    },
+    Method {
+        name: "coalescing",
+        steps: coalescing::steps,
+        run: coalescing::run,
+    },
+    Method {
+        name: "streams-costs",
+        steps: streams::costs::steps,
+        run: streams::costs::run,
+    },
+    Method {
+        name: "streams-blocking",
+        steps: streams::blocking::steps,
+        run: streams::blocking::run,
+    },
+    Method {
+        name: "streams-distribution",
+        steps: streams::distribution::steps,
+        run: streams::distribution::run,
+    },
+    Method {
+        name: "streams-memory",
+        steps: streams::memory::steps,
+        run: streams::memory::run,
     },
 ];
 

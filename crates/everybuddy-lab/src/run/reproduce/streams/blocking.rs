@@ -1,0 +1,128 @@
+//! How often requests are refused, and in which arena.
+//!
+//! Exists to be laid beside table 3 of Barkley and Lee (003), who don't say how large their arena was. It is fitted so
+//! that the standard buddy refuses as often as theirs under M/M/m; every other number is a prediction.
+//!
+//! Invariant: the calls that the arena is fitted on are not those that are judged.
+
+use everybuddy::SystemSpec;
+use everybuddy_streams::fit::{Point, fit};
+use everybuddy_streams::recording::Recording;
+use everybuddy_streams::runs::{self, Failure};
+use everybuddy_workload::streams::UNIT;
+
+use super::super::{Bench, Conditions, common, row};
+use super::{CALLS, FITTED, SEEDS, TRAFFIC, USERS, failed, published, record, seeds};
+use crate::Error;
+use crate::experiment::Experiment;
+use crate::export::Row;
+use crate::run::outcome::mean;
+
+/// The source of rows about arenas of different sizes: after the `@` their bytes.
+pub const ARENA: &str = "arena";
+/// Bytes of the arenas between which is searched, and by which they differ.
+const SEARCHED: (u32, u32) = (48 << 10, 64 << 10);
+const STEP: u32 = 512;
+/// Bytes of the arenas that are shown, and by which they differ.
+const SHOWN: (u32, u32) = (56 << 10, 66 << 10);
+const SHOWN_STEP: u32 = 1 << 10;
+/// Calls of a recording for the search, and of one that is judged.
+const SEARCHING: usize = CALLS;
+const JUDGED: usize = 2 * CALLS;
+
+/// How many recordings are performed, about.
+pub(in crate::run::reproduce) fn steps(experiment: &Experiment) -> u64 {
+    let shown = (SHOWN.1 - SHOWN.0) / SHOWN_STEP + 1;
+    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + u64::from(shown)) + 1
+}
+
+/// Fits the arena, then counts refusals.
+pub(in crate::run::reproduce) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let standard = specs.iter().find(|spec| spec.name() == "bs");
+    let target = published(experiment, FITTED.0, "bs", "allocate", METRIC);
+    let (standard, target) = standard.zip(target).ok_or_else(|| {
+        let name = &experiment.name;
+        let what =
+            "the arena is fitted on `bs`, which must run, and of which a number must be published";
+        Error::usage(format!("experiment {name}: {what}"))
+    })?;
+    // Rounds that are not judged.
+    let fitting = SEEDS..2 * SEEDS;
+    let fitting: Vec<Recording> = fitting
+        .map(|round| record(FITTED.1, USERS, round, SEARCHING, conditions))
+        .collect();
+    let (found, seen) = fit(
+        target,
+        (SEARCHED.0 / UNIT, SEARCHED.1 / UNIT),
+        STEP / UNIT,
+        |units| refused(standard, units, &fitting),
+    )
+    .map_err(failed(standard))?;
+    (bench.step)("fitted");
+    let base = Row {
+        operation: "allocate",
+        ..common(experiment, conditions, "fit", standard, 1)
+    };
+    let bytes = |units: u32| f64::from(units * UNIT);
+    let mut rows = vec![row(&base, "arena", "value", bytes(found.units), "B")];
+    rows.extend(seen.iter().map(|Point { units, refused }| Row {
+        experiment: format!("{}@{}", experiment.name, units * UNIT),
+        ..row(&base, METRIC, "rate", *refused, "1")
+    }));
+    rows.push(Row {
+        expected: Some(target),
+        ..row(&base, METRIC, "rate", found.refused, "1")
+    });
+    for (source, timing) in TRAFFIC {
+        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+        for seed in 0..SEEDS {
+            let recording = record(timing, USERS, seed, JUDGED, conditions);
+            for (spec, shares) in specs.iter().zip(&mut shares) {
+                let share = runs::blocking(spec, found.units, &recording);
+                shares.push(share.map_err(failed(spec))?);
+                (bench.step)(&format!("{source} {spec}"));
+            }
+        }
+        for (spec, shares) in specs.iter().zip(&shares) {
+            let common = Row {
+                operation: "allocate",
+                ..common(experiment, conditions, source, spec, 1)
+            };
+            // A system with options is none of the source's.
+            let is_faithful = spec.options().reclaim.is_none();
+            let expected = published(experiment, source, spec.name(), "allocate", METRIC);
+            let expected = expected.filter(|_| is_faithful);
+            rows.extend(seeds(shares, &common, METRIC, "1", expected));
+            rows.extend(expected.map(|value| row(&common, METRIC, "published", value, "1")));
+        }
+    }
+    for spec in &specs {
+        for size in (SHOWN.0..=SHOWN.1).step_by(SHOWN_STEP as usize) {
+            let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
+            let own = Row {
+                experiment: format!("{}@{size}", experiment.name),
+                operation: "allocate",
+                ..common(experiment, conditions, ARENA, spec, 1)
+            };
+            rows.push(row(&own, METRIC, "rate", share, "1"));
+            (bench.step)(&format!("{size} bytes {spec}"));
+        }
+    }
+    Ok(rows)
+}
+
+const METRIC: &str = "blocking_probability";
+
+/// The mean share of refused requests over some recordings.
+fn refused(spec: &SystemSpec, units: u32, recordings: &[Recording]) -> Result<f64, Failure> {
+    let shares: Result<Vec<f64>, Failure> = recordings
+        .iter()
+        .map(|recording| runs::blocking(spec, units, recording))
+        .collect();
+    Ok(mean(shares?.into_iter()).unwrap_or_default())
+}

@@ -1,0 +1,133 @@
+//! Message buffers: what coalescing policies cost, refuse and take, under the traffic of Barkley and Lee (003).
+//!
+//! Exists because that is the experiment which the policies were made for. What is measured is in
+//! `everybuddy_streams`; here numbers become rows.
+//!
+//! | file | what it measures |
+//! |------|------------------|
+//! | `costs` | operations and times of allocations and releases: table 2 |
+//! | `blocking` | how often requests are refused, and in which arena: table 3 |
+//! | `distribution` | single calls: figure 4; and coalescings of single releases |
+//! | `memory` | how far memory grows over load: figure 5 |
+//!
+//! Invariant: all systems perform the same calls; seeds are rounds.
+
+pub(super) mod blocking;
+pub(super) mod costs;
+pub(super) mod distribution;
+pub(super) mod memory;
+
+use everybuddy::SystemSpec;
+use everybuddy_streams::interval::Interval;
+use everybuddy_streams::recording::Recording;
+use everybuddy_streams::runs::Failure;
+use everybuddy_workload::streams::{Timing, Traffic, UNIT};
+
+use super::{Conditions, row};
+use crate::Error;
+use crate::experiment::Experiment;
+use crate::export::{Row, rounded};
+
+/// Traffic by the names of rows.
+pub const TRAFFIC: [(&str, Timing); 4] = [
+    ("D/D/m", Timing::Deterministic),
+    ("M/M/m", Timing::Exponential),
+    ("M/M/m-batch4", Timing::Batches(4)),
+    ("M/M/m-geometric4", Timing::Geometric(4)),
+];
+/// The arrivals and departures that the arena is fitted to.
+const FITTED: (&str, Timing) = TRAFFIC[1];
+/// Users when nothing else is said, as in the paper.
+const USERS: u32 = 3;
+/// Seeds.
+pub(super) const SEEDS: u64 = 10;
+/// Calls of a recording that count.
+const CALLS: usize = 1_000_000;
+/// Calls before, while the level rises: more than a minute of virtual time.
+const WARM: usize = 20_000;
+
+/// Makes the calls of a round, of so many that count at full length.
+fn record(
+    timing: Timing,
+    users: u32,
+    round: u64,
+    calls: usize,
+    conditions: &Conditions,
+) -> Recording {
+    let traffic = Traffic {
+        timing,
+        users,
+        seed: conditions.seed << 16 | round,
+    };
+    let calls = calls / conditions.shrink.max(1) as usize;
+    Recording::of(traffic, WARM, calls.max(100))
+}
+
+/// Returns the units of an experiment's arena.
+fn arena(experiment: &Experiment) -> Result<u32, Error> {
+    let bytes = experiment.arena.ok_or_else(|| {
+        let name = &experiment.name;
+        Error::usage(format!("experiment {name}: needs `arena`, in bytes"))
+    })?;
+    Ok(bytes / UNIT)
+}
+
+/// Says which system failed.
+fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
+    move |failure| match failure {
+        Failure::Build(error) => Error::usage(format!("system {spec}: {error}")),
+        Failure::Broken(what) => Error::Broken(format!("system {spec}: {what}")),
+    }
+}
+
+/// Returns what the source printed of a system under some traffic, if it did.
+fn published(
+    experiment: &Experiment,
+    source: &str,
+    system: &str,
+    operation: &str,
+    metric: &str,
+) -> Option<f64> {
+    // Both kinds of batches are readings of the one that the source has.
+    let source = source.split('-').next().map(|own| match own == source {
+        true => own.to_string(),
+        false => format!("{own} batch(4)"),
+    })?;
+    let what = format!("{source}: {system}");
+    let found = experiment
+        .published
+        .iter()
+        .find(|own| own.what == what && own.operation == operation && own.metric == metric);
+    found.map(|own| own.mean)
+}
+
+/// Makes the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
+fn seeds(
+    values: &[f64],
+    common: &Row,
+    metric: &'static str,
+    unit: &'static str,
+    expected: Option<f64>,
+) -> Vec<Row> {
+    let Some(interval) = Interval::of(values) else {
+        return Vec::new();
+    };
+    let mut rows = vec![Row {
+        expected: expected.map(rounded),
+        ..row(common, metric, "mean", interval.mean, unit)
+    }];
+    if interval.half.is_finite() {
+        rows.push(row(common, metric, "ci95", interval.half, unit));
+    }
+    rows.extend((1..).zip(values).map(|(seed, value)| Row {
+        experiment: format!("{}@{seed}", common.experiment),
+        ..row(common, metric, "mean", *value, unit)
+    }));
+    rows
+}
+
+/// Returns the ratio of two numbers of each seed.
+fn over(own: &[f64], other: &[f64]) -> Vec<f64> {
+    let pairs = own.iter().zip(other);
+    pairs.map(|(own, other)| own / other).collect()
+}
