@@ -30,6 +30,11 @@ pub trait Manager {
         Work::default()
     }
 
+    /// Adds the free blocks of each order to some sums; nothing where there are no orders.
+    fn add_free_blocks(&mut self, sums: &mut [u64]) {
+        let _ = sums;
+    }
+
     /// Returns what is wrong inside, if anything, and how many units are free. O(units).
     ///
     /// # Errors
@@ -95,6 +100,13 @@ impl<B: Listener, A: FrameAllocator<Native<Spin, B>>> Manager for Buddy<'_, A, B
 
     fn work(&mut self) -> Work {
         self.cpu.probe().take()
+    }
+
+    fn add_free_blocks(&mut self, sums: &mut [u64]) {
+        let free = self.system.snapshot(&mut self.cpu).free_blocks;
+        for (sum, blocks) in sums.iter_mut().zip(free) {
+            *sum += u64::from(blocks);
+        }
     }
 
     fn check(&mut self) -> Result<u32, String> {

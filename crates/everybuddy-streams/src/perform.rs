@@ -149,6 +149,40 @@ pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64
     Ok((requests, refused))
 }
 
+/// How many calls lie between two looks at what is free.
+const BETWEEN: usize = 256;
+
+/// Performs a recording; returns how many blocks of each order are free on average, for each of so many parts of the
+/// calls that count. O(calls).
+///
+/// # Errors
+/// A block that could not be given back.
+pub fn free_blocks<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    parts: usize,
+) -> Result<Vec<Vec<f64>>, String> {
+    const ORDERS: usize = Order::LIMIT.index() + 1;
+    let mut slots = Slots::new(recording);
+    let (warm, counting) = recording.calls.split_at(recording.warm);
+    for call in warm {
+        step(manager, &mut slots, *call)?;
+    }
+    let mut means = Vec::new();
+    for part in counting.chunks(counting.len().div_ceil(parts).max(1)) {
+        let (mut sums, mut looks) = ([0; ORDERS], 0);
+        for (at, call) in part.iter().enumerate() {
+            step(manager, &mut slots, *call)?;
+            if at % BETWEEN == 0 {
+                manager.add_free_blocks(&mut sums);
+                looks += 1;
+            }
+        }
+        means.push(sums.map(|sum| sum as f64 / f64::from(looks)).to_vec());
+    }
+    Ok(means)
+}
+
 /// Performs a recording; returns the ticks of all calls that count together. O(calls).
 ///
 /// # Errors

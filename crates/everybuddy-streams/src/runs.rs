@@ -82,6 +82,29 @@ pub fn blocking(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<
     Ok(refused as f64 / requests.max(1) as f64)
 }
 
+struct FreeBlocks<'r>(&'r Recording, usize);
+
+impl WithManager for FreeBlocks<'_> {
+    type Output = Result<Vec<Vec<f64>>, String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::free_blocks(manager, self.0, self.1)
+    }
+}
+
+/// Returns how many blocks of each order are free on average; see [`perform::free_blocks`].
+///
+/// # Errors
+/// [`Failure`].
+pub fn free_blocks(
+    spec: &SystemSpec,
+    units: u32,
+    recording: &Recording,
+    parts: usize,
+) -> Result<Vec<Vec<f64>>, Failure> {
+    on::<NoProbe, _, _>(spec, Extent::fixed(units), FreeBlocks(recording, parts))
+}
+
 /// A clock, in ticks of any length.
 pub type Clock<'c> = &'c dyn Fn() -> u64;
 

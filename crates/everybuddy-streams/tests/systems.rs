@@ -133,3 +133,21 @@ fn times_are_of_the_calls_that_count() {
     assert_eq!(runs::time(system.as_ref(), 3000, &recording, &now), Ok(1));
     assert_eq!(runs::time(None, 3000, &recording, &now), Ok(1));
 }
+
+#[test]
+fn what_is_free_and_what_is_held_is_the_arena() {
+    let recording = recording(Timing::Exponential, 1);
+    for system in SYSTEMS {
+        let parts = runs::free_blocks(&spec(system), 4096, &recording, 4).unwrap();
+        assert_eq!(parts.len(), 4);
+        for blocks in parts {
+            let free: f64 = (0..)
+                .zip(&blocks)
+                .map(|(order, blocks)| blocks * f64::from(1 << order))
+                .sum();
+            // The load of table 1: three users hold 30 KiB on average.
+            let held = (4096.0 - free) * 16.0 / 1024.0;
+            assert!((25.0..35.0).contains(&held), "{system}: {held} KiB");
+        }
+    }
+}

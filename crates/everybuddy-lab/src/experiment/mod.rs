@@ -140,6 +140,8 @@ pub struct Experiment {
     pub tables: Vec<TableSpec>,
     /// The system that the source's numbers can be compared with.
     pub comparable: Option<String>,
+    /// On what the source's numbers were measured, in words, when it was the same work as here.
+    pub printed: Option<String>,
     /// Numbers of the source.
     #[serde(default)]
     pub published: Vec<Published>,

@@ -22,11 +22,10 @@ fn traffic(position: f64) -> String {
 
 /// Draws the figure.
 pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
-    let panel = |baseline: &str, systems: &[&str], title: &str| {
+    let panel = |metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
         let mut series = Vec::new();
-        for (at, system) in systems.iter().enumerate() {
+        for (at, system) in systems {
             let find = |source: &str, metric: &str, statistic: &str| {
-                let source = format!("{source} over {baseline}");
                 rows.iter().find(|row| {
                     row.experiment == experiment.name
                         && row.system == *system
@@ -37,9 +36,9 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 })
             };
             let kinds = [
-                ("the source", "operations_ratio"),
-                ("operations", "operations_ratio"),
-                ("time", "latency_ratio"),
+                ("the source", metrics[0]),
+                ("operations", metrics[0]),
+                ("time", metrics[1]),
             ];
             for (own, (kind, metric)) in kinds.into_iter().enumerate() {
                 let shift = ((at * kinds.len() + own) as f64 - 2.5) * APART;
@@ -93,13 +92,13 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
     };
     let panels = [
         panel(
-            "bs",
-            &["watermark", "delay-2"],
+            ["operations_over_bs", "latency_over_bs"],
+            &[(0, "watermark"), (1, "delay-2")],
             "an allocation and a release, over the standard buddy's",
         ),
         panel(
-            "watermark",
-            &["delay-2"],
+            ["operations_over_watermark", "latency_over_watermark"],
+            &[(1, "delay-2")],
             "an allocation and a release, over those by watermarks",
         ),
     ];

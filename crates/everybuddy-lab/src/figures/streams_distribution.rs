@@ -86,7 +86,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
             "coalescings",
         ),
         panel(
-            "M/M/m-geometric4",
+            "geometric-4",
             "free",
             delays,
             "coalescings of a release, batches",

@@ -148,7 +148,11 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         return String::new();
     }
     let mut out = String::from("\n");
-    let title = format!("{} has, on other workloads:", experiment.source);
+    let on = experiment
+        .printed
+        .as_deref()
+        .unwrap_or("on other workloads");
+    let title = format!("{} has, {on}:", experiment.source);
     out += &style.wrapped("", 0, &title);
     let names: Vec<String> = experiment
         .published

@@ -8,7 +8,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::parameters::Area;
 use super::rows::{ROWS, Row};
+use crate::coalesce::delay::Rule;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::zone::Select;
@@ -312,6 +314,15 @@ impl FromStr for SystemSpec {
             }
             options.set(key, value)?;
         }
+        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = row.area
+            && options.lazy.unwrap_or(lazy) > options.speedup.unwrap_or(speedup)
+        {
+            let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
+            return Err(SpecError::BadValue {
+                key: "speedup",
+                needs,
+            });
+        }
         Ok(Self { row, options })
     }
 }
@@ -426,6 +437,7 @@ mod tests {
             ("bs+batch=3", SpecError::UnknownOption),
             ("lbs-31+colour=red", SpecError::UnknownOption),
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),
+            ("delay-2+lazy=0.5", SpecError::UnknownOption),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
@@ -438,6 +450,8 @@ mod tests {
             "watermark+lazy=0.6",
             "watermark+speedup=-1",
             "watermark+lazy=half",
+            "watermark+lazy=0.4+speedup=0.3",
+            "watermark+speedup=0.3",
             "is+space=4",
             "is+space=1KiB",
             "lbs-31+hold=never",

@@ -30,10 +30,26 @@ const SHOWN_STEP: u32 = 1 << 10;
 const SEARCHING: usize = CALLS;
 const JUDGED: usize = 2 * CALLS;
 
+/// The sources of rows about runs that are short, and their traffic.
+const SHORT: [(&str, usize); 3] = [
+    ("short-M/M/m", 1),
+    ("short-batch-4", 2),
+    ("short-geometric-4", 3),
+];
+/// The sources of rows about the beginning and the end of long runs.
+const ENDS: [&str; 2] = ["first-tenth", "last-tenth"];
+/// Requests of a short run. The source's three shares under M/M/m are 10, 19 and 22 of 74,000 to all their digits, and
+/// of no other number of requests below 147,900 (where they are twice as many).
+const SHORT_REQUESTS: usize = 74_000;
+/// Short runs.
+const SHORT_RUNS: u64 = 200;
+
 /// How many recordings are performed, about.
 pub(in crate::run::reproduce) fn steps(experiment: &Experiment) -> u64 {
     let shown = (SHOWN.1 - SHOWN.0) / SHOWN_STEP + 1;
-    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + u64::from(shown)) + 1
+    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + u64::from(shown))
+        + 2
+        + SHORT.len() as u64
 }
 
 /// Fits the arena, then counts refusals.
@@ -101,6 +117,18 @@ pub(in crate::run::reproduce) fn run(
             rows.extend(expected.map(|value| row(&common, METRIC, "published", value, "1")));
         }
     }
+    for (source, traffic) in SHORT {
+        rows.extend(short(
+            experiment,
+            conditions,
+            (source, traffic),
+            &specs,
+            found.units,
+        )?);
+        (bench.step)(source);
+    }
+    rows.extend(drift(experiment, conditions, &specs, found.units)?);
+    (bench.step)("drift");
     for spec in &specs {
         for size in (SHOWN.0..=SHOWN.1).step_by(SHOWN_STEP as usize) {
             let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
@@ -117,6 +145,98 @@ pub(in crate::run::reproduce) fn run(
 }
 
 const METRIC: &str = "blocking_probability";
+
+/// How far the number of refused requests differs between runs that are short.
+fn short(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    (source, traffic): (&str, usize),
+    specs: &[SystemSpec],
+    units: u32,
+) -> Result<Vec<Row>, Error> {
+    let (printed, timing) = TRAFFIC[traffic];
+    let mut counts: Vec<Vec<u64>> = vec![Vec::new(); specs.len()];
+    for run in 0..(SHORT_RUNS / u64::from(conditions.shrink.max(1))).max(1) {
+        // Half of the calls are requests.
+        let round = 2 * SEEDS + run;
+        let recording = record(timing, USERS, round, 2 * SHORT_REQUESTS, conditions);
+        for (spec, counts) in specs.iter().zip(&mut counts) {
+            let share = runs::blocking(spec, units, &recording).map_err(failed(spec))?;
+            counts.push((share * SHORT_REQUESTS as f64).round() as u64);
+        }
+    }
+    let mut rows = Vec::new();
+    for (spec, counts) in specs.iter().zip(&mut counts) {
+        let common = Row {
+            operation: "allocate",
+            ..common(experiment, conditions, source, spec, 1)
+        };
+        counts.sort_unstable();
+        let is_faithful = spec.options().reclaim.is_none();
+        let expected = published(experiment, printed, spec.name(), "allocate", METRIC);
+        let expected = expected.map(|share| (share * SHORT_REQUESTS as f64).round());
+        let middle = mean(counts.iter().map(|count| *count as f64)).unwrap_or_default();
+        rows.push(Row {
+            expected: expected.filter(|_| is_faithful),
+            ..row(&common, "refusals", "mean", middle, "1")
+        });
+        for (statistic, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
+            let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
+            rows.push(row(
+                &common,
+                "refusals",
+                statistic,
+                counts[rank] as f64,
+                "1",
+            ));
+        }
+        // How unusual the source's number would be.
+        if let Some(expected) = expected.filter(|_| is_faithful) {
+            let fewer = counts
+                .iter()
+                .filter(|count| **count as f64 <= expected)
+                .count();
+            let share = fewer as f64 / counts.len() as f64;
+            rows.push(row(&common, "refusals", "rate", share, "1"));
+        }
+    }
+    Ok(rows)
+}
+
+/// How many blocks of each order are free on average under M/M/m, in the beginning and in the end of long runs.
+fn drift(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    specs: &[SystemSpec],
+    units: u32,
+) -> Result<Vec<Row>, Error> {
+    const PARTS: usize = 10;
+    let mut rows = Vec::new();
+    // By system and end: by seed, by order.
+    let mut all: Vec<[Vec<Vec<f64>>; 2]> = vec![Default::default(); specs.len()];
+    for seed in 0..SEEDS {
+        let recording = record(FITTED.1, USERS, seed, JUDGED, conditions);
+        for (spec, all) in specs.iter().zip(&mut all) {
+            let parts = runs::free_blocks(spec, units, &recording, PARTS).map_err(failed(spec))?;
+            for (all, part) in all.iter_mut().zip([parts.first(), parts.last()]) {
+                all.extend(part.cloned());
+            }
+        }
+    }
+    for (spec, all) in specs.iter().zip(&all) {
+        for (source, all) in ENDS.into_iter().zip(all) {
+            for order in 0..=7u8 {
+                let common = Row {
+                    order: Some(order),
+                    ..common(experiment, conditions, source, spec, 1)
+                };
+                let blocks: Vec<f64> = all.iter().map(|own| own[usize::from(order)]).collect();
+                rows.extend(seeds(&blocks, &common, "free_blocks", "1", None));
+            }
+        }
+    }
+    Ok(rows)
+}
 
 /// The mean share of refused requests over some recordings.
 fn refused(spec: &SystemSpec, units: u32, recordings: &[Recording]) -> Result<f64, Failure> {

@@ -24,6 +24,15 @@ const REPEATS: usize = 5;
 /// An allocation and the release of its block, as rows name them.
 pub const PAIR: &str = "pair";
 
+/// What costs are compared with, and the metrics of the ratios of operations and of times.
+const BASELINES: [(&str, [&str; 2]); 2] = [
+    ("bs", ["operations_over_bs", "latency_over_bs"]),
+    (
+        "watermark",
+        ["operations_over_watermark", "latency_over_watermark"],
+    ),
+];
+
 /// How many recordings are performed.
 pub(in crate::run::reproduce) fn steps(experiment: &Experiment) -> u64 {
     TRAFFIC.len() as u64 * SEEDS * experiment.systems.len() as u64
@@ -90,7 +99,7 @@ pub(in crate::run::reproduce) fn run(
             let common = common(experiment, conditions, source, spec, 1);
             rows.extend(own.rows(experiment, &common));
         }
-        for other in ["bs", "watermark"] {
+        for (other, metrics) in BASELINES {
             let against = specs
                 .iter()
                 .zip(&all)
@@ -99,12 +108,11 @@ pub(in crate::run::reproduce) fn run(
                 continue;
             };
             for (spec, own) in specs.iter().zip(&all) {
-                let over = format!("{source} over {other}");
-                let common = common(experiment, conditions, &over, spec, 1);
+                let common = common(experiment, conditions, source, spec, 1);
                 let printed = |system: &str, operation: &str| {
                     published(experiment, source, system, operation, "latency")
                 };
-                rows.extend(own.ratios(against, &common, other, printed));
+                rows.extend(own.ratios(against, &common, (other, metrics), printed));
             }
         }
     }
@@ -199,7 +207,7 @@ impl Numbers {
         &self,
         other: &Numbers,
         common: &Row,
-        name: &str,
+        (name, [operations, times]): (&str, [&'static str; 2]),
         printed: impl Fn(&str, &str) -> Option<f64>,
     ) -> Vec<Row> {
         let pair = |system: &str| {
@@ -216,9 +224,9 @@ impl Numbers {
             let system = common.system.as_str();
             let expected = ratio(printed(system, operation), printed(name, operation));
             let values = over(&self.operations[direction], &other.operations[direction]);
-            rows.extend(seeds(&values, &own, "operations_ratio", "1", expected));
+            rows.extend(seeds(&values, &own, operations, "1", expected));
             let values = over(&self.times[direction], &other.times[direction]);
-            rows.extend(seeds(&values, &own, "latency_ratio", "1", expected));
+            rows.extend(seeds(&values, &own, times, "1", expected));
         }
         let own = Row {
             operation: PAIR,
@@ -226,9 +234,9 @@ impl Numbers {
         };
         let expected = ratio(pair(&common.system), pair(name));
         let values = over(&self.pairs(), &other.pairs());
-        rows.extend(seeds(&values, &own, "operations_ratio", "1", expected));
+        rows.extend(seeds(&values, &own, operations, "1", expected));
         let values = over(&self.times[2], &other.times[2]);
-        rows.extend(seeds(&values, &own, "latency_ratio", "1", expected));
+        rows.extend(seeds(&values, &own, times, "1", expected));
         rows
     }
 }

@@ -32,8 +32,8 @@ use crate::export::{Row, rounded};
 pub const TRAFFIC: [(&str, Timing); 4] = [
     ("D/D/m", Timing::Deterministic),
     ("M/M/m", Timing::Exponential),
-    ("M/M/m-batch4", Timing::Batches(4)),
-    ("M/M/m-geometric4", Timing::Geometric(4)),
+    ("batch-4", Timing::Batches(4)),
+    ("geometric-4", Timing::Geometric(4)),
 ];
 /// The arrivals and departures that the arena is fitted to.
 const FITTED: (&str, Timing) = TRAFFIC[1];
@@ -89,10 +89,10 @@ fn published(
     metric: &str,
 ) -> Option<f64> {
     // Both kinds of batches are readings of the one that the source has.
-    let source = source.split('-').next().map(|own| match own == source {
-        true => own.to_string(),
-        false => format!("{own} batch(4)"),
-    })?;
+    let source = match source {
+        "batch-4" | "geometric-4" => "batch(4)",
+        other => other,
+    };
     let what = format!("{source}: {system}");
     let found = experiment
         .published
