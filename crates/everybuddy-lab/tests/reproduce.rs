@@ -50,6 +50,11 @@ fn the_list_names_every_experiment_with_its_source() {
         "contention",
         "prediction",
         "buffers",
+        "coalescing",
+        "streams-costs",
+        "streams-blocking",
+        "streams-distribution",
+        "streams-memory",
     ] {
         assert!(names.contains(name), "{name}");
     }
@@ -192,6 +197,11 @@ fn the_experiments_run_when_they_are_shortened() {
         "contention",
         "prediction",
         "buffers",
+        "coalescing",
+        "streams-costs",
+        "streams-blocking",
+        "streams-distribution",
+        "streams-memory",
     ] {
         assert!(
             text.contains(&format!("\"experiment\":\"{name}\"")),
@@ -205,5 +215,5 @@ fn the_experiments_run_when_they_are_shortened() {
         roxmltree::Document::parse(&svg).unwrap();
         count += 1;
     }
-    assert_eq!(count, 10, "all but the table");
+    assert_eq!(count, 15, "all but the table");
 }
