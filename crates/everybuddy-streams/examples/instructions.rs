@@ -1,5 +1,5 @@
-//! What an allocation and a release cost in instructions, by policy and traffic: Barkley and Lee (003), table 2, on a
-//! scale that repeats exactly.
+//! What an allocation and a release cost in instructions and in mispredicted branches, by policy and traffic: Barkley and
+//! Lee (003), table 2, on scales that repeat exactly. Branches are predicted by callgrind's model of a processor.
 //!
 //! `cargo run --release -p everybuddy-streams --example instructions` runs itself under callgrind (valgrind must be
 //! installed) for each policy, traffic and direction, and prints means and ratios; some minutes.
@@ -93,12 +93,13 @@ fn measure(system: &str, timing: Timing, seed: u64, calls: usize) -> Result<[u64
         .map_err(|error| error.to_string())
 }
 
-/// Runs this program under callgrind; returns instructions per served call of a direction.
-fn count(system: &str, traffic: &str, seed: u64, direction: usize) -> Result<f64, String> {
+/// Runs this program under callgrind; returns instructions and mispredicted branches of a served call of a direction.
+fn count(system: &str, traffic: &str, seed: u64, direction: usize) -> Result<[f64; 2], String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let function = ["*measured_allocate*", "*measured_free*"][direction];
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg("--branch-sim=yes")
         .arg(format!("--toggle-collect={function}"))
         .arg(program)
         .args([
@@ -114,25 +115,31 @@ fn count(system: &str, traffic: &str, seed: u64, direction: usize) -> Result<f64
     if !output.status.success() {
         return Err(said.into_owned());
     }
-    let collected = said
-        .lines()
-        .find_map(|line| line.split("Collected : ").nth(1));
-    let instructions: Option<f64> = collected.and_then(|number| number.trim().parse().ok());
+    // The first number of a line: `Collected : 123 45 6`, `Mispredicts: 1,234 (...)`.
+    let after = |word: &str| -> Option<f64> {
+        let line = said.lines().find_map(|line| line.split(word).nth(1))?;
+        line.split_whitespace()
+            .next()?
+            .replace(',', "")
+            .parse()
+            .ok()
+    };
+    let numbers = after("Collected : ").zip(after("Mispredicts:"));
     let served = String::from_utf8_lossy(&output.stdout);
     let served: Option<f64> = served
         .split_whitespace()
         .nth(direction)
         .and_then(|number| number.parse().ok());
-    let numbers = instructions.zip(served).filter(|numbers| numbers.1 > 0.0);
-    let (instructions, served) = numbers.ok_or("valgrind said nothing of instructions")?;
-    Ok(instructions / served)
+    let served = served.filter(|served| *served > 0.0);
+    let (numbers, served) = numbers.zip(served).ok_or("valgrind said nothing")?;
+    Ok([numbers.0 / served, numbers.1 / served])
 }
 
 fn table() -> Result<(), String> {
     println!("instructions, {SEEDS} seeds of {CALLS} calls; +- is half a 95 % interval");
     println!(
-        "{:<10} {:<18} {:>15} {:>15} {:>15} {:>15}",
-        "traffic", "policy", "allocate", "free", "pair / bs", "pair / watermark"
+        "{:<10} {:<18} {:>15} {:>15} {:>15} {:>16} {:>15}",
+        "traffic", "policy", "allocate", "free", "pair / bs", "pair / watermark", "mispredicted"
     );
     for (traffic, _) in TRAFFIC {
         // Instructions of the calls alone don't depend on what is called.
@@ -143,10 +150,12 @@ fn table() -> Result<(), String> {
         let mut pairs: Vec<Vec<f64>> = Vec::new();
         for system in SYSTEMS {
             let mut columns = [Vec::new(), Vec::new()];
-            for seed in 1..=SEEDS {
+            let mut missed = vec![0.0; SEEDS as usize];
+            for (seed, missed) in (1..).zip(&mut missed) {
                 for (direction, column) in columns.iter_mut().enumerate() {
                     let all = count(system, traffic, seed, direction)?;
-                    column.push(all - floors[direction]);
+                    column.push(all[0] - floors[direction][0]);
+                    *missed += all[1] - floors[direction][1];
                 }
             }
             let [allocate, free] = &columns;
@@ -161,11 +170,12 @@ fn table() -> Result<(), String> {
                 None => String::new(),
             };
             println!(
-                "{traffic:<10} {system:<18} {:>15} {:>15} {:>15} {:>15}",
+                "{traffic:<10} {system:<18} {:>15} {:>15} {:>15} {:>16} {:>15}",
                 write(allocate),
                 write(free),
                 write(&over(0)),
-                write(&over(1))
+                write(&over(1)),
+                write(&missed)
             );
         }
     }

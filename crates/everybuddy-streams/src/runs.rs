@@ -111,7 +111,7 @@ pub type Clock<'c> = &'c dyn Fn() -> u64;
 struct Time<'r>(&'r Recording, Clock<'r>);
 
 impl WithManager for Time<'_> {
-    type Output = Result<u64, String>;
+    type Output = Result<Vec<u32>, String>;
 
     fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
         perform::time(manager, self.0, self.1)
@@ -128,7 +128,7 @@ impl WithManager for TimeEach<'_> {
     }
 }
 
-/// Returns the ticks that all calls that count take together; without a system those of performing alone.
+/// Returns the ticks of all calls that count, some hundred at a time; without a system those of performing alone.
 ///
 /// # Errors
 /// [`Failure`].
@@ -137,7 +137,7 @@ pub fn time(
     units: u32,
     recording: &Recording,
     now: Clock<'_>,
-) -> Result<u64, Failure> {
+) -> Result<Vec<u32>, Failure> {
     let visitor = Time(recording, now);
     match spec {
         Some(spec) => on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor),

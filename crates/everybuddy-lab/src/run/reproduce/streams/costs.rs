@@ -3,8 +3,9 @@
 //! Exists to be laid beside table 2 of Barkley and Lee (003), whose microseconds were those of a machine of 1989: so
 //! what is counted are operations on lists and on the map of free blocks, and times are taken beside them.
 //!
-//! Invariant: systems take turns within each seed; a call's time is the median of its repetitions, so what a system
-//! does each time counts, and what disturbs it once does not.
+//! Invariant: systems take turns within each seed; a time is the mean of its repetitions but those that were
+//! disturbed, so what a system does each time counts. (Not their median: a clock that counts in steps of ten
+//! nanoseconds is right on average only.)
 
 use everybuddy_streams::perform::Counted;
 use everybuddy_streams::runs;
@@ -15,12 +16,14 @@ use super::{CALLS, SEEDS, TRAFFIC, USERS, arena, failed, over, published, record
 use crate::Error;
 use crate::experiment::Experiment;
 use crate::export::Row;
-use crate::run::outcome::{mean, median};
+use crate::run::outcome::mean;
 
 /// Calls of a recording that is timed.
 const TIMED: usize = 200_000;
 /// How often each call is timed.
 const REPEATS: usize = 5;
+/// Nanoseconds that a disturbed repetition takes at least.
+const LONG: f64 = 1000.0;
 /// An allocation and the release of its block, as rows name them.
 pub const PAIR: &str = "pair";
 
@@ -86,13 +89,14 @@ pub(in crate::run::reproduce) fn run(
                     None => Error::Broken("performing alone failed".to_string()),
                 };
                 let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
-                times[who].whole.push(whole as f64);
+                times[who].whole.push(whole);
                 let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
                 times[who].each.push(each);
             }
-            let floor = times.pop().unwrap_or_default().summary();
+            let long = bench.timer.ticks(LONG);
+            let floor = times.pop().unwrap_or_default().summary(long);
             for (own, times) in all.iter_mut().zip(times) {
-                own.time(bench, times.summary(), &floor);
+                own.time(bench, times.summary(long), &floor);
             }
         }
         for (spec, own) in specs.iter().zip(&all) {
@@ -122,7 +126,7 @@ pub(in crate::run::reproduce) fn run(
 /// Times of one system on one recording, in ticks.
 #[derive(Default)]
 struct Times {
-    whole: Vec<f64>,
+    whole: Vec<Vec<u32>>,
     each: Vec<[Vec<u32>; 2]>,
 }
 
@@ -133,23 +137,35 @@ struct Summary {
 }
 
 impl Times {
-    fn summary(self) -> Summary {
-        let whole = median(self.whole);
+    /// Sums up; a repetition is disturbed if it takes twice the median of its call and `long` more.
+    fn summary(self, long: u64) -> Summary {
+        let whole = calm(&self.whole.iter().collect::<Vec<_>>(), long);
         let each = [0, 1].map(|direction| {
             let repeats: Vec<&Vec<u32>> = self.each.iter().map(|each| &each[direction]).collect();
-            let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
-            let middle = |at: usize| {
-                let mut ticks: Vec<u32> = repeats.iter().map(|times| times[at]).collect();
-                ticks.sort_unstable();
-                f64::from(ticks[ticks.len() / 2])
-            };
-            let ticks: Vec<f64> = (0..count).map(middle).collect();
+            let ticks = calm(&repeats, long);
             let mean = mean(ticks.iter().copied()).unwrap_or_default();
             let squares: f64 = ticks.iter().map(|ticks| (ticks - mean).powi(2)).sum();
+            let count = ticks.len();
             (mean, (squares / count.max(1) as f64).sqrt(), count)
         });
-        Summary { whole, each }
+        Summary {
+            whole: whole.iter().sum(),
+            each,
+        }
     }
+}
+
+/// Returns for each place the mean of its repetitions, those left out that take twice their median and `long` more.
+fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
+    let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
+    let calm = |at: usize| {
+        let mut ticks: Vec<u64> = repeats.iter().map(|times| times[at].into()).collect();
+        ticks.sort_unstable();
+        let limit = 2 * ticks[ticks.len() / 2] + long;
+        let calm = ticks.iter().take_while(|ticks| **ticks <= limit);
+        mean(calm.map(|ticks| *ticks as f64)).unwrap_or_default()
+    };
+    (0..count).map(calm).collect()
 }
 
 impl Numbers {
