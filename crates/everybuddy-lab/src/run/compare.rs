@@ -12,7 +12,7 @@ use crate::run::clock::Timer;
 use crate::run::detail::Detail;
 use crate::run::host::{Arena, Reading};
 use crate::run::memory::{Memory, Random};
-use crate::run::observe::{Counting, Observer, Sample, Segments, Singles, Tally, Whole};
+use crate::run::observe::{Counting, Listed, Observer, Sample, Segments, Singles, Tally, Whole};
 use crate::run::outcome::{Comparison, Outcome};
 use crate::run::pace::{Pace, Round};
 use crate::run::pass::{self, Done};
@@ -128,14 +128,20 @@ impl Stage<'_> {
         let events = self.script.events;
         let done = self.perform::<Counts, _>(spec, true, Counting::new)?;
         let mut tallies = [Tally::default(); 2];
-        let mut samples = Vec::new();
+        let (mut samples, mut listed) = (Vec::new(), Vec::new());
         let places = Detail::places(self.script, &done.played.observers);
         for observer in done.played.observers {
             for (sum, tally) in tallies.iter_mut().zip(&observer.tallies) {
                 sum.add(tally);
             }
             samples.extend(observer.samples);
+            listed.extend(observer.listed);
         }
+        listed.sort_by_key(|listed: &Listed| listed.position);
+        listed.push(Listed {
+            position: events,
+            frames: done.listed,
+        });
         samples.sort_by_key(|sample: &Sample| sample.position);
         samples.extend(done.end.map(|snapshot| Sample {
             position: events,
@@ -154,6 +160,7 @@ impl Stage<'_> {
             samples,
             detail: Detail {
                 places,
+                listed,
                 ..Detail::default()
             },
         })

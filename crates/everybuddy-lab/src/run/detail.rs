@@ -8,7 +8,7 @@
 //! [`pace`](crate::run::pace); on several threads, which meet differently each time, that of the last round.
 
 use crate::run::clock::Timer;
-use crate::run::observe::Counting;
+use crate::run::observe::{Counting, Listed};
 use crate::run::pace::{Round, repetitions};
 use crate::run::port::REFUSED;
 use crate::run::script::{Kind, Script};
@@ -20,6 +20,8 @@ pub struct Detail {
     pub latency: [Latencies; 2],
     /// The first frame of each block, by its number; [`REFUSED`] where none was given.
     pub places: Vec<u32>,
+    /// What lists kept at the moments of the maps; the last is the end.
+    pub listed: Vec<Listed>,
 }
 
 /// Single latencies of one direction, in nanoseconds less what the timer costs.

@@ -11,8 +11,9 @@ use std::thread;
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, Flags, FrameAllocator, Native, NoProbe, Pfn, Probe,
-    Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem, metadata_layout, with_system,
+    AllocateError, Block, Counts, CpuId, Flags, FrameAllocator, FrameState, Native, NoProbe, Pfn,
+    Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
+    metadata_layout, with_system,
 };
 
 use crate::Error;
@@ -94,6 +95,13 @@ impl Arena {
         }
         with_system(spec, &setup, &mut self.bytes, visitor).map_err(refuse)
     }
+}
+
+/// Returns the frames that the lists of a system keep. Others may be at work: then it is a hint.
+pub(crate) fn listed<P: Platform>(system: &impl FrameAllocator<P>) -> Vec<u32> {
+    let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
+    let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
+    kept.map(|(frame, _)| frame).collect()
 }
 
 /// A thread's access to a system.
@@ -232,6 +240,10 @@ impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
     fn snapshot(&mut self) -> Option<Snapshot> {
         let cpu = self.tokens.first_mut()?;
         Some(self.system.snapshot(cpu))
+    }
+
+    fn listed(&mut self) -> Vec<u32> {
+        listed(self.system)
     }
 
     fn trouble(&self) -> Trouble {

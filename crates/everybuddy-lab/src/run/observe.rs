@@ -325,6 +325,15 @@ pub struct Sample {
     pub snapshot: Snapshot,
 }
 
+/// The frames that lists keep at a position of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The position in the trace: calls before it.
+    pub position: u32,
+    /// The frames, rising.
+    pub frames: Vec<u32>,
+}
+
 /// Counts what operations do inside, and samples free memory.
 #[derive(Clone, Debug)]
 pub struct Counting {
@@ -332,6 +341,8 @@ pub struct Counting {
     pub tallies: [Tally; 2],
     /// Free memory at the positions that this thread came to.
     pub samples: Vec<Sample>,
+    /// The frames that lists kept at some positions that this thread came to.
+    pub listed: Vec<Listed>,
     /// The first frame of each block that was allocated, in order; [`REFUSED`] where none was given.
     pub places: Vec<u32>,
     /// The ends of runs that are still to come.
@@ -345,6 +356,7 @@ impl Counting {
         Counting {
             tallies: [Tally::default(); 2],
             samples: Vec::with_capacity(samples.count()),
+            listed: Vec::new(),
             places: Vec::with_capacity(lane.directions()[0]),
             ends: lane.ends.clone().into_iter().peekable(),
         }
@@ -368,6 +380,12 @@ impl Counting {
             self.samples.push(Sample {
                 position: segment.position,
                 snapshot,
+            });
+        }
+        if segment.mapped {
+            self.listed.push(Listed {
+                position: segment.position,
+                frames: port.listed(),
             });
         }
     }

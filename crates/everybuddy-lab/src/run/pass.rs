@@ -11,7 +11,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{CpuId, FrameAllocator, Order, Snapshot, SystemSpec, WithSystem};
 
 use crate::Error;
-use crate::run::host::{Arena, Machine, Reading, SystemPort};
+use crate::run::host::{self, Arena, Machine, Reading, SystemPort};
 use crate::run::memory::Memory;
 use crate::run::observe::Observer;
 use crate::run::play::{Played, play};
@@ -25,7 +25,9 @@ pub(crate) struct Done<B, O> {
     pub(crate) probes: Vec<B>,
     /// Free memory at the end, when the end was audited.
     pub(crate) end: Option<Snapshot>,
-    /// The same after the lists were brought home.
+    /// The frames that lists kept then.
+    pub(crate) listed: Vec<u32>,
+    /// Free memory after the lists were brought home.
     pub(crate) home: Option<Snapshot>,
     /// The largest order that the system gives.
     pub(crate) max_order: Order,
@@ -104,10 +106,11 @@ impl<B: Reading, O: Observer, F: Fn(&Lane) -> O + Sync> WithSystem<Machine<B>> f
                 "{failed} frees of allocated blocks were refused"
             )));
         }
-        let (mut end, mut home) = (None, None);
+        let (mut end, mut listed, mut home) = (None, Vec::new(), None);
         if self.audit {
             let mut first = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
             end = Some(system.snapshot(&mut first));
+            listed = host::listed(system);
             system
                 .quiesce(&mut first)
                 .map_err(|error| broken(error.to_string()))?;
@@ -127,6 +130,7 @@ impl<B: Reading, O: Observer, F: Fn(&Lane) -> O + Sync> WithSystem<Machine<B>> f
             played,
             probes: probes.into_inner().unwrap_or_default(),
             end,
+            listed,
             home,
             max_order: system.max_order(),
             metadata_bytes: system.metadata_bytes(),

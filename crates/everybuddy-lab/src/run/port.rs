@@ -34,6 +34,9 @@ pub trait Port {
     /// Returns what free memory looks like, and the largest order.
     fn snapshot(&mut self) -> Option<Snapshot>;
 
+    /// Returns the frames that lists keep, of all CPUs. O(frames).
+    fn listed(&mut self) -> Vec<u32>;
+
     /// Returns what went wrong so far.
     fn trouble(&self) -> Trouble;
 }
@@ -87,6 +90,10 @@ impl Port for Floor {
 
     fn snapshot(&mut self) -> Option<Snapshot> {
         None
+    }
+
+    fn listed(&mut self) -> Vec<u32> {
+        Vec::new()
     }
 
     fn trouble(&self) -> Trouble {

@@ -119,6 +119,8 @@ pub struct Segment {
     pub allocates: bool,
     /// Whether free memory is to be sampled here.
     pub sampled: bool,
+    /// Whether it is to be looked at frame by frame.
+    pub mapped: bool,
 }
 
 impl Segment {
@@ -133,6 +135,8 @@ impl Script {
     /// How often free memory is sampled in a replay, about: at equal distances in the trace, by
     /// whichever thread comes there.
     pub const SAMPLES: u32 = 200;
+    /// How often it is looked at frame by frame, beside the end and where it is fullest.
+    pub const MAPS: usize = 8;
     /// The most threads that a replay may have.
     pub const MOST_THREADS: u16 = 256;
 
@@ -202,6 +206,7 @@ impl Script {
         });
         let mut runs = runs.into_iter().peekable();
         let interval = (script.events / Self::SAMPLES).max(1);
+        let moments = moments(&resolved.steps);
         for (position, step) in resolved.steps.iter().enumerate() {
             let (lane, token) = match assignment {
                 Assignment::InOrder => (0, dense(step)),
@@ -210,7 +215,9 @@ impl Script {
             };
             let sampled = (position as u32).is_multiple_of(interval);
             let lane = &mut script.lanes[lane];
-            lane.push(position as u32, sampled, Move::new(step, token as u16));
+            let mapped = moments.contains(&position);
+            let next = Move::new(step, token as u16);
+            lane.push(position as u32, sampled, mapped, next);
             while let Some(ended) = runs.next_if(|run| run.last == position as u32) {
                 lane.ends.push(RunEnd {
                     at: lane.moves.len() as u32 - 1,
@@ -223,12 +230,13 @@ impl Script {
 }
 
 impl Lane {
-    /// Adds a move, to the last segment where it fits.
-    fn push(&mut self, position: u32, sampled: bool, next: Move) {
+    /// Adds a move, to the last segment where it fits; one that is looked at before begins a segment.
+    fn push(&mut self, position: u32, sampled: bool, mapped: bool, next: Move) {
         let allocates = next.kind == Kind::Allocate;
         match self.segments.last_mut() {
             Some(last)
                 if last.allocates == allocates
+                    && !mapped
                     && (last.moves as usize) < Segment::LONGEST
                     && position - last.position < Segment::WIDEST =>
             {
@@ -243,6 +251,7 @@ impl Lane {
                     position,
                     allocates,
                     sampled,
+                    mapped,
                 });
             }
         }
@@ -258,6 +267,27 @@ impl Lane {
             .count();
         [allocate, self.moves.len() - allocate]
     }
+}
+
+/// The moments at which memory is looked at frame by frame: equal distances in calls, and the fullest.
+fn moments(steps: &[Step]) -> Vec<usize> {
+    let mut moments: Vec<usize> = (1..Script::MAPS)
+        .map(|i| steps.len() * i / Script::MAPS)
+        .collect();
+    let (mut frames, mut most, mut fullest) = (0, 0, 0);
+    for (position, step) in steps.iter().enumerate() {
+        match step.kind.is_allocation() {
+            true => frames += step.frames(),
+            false => frames -= step.frames(),
+        }
+        if frames > most {
+            (most, fullest) = (frames, position + 1);
+        }
+    }
+    moments.push(fullest);
+    moments.sort_unstable();
+    moments.dedup();
+    moments
 }
 
 impl Move {

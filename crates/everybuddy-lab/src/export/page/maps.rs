@@ -7,12 +7,11 @@
 //! of the trace. (On several threads calls are not in the trace's order to the last one, so neither is the
 //! map.)
 
+use everybuddy_page::report::{FREE, LISTED};
 use everybuddy_trace::{Resolved, StepKind};
 
+use crate::run::observe::Listed;
 use crate::run::port::REFUSED;
-
-/// A frame that nobody has.
-pub(super) const FREE: u8 = 0;
 
 /// The frames at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,26 +22,6 @@ pub(super) struct Frames {
     pub(super) owners: Vec<u8>,
     /// The order of the block that each frame was given in; 0 where it is free.
     pub(super) orders: Vec<u8>,
-}
-
-/// The moments at which to look: equal distances in calls, the last at the end, and the fullest.
-pub(super) fn moments(resolved: &Resolved, count: usize) -> Vec<usize> {
-    let steps = &resolved.steps;
-    let mut moments: Vec<usize> = (1..=count).map(|i| steps.len() * i / count).collect();
-    let (mut frames, mut most, mut fullest) = (0, 0, 0);
-    for (position, step) in steps.iter().enumerate() {
-        match step.kind.is_allocation() {
-            true => frames += step.frames(),
-            false => frames -= step.frames(),
-        }
-        if frames > most {
-            (most, fullest) = (frames, position + 1);
-        }
-    }
-    moments.push(fullest);
-    moments.sort_unstable();
-    moments.dedup();
-    moments
 }
 
 /// What a map is made of beside the places of blocks: the same for every system.
@@ -58,8 +37,8 @@ pub(super) struct Painter<'r> {
 }
 
 impl Painter<'_> {
-    /// Follows the blocks to their places, and shows each moment to `show`.
-    pub(super) fn paint(&self, places: &[u32], moments: &[usize], mut show: impl FnMut(&Frames)) {
+    /// Follows the blocks to their places, and shows each moment, with what lists kept then, to `show`.
+    pub(super) fn paint(&self, places: &[u32], moments: &[Listed], mut show: impl FnMut(&Frames)) {
         let mut frames = Frames {
             position: 0,
             owners: vec![FREE; self.frames],
@@ -71,7 +50,7 @@ impl Painter<'_> {
         }
         let mut steps = self.resolved.steps.iter().enumerate().peekable();
         for moment in moments {
-            while let Some((_, step)) = steps.next_if(|(position, _)| position < moment) {
+            while let Some((_, step)) = steps.next_if(|(at, _)| *at < moment.position as usize) {
                 let (block, length) = (step.block as usize, step.frames() as usize);
                 let Some(place) = places.get(block).filter(|place| **place != REFUSED) else {
                     continue;
@@ -84,8 +63,14 @@ impl Painter<'_> {
                     _ => frames.set(first, length, FREE, 0),
                 }
             }
-            frames.position = *moment;
+            frames.position = moment.position as usize;
+            let free = |frame: &&u32| frames.owners.get(**frame as usize) == Some(&FREE);
+            let kept: Vec<u32> = moment.frames.iter().filter(free).copied().collect();
+            kept.iter()
+                .for_each(|frame| frames.set(*frame as usize, 1, LISTED, 0));
             show(&frames);
+            kept.iter()
+                .for_each(|frame| frames.set(*frame as usize, 1, FREE, 0));
         }
     }
 }
@@ -128,14 +113,16 @@ mod tests {
             taken: (&[11], 9),
         };
         let mut seen = Vec::new();
-        painter.paint(&[4, 0, REFUSED], &[2, 3, 5], |frames| {
+        let moments = [(2, vec![]), (3, vec![4, 6]), (5, vec![])];
+        let moments = moments.map(|(position, frames)| Listed { position, frames });
+        painter.paint(&[4, 0, REFUSED], &moments, |frames| {
             seen.push(frames.clone())
         });
         assert_eq!(seen[0].owners, [2, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 9]);
         assert_eq!(seen[0].orders, [0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0]);
-        assert_eq!(seen[1].owners, [2, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 9]);
+        // Frame 4 is in use: that a list keeps it is an old hint.
+        assert_eq!(seen[1].owners, [2, 0, 0, 0, 1, 1, LISTED, 0, 0, 0, 0, 9]);
         assert_eq!(seen[2].owners, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 9]);
         assert_eq!(seen[2].position, 5);
-        assert_eq!(moments(&resolved, 2), [2, 5]);
     }
 }

@@ -32,8 +32,6 @@ use super::Pending;
 use maps::Painter;
 use owners::Owners;
 
-/// Moments that memory is shown at, beside the fullest.
-const MOMENTS: usize = 8;
 /// The name of those who had frames from the start, in memory that was aged.
 const TAKEN: &str = "taken from the start";
 /// The order whose free blocks are counted: 4 MiB.
@@ -218,11 +216,11 @@ pub fn compared(comparison: &Comparison, subject: &Subject) -> page::Trace {
         frames: memory.frames as usize,
         taken: (&taken, taken_by),
     };
-    let moments = maps::moments(&subject.resolved, MOMENTS);
     let calls = subject.resolved.steps.len().max(1) as f64;
     let system = |outcome: &Outcome| {
-        let mut maps = Vec::with_capacity(moments.len());
-        painter.paint(&outcome.detail.places, &moments, |frames| {
+        let detail = &outcome.detail;
+        let mut maps = Vec::with_capacity(detail.listed.len());
+        painter.paint(&detail.places, &detail.listed, |frames| {
             let pairs = frames
                 .owners
                 .iter()
