@@ -13,3 +13,5 @@ cargo test --locked -p everybuddy-lab --lib
 # Models, replays and the program as users run it.
 cargo test --locked --release -p everybuddy-model -p everybuddy-workload
 cargo test --locked --release -p everybuddy-lab --test '*'
+# The page, in a browser.
+ci/page.sh
