@@ -186,7 +186,7 @@ pub fn free_blocks<M: Manager>(
 /// Calls that are timed together: few enough that most are not interrupted.
 const SEGMENT: usize = 256;
 
-/// Performs a recording; returns the ticks of each [`SEGMENT`] of the calls that count. O(calls).
+/// Performs a recording; returns the ticks of every 256 calls that count. O(calls).
 ///
 /// # Errors
 /// A block that could not be given back.
