@@ -8,7 +8,7 @@
 //! | room | its question |
 //! |------|--------------|
 //! | `tracefs` | how is the kernel told what to record? |
-//! | `page`, `decode`, and [`format`](crate::format) | what does a page of the ring buffer say? |
+//! | `page`, `decode`, and `format` of the crate | what does a page of the ring buffer say? |
 //! | `drain` | how do pages get out while the command runs? |
 //! | `merge` | in which order did it happen on all CPUs? |
 //! | `existing` | who was there before? |
