@@ -82,8 +82,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Write the page: tables, pictures and maps of memory in one file that works offline
-    /// [default: everybuddy-report.html]
+    /// Write the page: tables, pictures, maps of memory [default: everybuddy-report.html]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 

@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Write the page of the trace: the same as pictures, in one file that works offline
+    /// Write the page of the trace: the same as pictures, in one file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
