@@ -55,7 +55,7 @@ fn every_system_replays_on_one_thread_and_on_two() {
         &["--aged", "3"],
     ] {
         // That the census at the end equals the trace's live frames is audited by every run.
-        let table = everybuddy(&[&["compare", &file], cpus].concat()).done();
+        let table = everybuddy(&[&["compare", &file], cpus].concat()).noted();
         for row in everybuddy::systems::ROWS
             .iter()
             .filter(|row| row.alias_of.is_none())
@@ -91,7 +91,7 @@ fn variants_and_scarce_memory() {
     let folder = Folder::new("scarce");
     let file = folder.trace();
     let variants = "lbs-31+batch=7,linux-6+percpu=locked,fixlazy-186,bs+order=3,lbs-31+check=off";
-    let table = everybuddy(&["compare", &file, "--systems", variants]).done();
+    let table = everybuddy(&["compare", &file, "--systems", variants]).noted();
     assert!(
         table.contains("lbs-31+batch=7") && table.contains("refused"),
         "{table}"
@@ -108,7 +108,7 @@ fn variants_and_scarce_memory() {
     let file = folder.file("scarce.parquet");
     everybuddy_trace::write(&trace, file.as_ref()).unwrap();
     for cpus in [&[][..], &["--cpus", "2"]] {
-        let table = everybuddy(&[&["compare", &file, "--memory", "4MiB"], cpus].concat()).done();
+        let table = everybuddy(&[&["compare", &file, "--memory", "4MiB"], cpus].concat()).noted();
         assert!(table.contains("refused"), "{table}");
     }
 }
@@ -131,7 +131,7 @@ fn rows_are_tidy_and_the_same_in_both_formats() {
         "--csv",
         &csv,
     ])
-    .done();
+    .noted();
     let json = std::fs::read_to_string(json).unwrap();
     let mut reader = csv::Reader::from_path(csv).unwrap();
     assert_eq!(reader.headers().unwrap(), &COLUMNS[..]);
