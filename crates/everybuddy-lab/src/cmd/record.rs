@@ -119,7 +119,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let trace = &made.assembled.trace;
     if trace.events.is_empty() {
         return Err(Error::usage(
-            "nothing was recorded: no task of the command allocated memory; nothing was written",
+            "nothing was recorded: no recorded task allocated memory; nothing was written",
         ));
     }
     write(trace, &path)?;
