@@ -243,3 +243,61 @@ fn by_direction(threads: impl Iterator<Item = [Vec<u32>; 2]>) -> [Vec<u32>; 2] {
     }
     joined
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    use super::*;
+
+    #[test]
+    fn what_maps_show_agrees_with_what_was_counted() {
+        let mut trace = Trace::default();
+        for i in 0..400u64 {
+            trace.events.push(Event::new(i, 0, 1, Op::Allocate, i, 0));
+        }
+        for i in 0..300u64 {
+            trace.events.push(Event::new(400 + i, 0, 1, Op::Free, i, 0));
+        }
+        let script = Script::new("small", &resolve(&trace).unwrap(), None).unwrap();
+        let plan = Plan {
+            systems: ["bs", "lbs-31", "linux-6"]
+                .map(|name| name.parse().unwrap())
+                .to_vec(),
+            memory: None,
+            aged: None,
+            seed: 1,
+            rounds: 1,
+        };
+        let timer = Timer::calibrated();
+        let compared = compare(&script, &plan, &timer, &mut Arena::default(), || ()).unwrap();
+        for outcome in &compared.systems {
+            let (detail, end) = (&outcome.detail, outcome.samples.last().unwrap().snapshot);
+            let listed: HashSet<u32> = detail
+                .listed
+                .last()
+                .unwrap()
+                .frames
+                .iter()
+                .copied()
+                .collect();
+            assert_eq!(listed.len() as u64, end.buffered_frames, "{}", outcome.spec);
+            assert_eq!(listed.is_empty(), outcome.spec.name() == "bs");
+            // At the fullest moment and the end, beside those in between.
+            let moments = detail.listed.iter().map(|listed| listed.position);
+            assert!(moments.clone().any(|position| position == 400) && moments.max() == Some(700));
+            // What lives lies apart, and in no list.
+            let living: HashSet<u32> = detail.places[300..].iter().copied().collect();
+            assert_eq!(living.len(), 100);
+            assert!(living.is_disjoint(&listed));
+            let calls: u64 = detail.latency[0]
+                .histogram
+                .iter()
+                .map(|bin| bin.calls)
+                .sum();
+            assert_eq!((calls, detail.latency[1].successive.len()), (400, 300));
+        }
+    }
+}
