@@ -10,7 +10,8 @@ use core::mem::MaybeUninit;
 
 use everybuddy::{
     AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Order, Pfn,
-    Platform, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+    Platform, Progress, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
+    with_system,
 };
 
 use crate::ModelCpu;
@@ -102,11 +103,12 @@ impl<P: Checker> Machine<'_, P> {
             let frames = u64::from(self.system.span().frames());
             let census = worker.check();
             // With `check=off` lists leave what they keep tagged as allocated.
-            let all = census.free + census.buffered + census.allocated;
+            let all = census.free + census.buffered + census.queued + census.allocated;
             assert_eq!(all, frames, "{census:?}");
             worker.quiesce();
             let census = worker.check();
-            assert_eq!((census.free, census.buffered), (frames, 0), "{census:?}");
+            let kept = census.buffered + census.queued;
+            assert_eq!((census.free, kept), (frames, 0), "{census:?}");
             let snapshot = self.system.snapshot(worker.cpu);
             let largest = self.system.max_order();
             let mut whole = [0; Order::LIMIT.index() + 1];
@@ -232,6 +234,11 @@ impl<P: Checker> Worker<'_, P> {
         self.system
             .quiesce(self.cpu)
             .expect("every CPU parks or answers");
+    }
+
+    /// Does steps of a service, at most so many; tells whether there was enough to do.
+    pub fn serve(&mut self, service: usize, steps: u32) -> bool {
+        self.system.serve(self.cpu, service, steps) == Progress::More
     }
 
     /// Checks every invariant, while no other CPU works.

@@ -18,6 +18,9 @@ use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 pub struct Service {
     /// A name for reports.
     pub name: &'static str,
+    /// Whether it wants a thread of its own, beside the requests. If not, it is enough that a CPU with nothing to do
+    /// runs it; and so it is for the others, if there are no threads.
+    pub own_thread: bool,
 }
 
 /// What a step of a [`Service`] did.
@@ -199,7 +202,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
         &[]
     }
 
-    /// Runs a step of a service of at most `budget` units of work.
+    /// Runs a step of a service, by its position in [`services`](Self::services), of at most `budget` units of work.
+    ///
+    /// The token may be that of a CPU beyond those that the system keeps lists for.
     fn serve(&self, cpu: &mut P::Cpu, service: usize, budget: u32) -> Progress {
         let _ = (cpu, service, budget);
         Progress::Idle

@@ -16,6 +16,15 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
     structure: &S,
     frames: core::ops::Range<u32>,
 ) -> Result<Census, Violation> {
+    walk_divided(structure, frames, false)
+}
+
+/// The same, of memory that may have been `divided` in the beginning: then two buddies may be free. O(frames).
+pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
+    structure: &S,
+    frames: core::ops::Range<u32>,
+    divided: bool,
+) -> Result<Census, Violation> {
     structure.check()?;
     let table = structure.table();
     let mut census = Census::default();
@@ -28,8 +37,19 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
         let Some(state) = table.tag(head).state(head) else {
             return fail("a frame is interior to no block");
         };
+        if let Some(waiting) = table.tag(head).waiting() {
+            if waiting == 0 || u64::from(at) + u64::from(waiting) > u64::from(frames.end) {
+                return fail("an area that waits reaches beyond the memory");
+            }
+            if (1..waiting).any(|offset| table.tag(head.offset(offset)) != Tag::INTERIOR) {
+                return fail("a frame inside an area that waits is not tagged as interior");
+            }
+            census.queued += u64::from(waiting);
+            at += waiting;
+            continue;
+        }
         let order = match state {
-            FrameState::Hole | FrameState::Reserved => Order::ZERO,
+            FrameState::Hole | FrameState::Reserved | FrameState::Queued => Order::ZERO,
             FrameState::Allocated { order, .. } | FrameState::Buffered { order, .. } => order,
             FrameState::Free { .. } => match structure.order_at(head) {
                 Some(order) => order,
@@ -42,10 +62,12 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
             FrameState::Reserved => census.reserved += count,
             FrameState::Allocated { .. } => census.allocated += count,
             FrameState::Buffered { .. } => census.buffered += count,
+            FrameState::Queued => census.queued += count,
             FrameState::Free { .. } => {
                 census.free += count;
                 let buddy = head.buddy(order);
                 if !S::INDIVIDUAL
+                    && !divided
                     && structure.contains(head, order)
                     && order < structure.max_order()
                     && structure.contains(buddy, order)

@@ -16,7 +16,9 @@
 //!    argue that the result belongs to a block within the zone.
 //! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. So walking from any frame
 //!    through the starts of the blocks that may hold it, by ascending order, the first record with another
-//!    word is the head of the block that does.
+//!    word is the head of the block that does. Frames that wait in a queue are the exception: of such an area,
+//!    which need not be a block, only the first frame has another tag, and says how many they are; the head that
+//!    is found from another one of them is that of a block which the frame does not belong to.
 //! 3. Words of free blocks' heads are written under the zone's lock; words of allocated and buffered
 //!    blocks' heads by whom the block belongs to. Records are relaxed atomics, because a caller's misuse
 //!    (a double free on two CPUs) makes others read them at any time.
@@ -87,6 +89,7 @@ impl Tag {
     pub(crate) const HOLE: Tag = Tag(Self::FIRST | 3 << 21);
     /// Given to nobody.
     pub(crate) const RESERVED: Tag = Tag(Self::FIRST | 4 << 21);
+    const QUEUED: u32 = Self::FIRST | 5 << 21;
     /// The head of a free block that is the last of its list.
     pub(crate) const END: Tag = Tag(u32::MAX);
 
@@ -100,6 +103,22 @@ impl Tag {
     #[inline(always)]
     pub(crate) const fn buffered(order: Order, cpu: CpuId) -> Tag {
         Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
+    }
+
+    /// The first frame of an area of so many frames, at most a largest block, that waits in a queue.
+    #[inline(always)]
+    pub(crate) const fn queued(frames: u32) -> Tag {
+        Tag(Self::QUEUED | frames & !Self::KIND)
+    }
+
+    /// Returns how many frames wait from here on; nothing if the word says something else.
+    #[inline]
+    pub(crate) const fn waiting(self) -> Option<u32> {
+        if self.0 & Self::KIND == Self::QUEUED {
+            Some(self.0 & !Self::KIND)
+        } else {
+            None
+        }
     }
 
     /// Tells whether the word belongs to the head of a free block.
@@ -126,6 +145,7 @@ impl Tag {
                 cpu: CpuId(tag.0 as u16),
                 order: tag.order(),
             },
+            tag if tag.waiting().is_some() => FrameState::Queued,
             _ => return None,
         })
     }
@@ -231,11 +251,20 @@ impl<'a, P: Platform> FrameTable<'a, P> {
     }
 
     /// Finds the block that holds a frame: its head and what it is used for. O(orders).
+    ///
+    /// A frame inside an area that waits in a queue may be found in the free block before the area.
     pub(crate) fn holder(&self, frame: Frame) -> Option<(Frame, FrameState)> {
-        Order::up_to(Order::LIMIT).find_map(|order| {
+        let (head, state) = Order::up_to(Order::LIMIT).find_map(|order| {
             let head = frame.aligned(order);
             self.tag(head).state(head).map(|state| (head, state))
-        })
+        })?;
+        let within = match state {
+            FrameState::Allocated { order, .. } | FrameState::Buffered { order, .. } => {
+                frame.0 - head.0 < order.frames()
+            }
+            _ => true,
+        };
+        Some((head, if within { state } else { FrameState::Queued }))
     }
 
     /// Tells why the block that is said to start at `frame` can't be freed.
@@ -250,11 +279,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
                     order: allocated, ..
                 },
             )) if head == frame => FreeError::WrongOrder { allocated },
-            Some((head, FrameState::Allocated { order, .. }))
-                if frame.0 - head.0 < order.frames() =>
-            {
-                FreeError::InsideBlock { order }
-            }
+            Some((_, FrameState::Allocated { order, .. })) => FreeError::InsideBlock { order },
             _ => FreeError::NotAllocated,
         }
     }
@@ -270,6 +295,10 @@ mod tests {
     fn a_record_is_eight_bytes_and_tags_are_distinct() {
         assert_eq!(size_of::<Record<Native>>(), 8);
         let mut tags = vec![Tag::INTERIOR, Tag::HOLE, Tag::RESERVED, Tag::END];
+        for frames in [1, 3, Order::LIMIT.frames()] {
+            assert_eq!(Tag::queued(frames).waiting(), Some(frames));
+            tags.push(Tag::queued(frames));
+        }
         for order in Order::up_to(Order::LIMIT) {
             tags.push(Tag::allocated(order));
             tags.extend([0, 1, 0xffff].map(|cpu| Tag::buffered(order, CpuId(cpu))));

@@ -344,8 +344,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
         self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
-            if all_home {
-                self.zone.settle(&mut Caller::of(cpu));
+            if all_home && self.zone.settle(&mut Caller::of(cpu)) {
                 Ok(())
             } else {
                 Err(AllocateError::Busy)
@@ -404,7 +403,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {
         let snapshot = self.zone.snapshot(&mut Caller::of(cpu));
         Snapshot {
-            buffered_frames: self.front.buffered_frames(),
+            buffered_frames: self.front.buffered_frames() + snapshot.buffered_frames,
             ..snapshot
         }
     }

@@ -52,6 +52,7 @@ pub mod platform;
 mod probe;
 pub mod region;
 pub mod request;
+pub mod serewa;
 mod snapshot;
 pub mod structure;
 pub mod systems;
@@ -63,7 +64,7 @@ pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};
 pub use platform::{CpuId, CpuToken, Native, Platform};
-pub use probe::{Counts, Event, NoProbe, Probe};
+pub use probe::{Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};

@@ -61,8 +61,46 @@ pub enum Event {
         /// Frames.
         frames: u32,
     },
+    /// One of a queue's operations comes next. Told so that a test can stop a thread there.
+    Queue {
+        /// The queue.
+        queue: Queue,
+        /// The operation.
+        step: QueueStep,
+    },
+    /// An area of memory goes into a queue.
+    Queued {
+        /// The queue.
+        queue: Queue,
+        /// How many slots are in use, with this one.
+        length: u32,
+    },
+    /// An area of memory found no room in a queue.
+    QueueFull(Queue),
     /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
     RacedDoubleFree,
+}
+
+/// The queues of a system that leaves work to services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// What remains of blocks that were larger than asked for.
+    Dividing,
+    /// What was freed.
+    Linking,
+}
+
+/// The operations of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueStep {
+    /// A slot is filled.
+    Push,
+    /// A filled slot is taken.
+    Take,
+    /// A taken slot is told what of it remains.
+    Keep,
+    /// A slot is emptied.
+    Release,
 }
 
 /// A listener for [`Event`]s on one CPU.
@@ -126,6 +164,14 @@ pub struct Counts {
     pub predictions: u64,
     /// Frames that were predicted.
     pub frames_predicted: u64,
+    /// Areas of memory that went into a queue.
+    pub queued: u64,
+    /// The lengths of the queues then, added up.
+    pub queue_lengths: u64,
+    /// The longest.
+    pub queue_longest: u64,
+    /// Areas of memory that found a queue full.
+    pub queue_full: u64,
     /// Frames dropped from a list after a racing double free.
     pub raced_double_frees: u64,
 }
@@ -152,6 +198,10 @@ impl Counts {
             merges,
             predictions,
             frames_predicted,
+            queued,
+            queue_lengths,
+            queue_longest,
+            queue_full,
             raced_double_frees,
         } = other;
         self.splits += splits;
@@ -172,6 +222,10 @@ impl Counts {
         self.merges += merges;
         self.predictions += predictions;
         self.frames_predicted += frames_predicted;
+        self.queued += queued;
+        self.queue_lengths += queue_lengths;
+        self.queue_longest = self.queue_longest.max(*queue_longest);
+        self.queue_full += queue_full;
         self.raced_double_frees += raced_double_frees;
     }
 }
@@ -198,7 +252,14 @@ impl Probe for Counts {
                 self.lock_waits += u64::from(waits);
             }
             // What one who counts calls doesn't want to hear of.
-            Event::Link | Event::Mark | Event::LockWanted | Event::Unlock => {}
+            Event::Link | Event::Mark | Event::LockWanted | Event::Unlock | Event::Queue { .. } => {
+            }
+            Event::Queued { length, .. } => {
+                self.queued += 1;
+                self.queue_lengths += u64::from(length);
+                self.queue_longest = self.queue_longest.max(length.into());
+            }
+            Event::QueueFull(_) => self.queue_full += 1,
             Event::Reclaim => self.reclaims += 1,
             Event::Ghost { waits } => {
                 self.ghosts += 1;
@@ -242,6 +303,11 @@ mod tests {
             Event::Ghost { waits },
             Event::Extend,
             Event::Merge,
+            Event::Queued {
+                queue: Queue::Linking,
+                length: 7,
+            },
+            Event::QueueFull(Queue::Dividing),
             Event::RacedDoubleFree,
         ];
         let hear = |times: usize| {
@@ -256,5 +322,6 @@ mod tests {
         assert_eq!(sum, hear(3));
         assert_eq!((sum.ghosts, sum.ghost_waits), (3, 15));
         assert_eq!((sum.extensions, sum.merges), (3, 3));
+        assert_eq!((sum.queue_lengths, sum.queue_longest), (21, 7));
     }
 }

@@ -83,6 +83,8 @@ pub enum FrameState {
         /// The block's first frame.
         head: Pfn,
     },
+    /// Free, but waiting in a queue of a system that leaves dividing and linking to services.
+    Queued,
 }
 
 /// How many frames are in which state.
@@ -92,6 +94,8 @@ pub struct Census {
     pub free: u64,
     /// Frames that CPUs buffer.
     pub buffered: u64,
+    /// Frames that wait in queues, or are worked on there.
+    pub queued: u64,
     /// Allocated frames.
     pub allocated: u64,
     /// Reserved frames.
@@ -106,12 +110,14 @@ impl Census {
         let Census {
             free,
             buffered,
+            queued,
             allocated,
             reserved,
             holes,
         } = other;
         self.free += free;
         self.buffered += buffered;
+        self.queued += queued;
         self.allocated += allocated;
         self.reserved += reserved;
         self.holes += holes;

@@ -90,6 +90,18 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
     fn check(&self) -> Result<(), Violation>;
 }
 
+/// How the free blocks of an order are kept, where that can be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// `structure=list`: in a list, the last one in is the first one out.
+    #[default]
+    List,
+    /// `structure=tree`: in a balanced tree by address, the lowest first.
+    Tree,
+    /// `structure=bitmap`: in bits, found by scans, the lowest first.
+    Bitmap,
+}
+
 /// A structure that can be made anywhere.
 pub(crate) trait Placed<'a, P: Platform>: Structure<P> {
     /// Makes an empty structure. O(1).

@@ -40,6 +40,9 @@ use crate::percpu::predictive::PredictiveList;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
+use crate::serewa::Serewa;
+pub use crate::serewa::{Division, Manager, Separation};
+pub use crate::structure::Kept;
 use crate::structure::{FreeLists, Inverse, LocalLists, Placed};
 use crate::zone::memory::Shape;
 use crate::zone::pool::Pool;
@@ -52,6 +55,7 @@ pub struct Setup<'r> {
     ranges: &'r [FrameRange],
     reach: Option<FrameRange>,
     cpus: u16,
+    division: Option<&'r Division>,
 }
 
 impl<'r> Setup<'r> {
@@ -61,6 +65,7 @@ impl<'r> Setup<'r> {
             ranges,
             reach: None,
             cpus,
+            division: None,
         }
     }
 
@@ -68,6 +73,14 @@ impl<'r> Setup<'r> {
     pub const fn with_reach(self, reach: FrameRange) -> Self {
         Self {
             reach: Some(reach),
+            ..self
+        }
+    }
+
+    /// Says into which blocks memory is to be divided in the beginning, for systems that do so.
+    pub const fn with_division(self, division: &'r Division) -> Self {
+        Self {
+            division: Some(division),
             ..self
         }
     }
@@ -133,7 +146,17 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
     let mut builder = Builder::new::<P>(spec, setup, memory)?;
     let parameters = builder.parameters;
     match (parameters.area, parameters.zone) {
-        (Area::Blocks, Zone::One) => builder.one_of_blocks(visitor),
+        (Area::Blocks, Zone::One) => match parameters.structure {
+            Kept::List => builder.one_of_blocks(visitor),
+            Kept::Tree | Kept::Bitmap => Err(BuildError::BadOption("structure")),
+        },
+        (Area::Blocks, Zone::Separated(separation)) => match parameters.structure {
+            Kept::List => {
+                let zone = builder.separated::<P, FreeLists<'_, P>>(separation)?;
+                builder.bare(zone, visitor)
+            }
+            Kept::Tree | Kept::Bitmap => Err(BuildError::BadOption("structure")),
+        },
         (Area::Blocks, Zone::Spaces(size)) => {
             let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
             builder.of_blocks(zone, visitor)
@@ -162,10 +185,12 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
                     let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
                     builder.bare(zone, visitor)
                 }
-                Zone::Domains { .. } => Err(BuildError::BadOption("zone")),
+                Zone::Domains { .. } | Zone::Separated(_) => Err(BuildError::BadOption("zone")),
             }
         }
-        (Area::Frames, Zone::Domains { .. }) => Err(BuildError::BadOption("zone")),
+        (Area::Frames, Zone::Domains { .. } | Zone::Separated(_)) => {
+            Err(BuildError::BadOption("zone"))
+        }
     }
 }
 
@@ -205,6 +230,10 @@ fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPla
     let shape = parameters.shape(span);
     let plan = match parameters.zone {
         Zone::One => shape.plan::<P>(plan),
+        Zone::Separated(separation) => {
+            let plan = shape.plan::<P>(plan);
+            Serewa::<P, FreeLists<'_, P>>::plan(plan, separation, cpus)
+        }
         Zone::Domains { .. } => Domains::<P>::plan(plan, parameters.extent(span, cpus)),
         Zone::Spaces(_) => {
             let plan = Pool::<P>::plan(shape.plan::<P>(plan), shape.parts(), cpus);
@@ -357,6 +386,22 @@ impl<'a, 's> Builder<'a, 's> {
         let spaces = Spaces::new(&mut self.arena, geometry, part, pool, policy, bulk)?;
         self.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
+    }
+
+    /// Makes Serewa's system, with all ranges free, divided as the setup says.
+    fn separated<P: Platform, S: Placed<'a, P>>(
+        &mut self,
+        separation: Separation,
+    ) -> Result<Serewa<'a, P, S>, BuildError> {
+        let table = self.table()?;
+        let shape = self.parameters.shape(self.span);
+        let part = shape.make(&mut self.arena, table)?;
+        let division = self.setup.division.filter(|_| self.parameters.division);
+        let mut wanted = division.copied().unwrap_or_default();
+        let (cpus, divided) = (self.setup.cpus, !wanted.is_none());
+        let serewa = Serewa::new(&mut self.arena, part(0), separation, cpus, divided)?;
+        self.seed(|start, frames| serewa.seed(start, frames, &mut wanted))?;
+        Ok(serewa)
     }
 
     /// Makes one domain, with all ranges free.

@@ -13,6 +13,8 @@ use super::rows::{ROWS, Row};
 use crate::coalesce::delay::Rule;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::serewa::Manager;
+use crate::structure::Kept;
 use crate::zone::Select;
 
 /// What can be said about a system beside its name. `None` is the row's own choice.
@@ -50,6 +52,18 @@ pub struct Options {
     pub lazy: Option<u32>,
     /// `speedup=RATIO`: above which usage a second block is freed globally, in thousandths.
     pub speedup: Option<u32>,
+    /// `separate=on` or `separate=off`: whether dividing and linking are left to services.
+    pub separate: Option<bool>,
+    /// `manager=caller` or `manager=thread`: who answers requests.
+    pub manager: Option<Manager>,
+    /// `structure=list`, `structure=tree` or `structure=bitmap`: how the free blocks of an order are kept.
+    pub structure: Option<Kept>,
+    /// `division=on` or `division=off`: whether memory is divided in the beginning as statistics say.
+    pub division: Option<bool>,
+    /// `queue=N`: slots of each queue between services.
+    pub queue: Option<u32>,
+    /// `sync=ring` or `sync=semaphore`: whether each operation of such a queue is done under a binary semaphore.
+    pub semaphore: Option<bool>,
 }
 
 /// Who owns free frames, under which lock.
@@ -62,6 +76,8 @@ pub enum ZoneKind {
     Spaces,
     /// `zone=domains`: Spring Buddy's domains.
     Domains,
+    /// `separate=on`: one zone, whose blocks are divided and linked by services.
+    Separated,
 }
 
 /// The choices of each option that has names for values.
@@ -75,6 +91,13 @@ const ZONE: [(&str, ZoneKind); 3] = [
 const SELECT: [(&str, Select); 2] = [("used", Select::Used), ("fresh", Select::Fresh)];
 const LOCK: [(&str, LockKind); 2] = [("spin", LockKind::Spin), ("ticket", LockKind::Ticket)];
 const LINE: [(&str, Line); 2] = [("own", Line::Own), ("beside", Line::Beside)];
+const MANAGER: [(&str, Manager); 2] = [("caller", Manager::Caller), ("thread", Manager::Thread)];
+const STRUCTURE: [(&str, Kept); 3] = [
+    ("list", Kept::List),
+    ("tree", Kept::Tree),
+    ("bitmap", Kept::Bitmap),
+];
+const SYNC: [(&str, bool); 2] = [("ring", false), ("semaphore", true)];
 const BULK: [(&str, bool); 2] = [("blocks", false), ("rows", true)];
 const HOLD: [(&str, Hold); 3] = [
     ("batch", Hold::Batch),
@@ -101,10 +124,19 @@ impl Options {
         reclaim: None,
         lazy: None,
         speedup: None,
+        separate: None,
+        manager: None,
+        structure: None,
+        division: None,
+        queue: None,
+        semaphore: None,
     };
 
     /// The most frames that a list may be told to keep or move.
     const MOST: u32 = 1 << 20;
+
+    /// The most slots that a queue may have.
+    const MOST_SLOTS: u32 = 1 << 16;
 
     /// Takes `key=value`.
     fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
@@ -134,6 +166,27 @@ impl Options {
             "reclaim" => self.reclaim = choose("reclaim", "`on` or `off`", value, &CHECK)?,
             "lazy" => self.lazy = Some(ratio("lazy", value)?),
             "speedup" => self.speedup = Some(ratio("speedup", value)?),
+            "separate" => self.separate = choose("separate", "`on` or `off`", value, &CHECK)?,
+            "manager" => {
+                self.manager = choose("manager", "`caller` or `thread`", value, &MANAGER)?;
+            }
+            "structure" => {
+                let needs = "`list`, `tree` or `bitmap`";
+                self.structure = choose("structure", needs, value, &STRUCTURE)?;
+            }
+            "division" => self.division = choose("division", "`on` or `off`", value, &CHECK)?,
+            "queue" => {
+                let slots = value
+                    .parse()
+                    .ok()
+                    .filter(|slots: &u32| slots.is_power_of_two() && *slots <= Self::MOST_SLOTS);
+                let needs = "a number of areas, a power of two up to 65536";
+                self.queue = Some(slots.ok_or(SpecError::BadValue {
+                    key: "queue",
+                    needs,
+                })?);
+            }
+            "sync" => self.semaphore = choose("sync", "`ring` or `semaphore`", value, &SYNC)?,
             "hold" => {
                 let needs = "`batch`, `iteration` or `when-contended`";
                 self.hold = choose("hold", needs, value, &HOLD)?;
@@ -347,6 +400,12 @@ impl fmt::Display for SystemSpec {
             reclaim,
             lazy,
             speedup,
+            separate,
+            manager,
+            structure,
+            division,
+            queue,
+            semaphore,
         } = self.options;
         if let Some(batch) = batch {
             write!(f, "+batch={batch}")?;
@@ -392,7 +451,26 @@ impl fmt::Display for SystemSpec {
             write!(f, "+reclaim={}", name_of(&reclaim, &CHECK))?;
         }
         write_ratio(f, "lazy", lazy)?;
-        write_ratio(f, "speedup", speedup)
+        write_ratio(f, "speedup", speedup)?;
+        if let Some(separate) = separate {
+            write!(f, "+separate={}", name_of(&separate, &CHECK))?;
+        }
+        if let Some(manager) = manager {
+            write!(f, "+manager={}", name_of(&manager, &MANAGER))?;
+        }
+        if let Some(structure) = structure {
+            write!(f, "+structure={}", name_of(&structure, &STRUCTURE))?;
+        }
+        if let Some(division) = division {
+            write!(f, "+division={}", name_of(&division, &CHECK))?;
+        }
+        if let Some(queue) = queue {
+            write!(f, "+queue={queue}")?;
+        }
+        if let Some(semaphore) = semaphore {
+            write!(f, "+sync={}", name_of(&semaphore, &SYNC))?;
+        }
+        Ok(())
     }
 }
 
@@ -427,6 +505,7 @@ mod tests {
             "is+space=1GiB",
             "delay-2+reclaim=on",
             "watermark+lazy=0.25+speedup=0.5",
+            "serewa+lock=ticket+separate=on+manager=thread+structure=tree+division=off+queue=16+sync=semaphore",
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }

@@ -12,6 +12,8 @@ use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::serewa::{self, Manager, Separation};
+use crate::structure::Kept;
 use crate::zone::{Bulk, PATIENCE, Select};
 
 /// The per-CPU layer of a system, with its numbers.
@@ -59,6 +61,8 @@ pub enum Zone {
         /// After how many blocks that it moved, times the number of domains, a CPU looks for idle ones.
         idle: u32,
     },
+    /// One zone, whose blocks are divided and linked by services: Serewa.
+    Separated(Separation),
 }
 
 /// A system's parameters on a machine: what its options and the machine's memory decide together.
@@ -76,6 +80,10 @@ pub struct Parameters {
     pub line: Line,
     /// How batches move.
     pub bulk: Bulk,
+    /// How the free blocks of an order are kept.
+    pub structure: Kept,
+    /// Whether memory is divided in the beginning as the setup says.
+    pub division: bool,
     /// Whether delayed coalescing is done before a request is refused.
     pub reclaim: bool,
     /// The per-CPU layer.
@@ -135,6 +143,24 @@ impl fmt::Display for Parameters {
             Zone::Domains { idle } => {
                 write!(f, ", elastic domains, looks after {idle} blocks for each")?
             }
+            Zone::Separated(Separation {
+                slots,
+                semaphore,
+                manager,
+            }) => {
+                write!(f, ", queues of {slots} areas")?;
+                if semaphore {
+                    f.write_str(" under semaphores")?;
+                }
+                if manager == Manager::Thread {
+                    f.write_str(", requests answered by a thread")?;
+                }
+            }
+        }
+        match self.structure {
+            Kept::List => {}
+            Kept::Tree => f.write_str(", balanced trees")?,
+            Kept::Bitmap => f.write_str(", bit scans")?,
         }
         if self.lock == LockKind::Ticket {
             f.write_str(", ticket lock")?;
@@ -242,6 +268,8 @@ impl SystemSpec {
                 return Err(BuildError::BadOption("zone"));
             }
         }
+        let structure = self.options.structure.or(preset.structure);
+        let division = self.options.division.or(preset.division);
         let area = match self.row.area {
             Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
                 let lazy = self.options.lazy.unwrap_or(lazy);
@@ -264,6 +292,8 @@ impl SystemSpec {
         Ok(Parameters {
             max_order,
             area,
+            structure: structure.unwrap_or_default(),
+            division: division.unwrap_or(false),
             reclaim: self.options.reclaim.unwrap_or(false),
             zone,
             lock,
@@ -286,8 +316,19 @@ impl SystemSpec {
             space,
             select,
             idle,
+            manager,
+            queue,
+            semaphore,
             ..
         } = self.options;
+        let kind = match self.options.separate {
+            Some(false) if manager.is_some() => return Err(BuildError::BadOption("manager")),
+            Some(false) if queue.is_some() => return Err(BuildError::BadOption("queue")),
+            Some(false) if semaphore.is_some() => return Err(BuildError::BadOption("sync")),
+            Some(false) => ZoneKind::One,
+            Some(true) => ZoneKind::Separated,
+            None => kind,
+        };
         if kind != ZoneKind::Spaces && (space.is_some() || select.is_some()) {
             return Err(BuildError::BadOption("space"));
         }
@@ -305,6 +346,11 @@ impl SystemSpec {
             ZoneKind::Domains => Zone::Domains {
                 idle: idle.unwrap_or(PATIENCE),
             },
+            ZoneKind::Separated => Zone::Separated(Separation {
+                slots: queue.unwrap_or(serewa::SLOTS),
+                semaphore: semaphore.unwrap_or(false),
+                manager: manager.unwrap_or_default(),
+            }),
         })
     }
 }

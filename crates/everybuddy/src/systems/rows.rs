@@ -5,6 +5,7 @@
 //! Invariant: names are unique; every option of a row is known to [`Options`].
 
 use super::{Area, Options, Rule, ZoneKind};
+use crate::structure::Kept;
 
 /// A system, described.
 #[derive(Clone, Copy, Debug)]
@@ -349,6 +350,40 @@ pub const ROWS: &[Row] = &[
         preset: Options::NONE,
         kind: Kind::Bare,
         area: Area::Delayed(Rule::Slack),
+    },
+    Row {
+        name: "serewa",
+        alias_of: None,
+        summary: "Serewa's buddy: requests take, releases leave behind; services divide and link the rest.",
+        composition: "dividing and linking queues > one zone (spin lock) > bitmap and balanced trees by level",
+        source: "Serewa (004) 2.2, figure 1",
+        faithful: "Exact requests, any part freed by itself (2.2.1); resource management, dividing and linking apart, \
+            joined by two queues (2.2.2); memory divided in the beginning as statistics say (2.2.3); balanced trees \
+            (2.2.4). Each can be switched: separate=, division=, structure=; sizes are rounded up by asking for a block.",
+        deviates: "The manager runs in the caller; on a thread, as the paper has it, with manager=thread. Queues are \
+            bounded rings without locks, under binary semaphores with sync=semaphore. A full queue makes its caller do \
+            the work; a request that finds no block does what waits before it fails; a piece whose buddy came back is \
+            merged by who files it. Without statistics memory starts in largest blocks. Trees give the lowest address. \
+            The paper says none of this.",
+        options: &[
+            "order",
+            "lock",
+            "line",
+            "separate",
+            "manager",
+            "structure",
+            "division",
+            "queue",
+            "sync",
+        ],
+        preset: Options {
+            zone: Some(ZoneKind::Separated),
+            structure: Some(Kept::List),
+            division: Some(true),
+            ..Options::NONE
+        },
+        kind: Kind::Bare,
+        area: Area::Blocks,
     },
     Row {
         name: "linux-6",

@@ -408,12 +408,16 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         .ok_or(RegionError::Busy)?
     }
 
-    fn settle(&self, caller: &mut Caller<'_, P>) {
+    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         self.on_all(caller, |_, _| ());
+        true
     }
 
     fn services(&self) -> &'static [Service] {
-        &[Service { name: "compress" }]
+        &[Service {
+            name: "compress",
+            own_thread: false,
+        }]
     }
 
     fn serve(&self, caller: &mut Caller<'_, P>, _: usize, budget: u32) -> Progress {

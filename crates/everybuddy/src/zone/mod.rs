@@ -144,8 +144,9 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         to: Tag,
     ) -> Result<(), RegionError>;
 
-    /// Coalesces everything whose coalescing was delayed. O(blocks x orders) where it is, else nothing.
-    fn settle(&self, caller: &mut Caller<'_, P>);
+    /// Coalesces everything whose coalescing was delayed, and files what waits in queues; returns false if somebody
+    /// else works on something that did not come in time. O(blocks x orders) where it is, else nothing.
+    fn settle(&self, caller: &mut Caller<'_, P>) -> bool;
 
     /// Returns the services that the host should run.
     fn services(&self) -> &'static [Service] {

@@ -226,11 +226,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         range::withdraw(structure, policy, start, frames, to, guard.probe)
     }
 
-    fn settle(&self, caller: &mut Caller<'_, P>) {
+    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         if C::DELAYS {
             let guard = self.enter_whole(caller);
             self.policy.settle(&self.structure, guard.probe);
         }
+        true
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {

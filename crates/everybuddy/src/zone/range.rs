@@ -52,9 +52,7 @@ fn holder_of<P: Platform>(
     frame: Frame,
 ) -> Result<(Frame, u32), FreeError> {
     match table.holder(frame) {
-        Some((head, FrameState::Allocated { order, .. }))
-            if frame.pfn().0 - head.pfn().0 < order.frames() =>
-        {
+        Some((head, FrameState::Allocated { order, .. })) => {
             Ok((head, head.pfn().0 + order.frames()))
         }
         Some((_, FrameState::Hole)) => Err(FreeError::Hole),
@@ -121,6 +119,38 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         at = rest;
     }
     Ok(())
+}
+
+/// Makes a run of allocated frames whole allocations of their own, and what remains of those that it cuts.
+pub(crate) fn detach<P: Platform>(
+    table: FrameTable<'_, P>,
+    start: Frame,
+    frames: u32,
+) -> Result<(), FreeError> {
+    look(table, start, frames)?;
+    let end = start.pfn().0 + frames;
+    let mut at = start;
+    while at.pfn().0 < end {
+        let (head, after) = holder_of(table, at)?;
+        let upto = after.min(end);
+        let rest = start.offset(upto - start.pfn().0);
+        tag_allocated(table, head, at.pfn().0 - head.pfn().0);
+        tag_allocated(table, rest, after - upto);
+        tag_allocated(table, at, upto - at.pfn().0);
+        at = rest;
+    }
+    Ok(())
+}
+
+/// Returns the order of the allocated block that starts here.
+pub(crate) fn block_at<P: Platform>(
+    table: FrameTable<'_, P>,
+    head: Frame,
+) -> Result<Order, FreeError> {
+    match table.tag(head).state(head) {
+        Some(FrameState::Allocated { order, .. }) => Ok(order),
+        _ => Err(table.diagnose(head)),
+    }
 }
 
 /// Validates a run of frame numbers.

@@ -400,15 +400,16 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         Ok(())
     }
 
-    fn settle(&self, caller: &mut Caller<'_, P>) {
+    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         if !C::DELAYS {
-            return;
+            return true;
         }
         for (index, space) in self.spaces.iter().enumerate() {
             let guard = Guard::lock(space.lock, caller.probe);
             self.policy.settle(&space.structure, guard.probe);
             self.tell(index as u32, space, guard.probe);
         }
+        true
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {

@@ -1,0 +1,144 @@
+//! Requests to a manager that runs on a thread of its own.
+//!
+//! Source: Serewa (004) section 2.2.2, read literally: resource management is the third of three threads.
+//!
+//! Why it exists: to show what the literal reading costs. Each request goes through two threads, and if they are not
+//! both running, through two switches.
+//!
+//! Invariant: a box belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who gives
+//! up waiting takes the request back, unless a manager has it in hand.
+
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::{AllocateError, BuildError};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+
+/// What a letter is in the middle of.
+const IDLE: u32 = 0;
+const POSTED: u32 = 1;
+const TAKEN: u32 = 2;
+const ANSWERED: u32 = 3;
+
+/// Answers that are no frame.
+const EXHAUSTED: u64 = u64::MAX;
+const BUSY: u64 = u64::MAX - 1;
+
+/// How often a request looks for its answer before it helps itself.
+const LOOKS: u32 = 1 << 12;
+
+/// The request of a CPU, and its answer.
+#[repr(C, align(64))]
+struct Letter<P: Platform> {
+    state: P::AtomicU32,
+    /// The order, and the frames above it; then the frame that was given.
+    body: P::Cell<u64>,
+}
+
+/// All letters.
+pub(crate) struct Mail<'a, P: Platform> {
+    letters: &'a [Letter<P>],
+    /// Whether a manager was seen at work, and did not leave anybody waiting since.
+    manned: &'a P::AtomicU32,
+}
+
+impl<'a, P: Platform> Mail<'a, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
+        plan.slice::<Letter<P>>(usize::from(cpus))
+            .slice::<P::AtomicU32>(1)
+    }
+
+    /// Makes letters for so many CPUs.
+    pub(crate) fn new(arena: &mut Arena<'a>, cpus: u16) -> Result<Self, BuildError> {
+        let letters = arena.slice(usize::from(cpus), |_| Letter {
+            state: P::AtomicU32::new(IDLE),
+            body: P::Cell::new(0),
+        })?;
+        let manned = arena.one(P::AtomicU32::new(0))?;
+        Ok(Self { letters, manned })
+    }
+
+    /// Sends a request and waits for the answer; nothing if no manager is there to give it.
+    pub(crate) fn ask(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        frames: u32,
+    ) -> Option<Result<Frame, AllocateError>> {
+        if self.manned.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let Letter { state, body } = self.letters.get(cpu.index())?;
+        body.set(u64::from(frames) << 8 | u64::from(order.get()));
+        // Release: pairs with the acquire in `serve`: the manager sees the request.
+        state.store(POSTED, Ordering::Release);
+        P::wake(state);
+        let mut attempt = 0;
+        loop {
+            // Acquire: pairs with the release in `serve`: the answer is seen.
+            let seen = state.load(Ordering::Acquire);
+            if seen == ANSWERED {
+                break;
+            }
+            if attempt >= LOOKS && seen == POSTED {
+                let back =
+                    state.compare_exchange(POSTED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
+                if back.is_ok() {
+                    self.manned.store(0, Ordering::Relaxed);
+                    return None;
+                }
+                continue;
+            }
+            // A manager that stopped with the request in hand: what it took for it stays allocated.
+            if attempt >= 2 * LOOKS {
+                return Some(Err(AllocateError::Busy));
+            }
+            P::wait(state, seen, attempt.min(LOOKS));
+            attempt += 1;
+        }
+        let answer = body.get();
+        state.store(IDLE, Ordering::Relaxed);
+        Some(match answer {
+            EXHAUSTED => Err(AllocateError::Exhausted),
+            BUSY => Err(AllocateError::Busy),
+            frame => table.frame(Pfn(frame as u32)).ok_or(AllocateError::Busy),
+        })
+    }
+
+    /// Answers what was sent, at most `budget` requests; returns how many.
+    pub(crate) fn serve(
+        &self,
+        budget: u32,
+        mut answer: impl FnMut(Order, u32) -> Result<Frame, AllocateError>,
+    ) -> u32 {
+        self.manned.store(1, Ordering::Relaxed);
+        let mut answered = 0;
+        for Letter { state, body } in self.letters {
+            if answered == budget {
+                break;
+            }
+            if state.load(Ordering::Relaxed) != POSTED {
+                continue;
+            }
+            // Acquire: pairs with the release in `ask`.
+            let taken = state.compare_exchange(POSTED, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_err() {
+                continue;
+            }
+            let request = body.get();
+            let order = Order::saturating(request as u32 & 31);
+            body.set(match answer(order, (request >> 8) as u32) {
+                Ok(frame) => u64::from(frame.pfn().0),
+                Err(AllocateError::Exhausted) => EXHAUSTED,
+                Err(_) => BUSY,
+            });
+            // Release: pairs with the acquire in `ask`.
+            state.store(ANSWERED, Ordering::Release);
+            P::wake(state);
+            answered += 1;
+        }
+        answered
+    }
+}

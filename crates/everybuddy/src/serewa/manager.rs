@@ -1,0 +1,486 @@
+//! Resource management: what callers wait for.
+//!
+//! Source: Serewa (004) sections 2.2.1 and 2.2.2.
+//!
+//! Why it exists: a request takes a block out of a list and leaves the remnant to dividing; a release leaves its blocks
+//! to linking. What is asked of every zone layer stands here.
+//!
+//! Invariant: before each operation of a queue the records say of every frame whether it is allocated, free, or which
+//! area that waits it belongs to; so a thread that stops there leaves every frame accounted for. One that stops while it
+//! gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
+
+use super::Serewa;
+use super::area::Area;
+use crate::api::{Progress, Service};
+use crate::check;
+use crate::coalesce::{Coalesce, Eager, Row, moved};
+use crate::error::{AllocateError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::Guard;
+use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::probe::{Event, Probe};
+use crate::snapshot::{Census, Snapshot, Violation};
+use crate::structure::Structure;
+use crate::zone::{Caller, ZoneLayer, range};
+
+/// How often a request looks whether somebody has done with what could serve it.
+const PATIENCE: u32 = 1 << 16;
+
+impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
+    /// Tells those who wait that an area was filed.
+    pub(super) fn tell_done(&self) {
+        // Release: pairs with the acquire in `search`.
+        self.done.fetch_add(1, Ordering::Release);
+        P::wake(self.done);
+    }
+
+    /// Gives the first `frames` frames of a block of at least `order`, which covers them.
+    #[inline]
+    fn give(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        if let Some(mail) = &self.mail
+            && !caller.nested
+            && let Some(answer) = mail.ask(self.structure.table(), caller.cpu, order, frames)
+        {
+            return answer;
+        }
+        self.give_here(caller, order, frames)
+    }
+
+    /// The same, by whoever calls.
+    #[inline]
+    fn give_here(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let nested = caller.nested;
+        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        if let Some(head) = self.cut(guard.probe, nested, order, frames) {
+            return Ok(head);
+        }
+        if nested {
+            return self.search_within(guard.probe, order, frames);
+        }
+        drop(guard);
+        self.search(caller, order, frames)
+    }
+
+    /// Takes a block out, tags its first `frames` frames as allocated, and leaves the rest to be divided. Under the lock.
+    #[inline]
+    fn cut(&self, probe: &mut P::Probe, nested: bool, order: Order, frames: u32) -> Option<Frame> {
+        let table = self.structure.table();
+        if frames == order.frames()
+            && let Some(head) = self.structure.take(order)
+        {
+            moved::<P>(probe);
+            table.set_tag(head, Tag::allocated(order));
+            return Some(head);
+        }
+        let found = self.smallest_from(order)?;
+        self.split_off(probe, nested, found, frames, |head| {
+            range::tag_allocated(table, head, frames);
+        })
+    }
+
+    /// Returns the smallest order from `order` on of which a block is there. O(orders).
+    #[inline]
+    fn smallest_from(&self, order: Order) -> Option<Order> {
+        let mut found = order;
+        while self.structure.blocks(found) == 0 {
+            if found >= self.structure.max_order() {
+                return None;
+            }
+            found = found.up();
+        }
+        Some(found)
+    }
+
+    /// Takes a block of order `found` out, has its first frames tagged, and leaves the rest to be divided. Under the lock.
+    #[inline]
+    fn split_off(
+        &self,
+        probe: &mut P::Probe,
+        nested: bool,
+        found: Order,
+        frames: u32,
+        tag: impl FnOnce(Frame),
+    ) -> Option<Frame> {
+        let table = self.structure.table();
+        let rest = found.frames() - frames;
+        let head = self.structure.take(found)?;
+        moved::<P>(probe);
+        // All of it is the caller's until a slot says otherwise. What takes that slot waits for the lock.
+        table.set_tag(head, Tag::allocated(found));
+        let rest = Area {
+            start: head.offset(frames),
+            frames: rest,
+        };
+        let left = rest.frames > 0 && self.dividing.push(rest, nested, probe);
+        tag(head);
+        if left {
+            table.set_tag(rest.start, Tag::queued(rest.frames));
+        } else {
+            for (head, order) in range::pieces(rest.start, rest.frames, found) {
+                probe.record(Event::Split(order.up()));
+                self.structure.insert(head, order);
+                moved::<P>(probe);
+            }
+        }
+        Some(head)
+    }
+
+    /// Does what waits in the queues until a request can be served.
+    #[cold]
+    #[inline(never)]
+    fn search(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let mut attempt = 0;
+        while attempt < PATIENCE {
+            // Acquire: pairs with the release in `tell_done`.
+            let seen = self.done.load(Ordering::Acquire);
+            let worked = self.dividing_step(caller.probe) || self.linking_step(caller.probe);
+            let guard = Guard::lock(self.lock, caller.probe);
+            if let Some(head) = self.cut(guard.probe, false, order, frames) {
+                return Ok(head);
+            }
+            // Under the lock, and in this order: what left a queue meanwhile is in the lists that were looked at only
+            // if its slot was seen in use; see invariant 2 of the system.
+            if !worked && self.dividing.is_empty() && self.linking.is_empty() {
+                return Err(AllocateError::Exhausted);
+            }
+            drop(guard);
+            if !worked {
+                P::wait(self.done, seen, attempt);
+                attempt += 1;
+            }
+        }
+        Err(AllocateError::Busy)
+    }
+
+    /// The same for who interrupted another operation: under the lock, and without waiting.
+    #[cold]
+    #[inline(never)]
+    fn search_within(
+        &self,
+        probe: &mut P::Probe,
+        order: Order,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let open = self.dividing.is_open_to_nested();
+        while open && self.step_within(probe) {
+            if let Some(head) = self.cut(probe, true, order, frames) {
+                return Ok(head);
+            }
+        }
+        Err(match self.dividing.is_empty() && self.linking.is_empty() {
+            true => AllocateError::Exhausted,
+            false => AllocateError::Busy,
+        })
+    }
+
+    /// Leaves a block that is tagged as `tag` to be linked. No lock, unless the queue is full.
+    #[inline]
+    fn give_back(
+        &self,
+        caller: &mut Caller<'_, P>,
+        head: Frame,
+        order: Order,
+        tag: Tag,
+    ) -> Result<(), FreeError> {
+        let table = self.structure.table();
+        if table.tag(head) != tag {
+            return Err(table.diagnose(head));
+        }
+        let area = Area::block(head, order);
+        // From here on it is in this CPU's hand, and a second release finds it there.
+        if !table.exchange(head, tag, Tag::queued(area.frames)) {
+            return Err(table.diagnose(head));
+        }
+        if self.linking.push(area, caller.nested, caller.probe) {
+            return Ok(());
+        }
+        self.link_here(caller, head, order, tag)
+    }
+
+    /// Links a block that found no room in the queue.
+    #[cold]
+    #[inline(never)]
+    fn link_here(
+        &self,
+        caller: &mut Caller<'_, P>,
+        head: Frame,
+        order: Order,
+        tag: Tag,
+    ) -> Result<(), FreeError> {
+        match self.enter(caller) {
+            Some(guard) => {
+                Eager.free(&self.structure, head, order, guard.probe);
+                Ok(())
+            }
+            None => {
+                self.structure.table().set_tag(head, tag);
+                Err(FreeError::Busy)
+            }
+        }
+    }
+
+    /// Does everything that waits; false if somebody has something in hand for too long.
+    fn finish(&self, probe: &mut P::Probe) -> bool {
+        let mut attempt = 0;
+        while attempt < PATIENCE {
+            // Acquire: pairs with the release in `tell_done`.
+            let seen = self.done.load(Ordering::Acquire);
+            if self.dividing_step(probe) || self.linking_step(probe) {
+                continue;
+            }
+            if self.dividing.is_empty() && self.linking.is_empty() {
+                return true;
+            }
+            P::wait(self.done, seen, attempt);
+            attempt += 1;
+        }
+        false
+    }
+}
+
+impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.structure.table()
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.structure.max_order()
+    }
+
+    #[inline]
+    fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
+        self.give(caller, order, order.frames())
+    }
+
+    fn allocate_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        frames: u32,
+    ) -> Result<Frame, AllocateError> {
+        let largest = self.max_order();
+        let order = Order::covering(frames)
+            .filter(|order| *order <= largest)
+            .ok_or(AllocateError::TooLarge { largest })?;
+        self.give(caller, order, frames)
+    }
+
+    /// What one block gives, at once; then the next.
+    fn allocate_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        wanted: u32,
+        tag: Tag,
+        mut sink: impl FnMut(Frame),
+    ) -> u32 {
+        let nested = caller.nested;
+        let Some(guard) = self.enter(caller) else {
+            return 0;
+        };
+        let table = self.structure.table();
+        let mut given = 0;
+        while given < wanted
+            && let Some(found) = self.smallest_from(order)
+        {
+            let blocks = (wanted - given).min(1 << (found.get() - order.get()));
+            let frames = blocks << order.get();
+            let each = |head| {
+                let row = Row {
+                    head,
+                    order,
+                    blocks,
+                };
+                row.heads().for_each(|head| {
+                    table.set_tag(head, tag);
+                    sink(head);
+                });
+            };
+            if self
+                .split_off(guard.probe, nested, found, frames, each)
+                .is_none()
+            {
+                break;
+            }
+            given += blocks;
+        }
+        given
+    }
+
+    #[inline]
+    fn free(
+        &self,
+        caller: &mut Caller<'_, P>,
+        head: Frame,
+        order: Order,
+        tag: Tag,
+    ) -> Result<(), FreeError> {
+        self.give_back(caller, head, order, tag)
+    }
+
+    fn free_bulk(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
+    ) {
+        while let Some((head, order, tag)) = source() {
+            if self.give_back(caller, head, order, tag).is_err() {
+                caller.probe.record(Event::RacedDoubleFree);
+            }
+        }
+    }
+
+    fn free_each(
+        &self,
+        caller: &mut Caller<'_, P>,
+        mut source: impl FnMut() -> Option<(Frame, Order)>,
+    ) -> Result<(), FreeError> {
+        while let Some((head, order)) = source() {
+            self.give_back(caller, head, order, Tag::allocated(order))?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the run out of its allocations, which makes it whole allocations, and leaves these to be linked.
+    fn free_run(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Frame,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        let table = self.structure.table();
+        let nested = caller.nested;
+        let guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        if nested {
+            // A queue may be full when half of it is given back, and the lock taken by then.
+            return range::free_run(&self.structure, &Eager, start, frames, guard.probe);
+        }
+        range::detach(table, start, frames)?;
+        drop(guard);
+        let end = start.pfn().0 + frames;
+        let mut at = start;
+        while at.pfn().0 < end {
+            let order = range::block_at(table, at)?;
+            self.give_back(caller, at, order, Tag::allocated(order))?;
+            at = at.offset(order.frames());
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        from: Tag,
+    ) -> Result<(), RegionError> {
+        let guard = Guard::lock(self.lock, caller.probe);
+        range::add(&self.structure, &Eager, start, frames, from, guard.probe)
+    }
+
+    fn withdraw(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+        to: Tag,
+    ) -> Result<(), RegionError> {
+        for _ in 0..PATIENCE {
+            let finished = self.finish(caller.probe);
+            let guard = Guard::lock(self.lock, caller.probe);
+            let result = range::withdraw(&self.structure, &Eager, start, frames, to, guard.probe);
+            // Something of it may have gone through a queue just now.
+            let waits = || !self.dividing.is_empty() || !self.linking.is_empty();
+            match result {
+                Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
+                Err(RegionError::NotFree(_)) if waits() => {}
+                result => return result,
+            }
+        }
+        Err(RegionError::Busy)
+    }
+
+    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
+        self.finish(caller.probe)
+    }
+
+    fn services(&self) -> &'static [Service] {
+        match self.mail {
+            None => &[super::DIVIDING, super::LINKING],
+            Some(_) => &[super::DIVIDING, super::LINKING, super::MANAGER],
+        }
+    }
+
+    /// The services by number: dividing, linking, and where it is one, the manager. The budget counts areas, or requests.
+    fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
+        for _ in 0..budget {
+            let worked = match (service, &self.mail) {
+                (0, _) => self.dividing_step(caller.probe),
+                (1, _) => self.linking_step(caller.probe),
+                (_, Some(mail)) => {
+                    let answer = |order, frames| self.give_here(caller, order, frames);
+                    mail.serve(1, answer) > 0
+                }
+                _ => false,
+            };
+            if !worked {
+                return Progress::Idle;
+            }
+        }
+        Progress::More
+    }
+
+    fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
+        let _guard = Guard::lock(self.lock, caller.probe);
+        let mut free_blocks = [0; Order::LIMIT.index() + 1];
+        for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
+            *blocks = self.structure.blocks(order);
+        }
+        Snapshot {
+            free_blocks,
+            buffered_frames: self.dividing.frames() + self.linking.frames(),
+            domains: 1,
+        }
+    }
+
+    fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
+        let _guard = Guard::lock(self.lock, caller.probe);
+        let frames = 0..self.structure.table().frames();
+        let census = check::walk_divided(&self.structure, frames, self.divided)?;
+        let table = self.structure.table();
+        let mut waiting = 0;
+        for area in self.dividing.areas().chain(self.linking.areas()) {
+            let pfn = area.start.pfn();
+            if table.tag(area.start).waiting() != Some(area.frames) {
+                let what = "an area waits in a queue, but its record says otherwise";
+                return Err(Violation { pfn, what });
+            }
+            waiting += u64::from(area.frames);
+        }
+        // What is tagged so and in no queue is in the hand of somebody who stopped while giving it back.
+        if waiting > census.queued {
+            return Err(Violation {
+                pfn: Pfn(0),
+                what: "an area waits in two slots",
+            });
+        }
+        Ok(census)
+    }
+}

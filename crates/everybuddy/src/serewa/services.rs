@@ -1,0 +1,102 @@
+//! Dividing and linking, one area at a time.
+//!
+//! Source: Serewa (004) section 2.2.2: dividing breaks remnants into powers of two and adds them to the resources;
+//! linking merges freed areas with their twins.
+//!
+//! Why it exists: the same steps are done by a service's thread, by a CPU that is idle, and by a request that would fail
+//! otherwise.
+//!
+//! Invariant: what a step has in hand stands in its slot, which is told of each piece under the same lock, and before,
+//! the piece is filed.
+
+use super::Serewa;
+use super::area::Area;
+use super::ring::Ring;
+use crate::coalesce::{Coalesce, Eager, is_free, moved};
+use crate::frame::Order;
+use crate::frame_table::Tag;
+use crate::lock::Guard;
+use crate::platform::Platform;
+use crate::probe::{Event, Probe};
+use crate::structure::Structure;
+
+impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
+    /// Divides the oldest remnant; false when none waits. A lock for each piece, O(orders).
+    pub(super) fn dividing_step(&self, probe: &mut P::Probe) -> bool {
+        let Some((slot, area)) = self.dividing.take(probe) else {
+            return false;
+        };
+        let table = self.structure.table();
+        let mut rest = Some(area);
+        while let Some(area) = rest {
+            let (next, head, order) = area.cut();
+            let guard = Guard::lock(self.lock, probe);
+            self.dividing.keep(&slot, next, guard.probe);
+            if let Some(next) = next {
+                table.set_tag(next.start, Tag::queued(next.frames));
+            }
+            guard.probe.record(Event::Split(order.up()));
+            Eager.free(&self.structure, head, order, guard.probe);
+            rest = next;
+        }
+        self.dividing.release(slot, probe);
+        self.tell_done();
+        true
+    }
+
+    /// Merges the block that was freed first with its free buddies, and files it; false when none waits. A lock for each
+    /// level, O(orders).
+    pub(super) fn linking_step(&self, probe: &mut P::Probe) -> bool {
+        let Some((slot, area)) = self.linking.take(probe) else {
+            return false;
+        };
+        let table = self.structure.table();
+        let (mut head, mut order) = (area.start, Order::saturating(area.frames.ilog2()));
+        loop {
+            let guard = Guard::lock(self.lock, probe);
+            let buddy = head.buddy(order);
+            if order == self.structure.max_order()
+                || !is_free(&self.structure, buddy, order, guard.probe)
+            {
+                self.linking.keep(&slot, None, guard.probe);
+                self.structure.insert(head, order);
+                moved::<P>(guard.probe);
+                break;
+            }
+            let merged = Area::block(head.min(buddy), order.up());
+            self.linking.keep(&slot, Some(merged), guard.probe);
+            self.structure.remove(buddy, order);
+            moved::<P>(guard.probe);
+            guard.probe.record(Event::Coalesce(order));
+            table.set_tag(head.max(buddy), Tag::INTERIOR);
+            table.set_tag(merged.start, Tag::queued(merged.frames));
+            (head, order) = (merged.start, order.up());
+        }
+        self.linking.release(slot, probe);
+        self.tell_done();
+        true
+    }
+
+    /// Does what both steps do, in one go, under the lock that the caller holds: for who may not wait for it.
+    pub(super) fn step_within(&self, probe: &mut P::Probe) -> bool {
+        let taken = |ring: &Ring<'_, P>, probe: &mut P::Probe| {
+            let (slot, area) = ring.take(probe)?;
+            let mut rest = Some(area);
+            while let Some(area) = rest {
+                let (next, head, order) = area.cut();
+                ring.keep(&slot, next, probe);
+                if let Some(next) = next {
+                    let tag = Tag::queued(next.frames);
+                    self.structure.table().set_tag(next.start, tag);
+                }
+                Eager.free(&self.structure, head, order, probe);
+                rest = next;
+            }
+            ring.release(slot, probe);
+            self.tell_done();
+            Some(())
+        };
+        let worked = taken(&self.dividing, probe).or_else(|| taken(&self.linking, probe));
+        worked.is_some()
+    }
+}
