@@ -1,4 +1,4 @@
-//! Serewa's queues and services, under loom; and three services with two callers, under shuttle.
+//! Serewa's queues and services, under loom.
 //!
 //! Why it exists: a release is a word in a slot, a remnant another, and whoever comes by works on them. No frame may be
 //! in two hands, or in none; no request may fail while what would serve it waits in a queue or is being worked on; and
@@ -13,15 +13,13 @@
 //! withdrawn; a manager on a thread under loom, whose callers look too often. Threads that stop for good are tried in the allocator's own tests, at every operation of a queue.
 
 use everybuddy::{FreeError, Pfn, Release, Request};
-use everybuddy_model::strong::{Picking, sample};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Shuttle, Worker};
+use everybuddy_model::{Loom, Memory, Plain, Shared, Worker};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
 const DIVIDING: usize = 0;
 const LINKING: usize = 1;
-const MANAGER: usize = 2;
 
 /// Gets a block if it can, and gives it back.
 fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
@@ -178,7 +176,7 @@ macro_rules! all_models {
     };
 }
 
-all_models!(ring, Plain, 3, "serewa+order=1+queue=4");
+all_models!(ring, Plain, 2, "serewa+order=1+queue=4");
 all_models!(shared, Shared, 2, "serewa+order=1+queue=4");
 all_models!(tight, Plain, 2, "serewa+order=1+queue=1");
 all_models!(semaphore, Plain, 2, "serewa+order=1+queue=4+sync=semaphore");
@@ -186,71 +184,3 @@ models!(three, Plain, 1, "serewa+order=1+queue=4"; two_callers_and_services);
 models!(three_tight, Plain, 1, "serewa+order=1+queue=1"; two_callers_and_services);
 models!(parts, Plain, 2, "serewa+order=2+queue=4"; a_part_comes_back);
 models!(parts_tight, Plain, 2, "serewa+order=2+queue=1"; a_part_comes_back);
-
-/// Numbers that follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-/// Two callers ask for all kinds of sizes; dividing, linking and, where it is one, the manager run beside them.
-fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking: Picking) {
-    const FRAMES: u64 = 24;
-    sample(spec, picking, 0x5e7e, schedules, move || {
-        Machine::<Shuttle<M>>::build(spec, FRAMES, 5, |machine| {
-            let call = |w: &mut Worker<'_, Shuttle<M>>| {
-                let mut dice =
-                    Dice(shuttle::rand::Rng::r#gen::<u64>(&mut shuttle::rand::thread_rng()) | 1);
-                let mut runs: Vec<(Pfn, u32)> = Vec::new();
-                for _ in 0..30 {
-                    if dice.below(2) == 0 || runs.is_empty() {
-                        let frames = 1 + dice.below(8) as u32;
-                        runs.extend(w.try_allocate_frames(frames).map(|start| (start, frames)));
-                    } else {
-                        let at = dice.below(runs.len() as u64) as usize;
-                        let (start, frames) = runs.swap_remove(at);
-                        let part = 1 + dice.below(u64::from(frames)) as u32;
-                        w.free_frames(start, part);
-                        if part < frames {
-                            runs.push((Pfn(start.0 + part), frames - part));
-                        }
-                    }
-                }
-                for (start, frames) in runs {
-                    w.free_frames(start, frames);
-                }
-            };
-            let serve = |service: usize| {
-                move |w: &mut Worker<'_, Shuttle<M>>| {
-                    for _ in 0..40 {
-                        w.serve(service, 2);
-                        shuttle::thread::yield_now();
-                    }
-                }
-            };
-            let (dividing, linking, manager) = (serve(DIVIDING), serve(LINKING), serve(MANAGER));
-            machine.at_once(&[&call, &call, &dividing, &linking, &manager]);
-            machine.settle();
-        });
-    });
-}
-
-#[test]
-fn two_callers_and_three_services_survive_random_schedules() {
-    for spec in [
-        "serewa+order=3+queue=8+manager=thread",
-        "serewa+order=3+queue=2+manager=thread",
-        "serewa+order=3+queue=8",
-        "serewa+order=3+queue=8+manager=thread+sync=semaphore",
-    ] {
-        callers_and_services::<Plain>(spec, 2000, Picking::Random);
-        callers_and_services::<Plain>(spec, 1000, Picking::Preempting(4));
-        callers_and_services::<Shared>(spec, 300, Picking::Random);
-    }
-}

@@ -1,0 +1,86 @@
+//! Serewa's three services with two callers, under shuttle.
+//!
+//! Why it exists: loom's programs are tiny. Here two callers ask for all kinds of sizes, give them back in parts, and
+//! dividing, linking and, where it is one, the manager run beside them; with queues that are mostly empty, and mostly
+//! full.
+//!
+//! Invariant: in every schedule no frame is given twice or lost, no request for a single frame fails while one is free,
+//! and at the end all is coalesced.
+//!
+//! Not modelled: weak memory; threads that stop for good, which the allocator's own tests try.
+
+use everybuddy::Pfn;
+use everybuddy_model::strong::{Picking, sample};
+use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker};
+use shuttle::rand::{Rng, thread_rng};
+
+const DIVIDING: usize = 0;
+const LINKING: usize = 1;
+const MANAGER: usize = 2;
+
+/// Numbers that follow from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Two callers ask for all kinds of sizes; dividing, linking and, where it is one, the manager run beside them.
+fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking: Picking) {
+    const FRAMES: u64 = 24;
+    sample(spec, picking, 0x5e7e, schedules, move || {
+        Machine::<Shuttle<M>>::build(spec, FRAMES, 5, |machine| {
+            let call = |w: &mut Worker<'_, Shuttle<M>>| {
+                let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
+                let mut runs: Vec<(Pfn, u32)> = Vec::new();
+                for _ in 0..30 {
+                    if dice.below(2) == 0 || runs.is_empty() {
+                        let frames = 1 + dice.below(8) as u32;
+                        runs.extend(w.try_allocate_frames(frames).map(|start| (start, frames)));
+                    } else {
+                        let at = dice.below(runs.len() as u64) as usize;
+                        let (start, frames) = runs.swap_remove(at);
+                        let part = 1 + dice.below(u64::from(frames)) as u32;
+                        w.free_frames(start, part);
+                        if part < frames {
+                            runs.push((Pfn(start.0 + part), frames - part));
+                        }
+                    }
+                }
+                for (start, frames) in runs {
+                    w.free_frames(start, frames);
+                }
+            };
+            let serve = |service: usize| {
+                move |w: &mut Worker<'_, Shuttle<M>>| {
+                    for _ in 0..40 {
+                        w.serve(service, 2);
+                        shuttle::thread::yield_now();
+                    }
+                }
+            };
+            let (dividing, linking, manager) = (serve(DIVIDING), serve(LINKING), serve(MANAGER));
+            machine.at_once(&[&call, &call, &dividing, &linking, &manager]);
+            machine.settle();
+        });
+    });
+}
+
+#[test]
+fn two_callers_and_three_services_survive_random_schedules() {
+    for spec in [
+        "serewa+order=3+queue=8+manager=thread",
+        "serewa+order=3+queue=2+manager=thread",
+        "serewa+order=3+queue=8",
+        "serewa+order=3+queue=8+manager=thread+sync=semaphore",
+    ] {
+        callers_and_services::<Plain>(spec, 2000, Picking::Random);
+        callers_and_services::<Plain>(spec, 1000, Picking::Preempting(4));
+        callers_and_services::<Shared>(spec, 300, Picking::Random);
+    }
+}
