@@ -4,16 +4,18 @@
 //! frame is used for. The first word alone tells that, so one load finds every misuse:
 //!
 //! - below [`Tag::FIRST`]: the head of a free block; the word is the next block's head in its list, the
-//!   second word the previous one's;
-//! - [`Tag::END`]: the same, and the last of its list;
+//!   second word the previous one's. In a tree the first word is the left child, the second one the right child
+//!   and the node's lean;
+//! - [`Tag::END`]: the same, and the last of its list, or without a left child;
 //! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or
 //!   reserved.
 //!
 //! Invariants:
 //! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
-//!    [`FrameTable::frame`], which checks, by [`FrameTable::next`] and [`FrameTable::previous`], which
-//!    return only what was stored as a frame, and by [`Frame::offset`] and [`Frame::buddy`], whose callers
-//!    argue that the result belongs to a block within the zone.
+//!    [`FrameTable::frame`], which checks (and which [`FrameTable::right`] goes through), by
+//!    [`FrameTable::next`] and [`FrameTable::previous`], which return only what was stored as a frame, and
+//!    by [`Frame::offset`] and [`Frame::buddy`], whose callers argue that the result belongs to a block
+//!    within the zone.
 //! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. So walking from any frame
 //!    through the starts of the blocks that may hold it, by ascending order, the first record with another
 //!    word is the head of the block that does. Frames that wait in a queue are the exception: of such an area,
@@ -32,9 +34,9 @@ use crate::snapshot::FrameState;
 /// The metadata of one frame.
 #[repr(C)]
 pub(crate) struct Record<P: Platform> {
-    /// The tag, or the next block's head.
+    /// The tag, or the next block's head, or the left child.
     first: P::AtomicU32,
-    /// The previous block's head.
+    /// The previous block's head; or the right child, and in the upper [`LEAN_BITS`] the lean.
     second: P::AtomicU32,
 }
 
@@ -151,6 +153,34 @@ impl Tag {
     }
 }
 
+/// A side of a node in a tree of free blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Lower addresses.
+    Left,
+    /// Higher addresses.
+    Right,
+}
+
+impl Side {
+    /// Returns the side across.
+    #[inline(always)]
+    pub(crate) const fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
+/// The bits of a record's second word that say which child of a node is higher: one of three.
+const LEAN_BITS: u32 = 2;
+const LEAN_SHIFT: u32 = u32::BITS - LEAN_BITS;
+const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
+
+/// The most frames that a tree can link: what a right child's number has bits for.
+pub(crate) const MOST_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
+
 /// The records of all frames of a span.
 pub(crate) struct FrameTable<'a, P: Platform> {
     records: &'a [Record<P>],
@@ -248,6 +278,38 @@ impl<'a, P: Platform> FrameTable<'a, P> {
     pub(crate) fn set_previous(&self, frame: Frame, previous: Option<Frame>) {
         let word = previous.map_or(Tag::END.0, |previous| previous.0);
         self.record(frame).second.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns a node's right child, and on which side the higher child is, if one is. The frame must be a
+    /// free block's head in a tree.
+    #[inline(always)]
+    pub(crate) fn right(&self, node: Frame) -> (Option<Frame>, Option<Side>) {
+        let word = self.record(node).second.load(Ordering::Relaxed);
+        let lean = match word >> LEAN_SHIFT {
+            0 => None,
+            1 => Some(Side::Left),
+            _ => Some(Side::Right),
+        };
+        // A right child has a higher address than its parent: frame 0 is none, and stands for that.
+        let right = match word & RIGHT {
+            0 => None,
+            right => self.frame(Pfn(right)),
+        };
+        (right, lean)
+    }
+
+    /// Gives a node of a tree its right child and its lean; the child lies above the node, and below
+    /// [`MOST_TREE_FRAMES`].
+    #[inline(always)]
+    pub(crate) fn set_right(&self, node: Frame, right: Option<Frame>, lean: Option<Side>) {
+        debug_assert!(right.is_none_or(|right| right > node && right.0 <= RIGHT));
+        let lean = match lean {
+            None => 0,
+            Some(Side::Left) => 1,
+            Some(Side::Right) => 2,
+        };
+        let word = lean << LEAN_SHIFT | right.map_or(0, |right| right.0);
+        self.record(node).second.store(word, Ordering::Relaxed);
     }
 
     /// Finds the block that holds a frame: its head and what it is used for. O(orders).

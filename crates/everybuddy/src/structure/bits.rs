@@ -32,12 +32,12 @@ fn geometry(blocks: u32, max_order: Order) -> ([u32; LEVELS], usize) {
     (starts, words as usize)
 }
 
-impl<'a, P: Platform> LevelBits<'a, P> {
-    /// Returns the words that so many largest blocks need: two bits a frame, and a little.
-    pub(crate) fn words(blocks: u32, max_order: Order) -> usize {
-        geometry(blocks, max_order).1
-    }
+/// Returns the words that so many largest blocks need: two bits a frame, and a little.
+pub(super) fn words(blocks: u32, max_order: Order) -> usize {
+    geometry(blocks, max_order).1
+}
 
+impl<'a, P: Platform> LevelBits<'a, P> {
     /// Makes the bits of so many largest blocks, from frame `first` on; all clear if the words are zero.
     pub(crate) fn new(
         words: &'a [P::Cell<u64>],
@@ -45,7 +45,8 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         blocks: u32,
         max_order: Order,
     ) -> Self {
-        let (starts, _) = geometry(blocks, max_order);
+        let (starts, needed) = geometry(blocks, max_order);
+        debug_assert_eq!(words.len(), needed);
         Self {
             words,
             first,

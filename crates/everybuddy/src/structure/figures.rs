@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::vec;
 use std::vec::Vec;
 
-use super::{FreeLists, Inverse, Placed, Structure};
+use super::{Bits, FreeLists, Inverse, Placed, Structure};
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Order, Pfn};
@@ -15,19 +15,32 @@ use crate::platform::Platform;
 use crate::zone::memory::Shape;
 use crate::{Native, NoProbe};
 
-/// Memory for an empty structure of so many frames, all tagged alike.
+/// Memory for an empty structure with plain bits of so many frames, all tagged alike.
 pub(crate) fn with_structure<P: Platform, R>(
     frames: u32,
     largest: u8,
     tag: Tag,
     test: impl FnOnce(super::Place<'_, P>) -> R,
 ) -> R {
+    let parts = (frames, 0);
+    with_part(frames, largest, (tag, Bits::Plain), parts, test)
+}
+
+/// The same with other bits, and in the part given of several, each of so many frames.
+pub(crate) fn with_part<P: Platform, R>(
+    frames: u32,
+    largest: u8,
+    (tag, bits): (Tag, Bits),
+    (part, which): (u32, u32),
+    test: impl FnOnce(super::Place<'_, P>) -> R,
+) -> R {
     let shape = Shape {
         frames,
-        part: frames,
+        part,
         max_order: Order::new(largest).unwrap(),
         lock: LockKind::Spin,
         line: Line::Own,
+        bits,
         classes: true,
     };
     let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
@@ -36,7 +49,7 @@ pub(crate) fn with_structure<P: Platform, R>(
     let mut arena = Arena::new(&mut memory);
     let records = arena.slice(frames as usize, |_| Record::new(tag)).unwrap();
     let part = shape.make(&mut arena, FrameTable::new(records)).unwrap();
-    test(part(0).1)
+    test(part(which).1)
 }
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.

@@ -13,7 +13,8 @@ use crate::snapshot::Violation;
 /// Room for orders 0 to the limit, rounded up to a power of two: an order masked so needs no bounds check.
 pub(crate) const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
 
-/// A list's head and length, side by side: a request that takes from a level touches both.
+/// A list's head and length, side by side: a request that takes from a level touches both. A tree's root and
+/// count lie here, too.
 #[repr(C)]
 pub(crate) struct Level<P: Platform> {
     head: P::Cell<u32>,
@@ -31,6 +32,42 @@ impl<P: Platform> Level<P> {
             length: P::Cell::new(0),
         }
     }
+
+    /// Returns the head or root. O(1).
+    #[inline(always)]
+    pub(super) fn head(&self, table: FrameTable<'_, P>) -> Option<Frame> {
+        table.frame(Pfn(self.head.get()))
+    }
+
+    /// Replaces the head or root. O(1).
+    #[inline(always)]
+    pub(super) fn set_head(&self, head: Option<Frame>) {
+        self.head.set(head.map_or(EMPTY, |head| head.pfn().0));
+    }
+
+    /// Returns the number of elements. O(1).
+    #[inline(always)]
+    pub(super) fn length(&self) -> u32 {
+        self.length.get()
+    }
+
+    /// Counts an element more. O(1).
+    #[inline(always)]
+    pub(super) fn grow(&self) {
+        self.length.set(self.length.get() + 1);
+    }
+
+    /// Counts an element less. O(1).
+    #[inline(always)]
+    pub(super) fn shrink(&self) {
+        self.length.set(self.length.get() - 1);
+    }
+}
+
+/// Returns an order's level.
+#[inline(always)]
+pub(super) fn level_of<P: Platform>(levels: &[Level<P>; LEVELS], order: Order) -> &Level<P> {
+    &levels[order.index() & (LEVELS - 1)]
 }
 
 /// The lists of all levels of some memory.
@@ -53,7 +90,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
 
     #[inline(always)]
     fn level(&self, order: Order) -> &'a Level<P> {
-        &self.levels[order.index() & (LEVELS - 1)]
+        level_of(self.levels, order)
     }
 
     /// Returns a cell beside the lists that is no list's: the length of the last level, which no order has.
@@ -65,7 +102,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     /// Returns the number of elements. O(1).
     #[inline(always)]
     pub(crate) fn length(&self, order: Order) -> u32 {
-        self.level(order).length.get()
+        self.level(order).length()
     }
 
     /// Returns the number of elements, or what it was, while another CPU works on the list. O(1).
@@ -73,15 +110,10 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         self.level(order).length.peek()
     }
 
-    #[inline(always)]
-    fn first_of(&self, level: &Level<P>) -> Option<Frame> {
-        self.table.frame(Pfn(level.head.get()))
-    }
-
     /// Returns the first element. O(1).
     #[inline(always)]
     pub(crate) fn first(&self, order: Order) -> Option<Frame> {
-        self.first_of(self.level(order))
+        self.level(order).head(self.table)
     }
 
     /// Returns the elements in their order.
@@ -93,27 +125,27 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn push(&self, frame: Frame, order: Order) {
         let level = self.level(order);
-        let old = self.first_of(level);
+        let old = level.head(self.table);
         self.table.set_next(frame, old);
         self.table.set_previous(frame, None);
         if let Some(old) = old {
             self.table.set_previous(old, Some(frame));
         }
-        level.head.set(frame.pfn().0);
-        level.length.set(level.length.get() + 1);
+        level.set_head(Some(frame));
+        level.grow();
     }
 
     /// Takes the first element. O(1).
     #[inline]
     pub(crate) fn pop(&self, order: Order) -> Option<Frame> {
         let level = self.level(order);
-        let head = self.first_of(level)?;
+        let head = level.head(self.table)?;
         let next = self.table.next(head);
         if let Some(next) = next {
             self.table.set_previous(next, None);
         }
-        level.head.set(next.map_or(EMPTY, |next| next.pfn().0));
-        level.length.set(level.length.get() - 1);
+        level.set_head(next);
+        level.shrink();
         Some(head)
     }
 
@@ -127,9 +159,9 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         }
         match previous {
             Some(previous) => self.table.set_next(previous, next),
-            None => level.head.set(next.map_or(EMPTY, |next| next.pfn().0)),
+            None => level.set_head(next),
         }
-        level.length.set(level.length.get() - 1);
+        level.shrink();
     }
 
     /// Walks a list: calls `visit` for each element, checks links and length.

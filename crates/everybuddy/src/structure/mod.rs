@@ -11,7 +11,13 @@
 //! | bitmap and doubly linked lists of blocks by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
 //! | the same, of locally and globally free blocks | [`local_lists`] | Barkley & Lee (003) 4 |
 //! | the same of single frames: iBuddy | [`inverse`] | iBuddy (000) 3.1 |
+//! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | Serewa (004) 2.2.4 |
+//! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | Serewa (004) 2.2.4, in bits |
+//!
+//! The last two can be had without a zone around them: [`alone`].
 
+pub mod alone;
+pub mod bit_scan;
 pub(crate) mod bits;
 pub(crate) mod domain_tags;
 mod figures;
@@ -19,17 +25,41 @@ pub mod free_list;
 pub mod inverse;
 pub(crate) mod levels;
 pub mod local_lists;
+#[cfg(test)]
+mod properties;
+pub mod tree;
 
+pub(crate) use bit_scan::BitScan;
 #[cfg(test)]
 pub(crate) use figures::with_structure;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
+pub(crate) use tree::Trees;
 
-use crate::frame::Order;
-use crate::frame_table::{Frame, FrameTable};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
+
+/// What bits a structure needs: plain, one for each aligned block of each order; or summed, with summaries above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bits {
+    /// As [`bits::LevelBits`] has them: two a frame, and a little.
+    Plain,
+    /// As [`BitScan`] has them: 2.03 a frame, and a little.
+    Summed,
+}
+
+impl Bits {
+    /// Returns the words that so many largest blocks need.
+    pub(crate) fn words(self, blocks: u32, max_order: Order) -> usize {
+        match self {
+            Bits::Plain => bits::words(blocks, max_order),
+            Bits::Summed => bit_scan::words(blocks, max_order),
+        }
+    }
+}
 
 /// Where a structure's state lies: a part of a zone layer's memory, and the frames that it keeps.
 pub(crate) struct Place<'a, P: Platform> {
@@ -39,7 +69,7 @@ pub(crate) struct Place<'a, P: Platform> {
     pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
     /// The classes of locally and globally free blocks; none for structures without.
     pub(crate) classes: &'a [local_lists::Class<P>],
-    /// The bits, all clear.
+    /// The bits, all clear, as many words as the structure's [`Bits`] need.
     pub(crate) bits: &'a [P::Cell<u64>],
     /// The first frame that it may keep.
     pub(crate) first: u32,
@@ -53,6 +83,9 @@ pub(crate) struct Place<'a, P: Platform> {
 pub(crate) trait Structure<P: Platform>: Send + Sync {
     /// Whether it keeps each frame on its own, and free blocks are what happens to be free together.
     const INDIVIDUAL: bool;
+
+    /// The most frames of a zone that it can keep blocks of; more are no error that it notices.
+    const MOST_FRAMES: u64 = Tag::FIRST as u64;
 
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
@@ -102,8 +135,18 @@ pub enum Kept {
     Bitmap,
 }
 
+/// A structure that knows its blocks by address.
+pub(crate) trait Ordered<P: Platform>: Structure<P> {
+    /// Returns the head of the lower one of the lowest two buddies of this order, which are both in, from an address
+    /// on. O(log n) and the blocks, or words of 64, that are passed.
+    fn pair(&self, order: Order, from: Pfn) -> Option<Frame>;
+}
+
 /// A structure that can be made anywhere.
 pub(crate) trait Placed<'a, P: Platform>: Structure<P> {
+    /// What bits it needs: whoever plans its memory asks.
+    const BITS: Bits = Bits::Plain;
+
     /// Makes an empty structure. O(1).
     fn new(place: Place<'a, P>) -> Self;
 }

@@ -43,7 +43,7 @@ use crate::region::{FrameRange, Span};
 use crate::serewa::Serewa;
 pub use crate::serewa::{Division, Manager, Separation};
 pub use crate::structure::Kept;
-use crate::structure::{FreeLists, Inverse, LocalLists, Placed};
+use crate::structure::{Bits, FreeLists, Inverse, LocalLists, Placed};
 use crate::zone::memory::Shape;
 use crate::zone::pool::Pool;
 pub use crate::zone::{Bulk, Select};
@@ -285,6 +285,7 @@ impl Parameters {
             max_order: self.max_order,
             lock: self.lock,
             line: self.line,
+            bits: Bits::Plain,
             classes: matches!(self.area, Area::Delayed(_)),
         }
     }
@@ -340,6 +341,14 @@ impl<'a, 's> Builder<'a, 's> {
         Ok(FrameTable::new(records))
     }
 
+    /// Refuses a span of more frames than the structure can keep.
+    fn limit(&self, frames: u64) -> Result<(), BuildError> {
+        if u64::from(self.span.frames()) > frames {
+            return Err(BuildError::SpanTooLarge);
+        }
+        Ok(())
+    }
+
     /// Gives every range to `seed`.
     fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
@@ -355,6 +364,7 @@ impl<'a, 's> Builder<'a, 's> {
         &mut self,
         policy: C,
     ) -> Result<OneZone<'a, P, S, C>, BuildError> {
+        self.limit(S::MOST_FRAMES)?;
         let table = self.table()?;
         let part = self
             .parameters
@@ -371,6 +381,7 @@ impl<'a, 's> Builder<'a, 's> {
         policy: C,
         size: SpaceSize,
     ) -> Result<Spaces<'a, P, S, C>, BuildError> {
+        self.limit(S::MOST_FRAMES)?;
         let table = self.table()?;
         let Parameters {
             max_order,

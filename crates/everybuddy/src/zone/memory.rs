@@ -11,10 +11,9 @@ use crate::frame::Order;
 use crate::frame_table::FrameTable;
 use crate::lock::{Line, LockKind, ZoneLock};
 use crate::platform::{Platform, SharedCell};
-use crate::structure::Place;
-use crate::structure::bits::LevelBits;
 use crate::structure::levels::{LEVELS, Level};
 use crate::structure::local_lists::Class;
+use crate::structure::{Bits, Place};
 
 /// A lock on a line of its own.
 #[repr(C, align(64))]
@@ -48,6 +47,8 @@ pub(crate) struct Shape {
     pub(crate) lock: LockKind,
     /// Where it lies.
     pub(crate) line: Line,
+    /// What bits the structure needs.
+    pub(crate) bits: Bits,
     /// Whether the structure has classes of locally and globally free blocks.
     pub(crate) classes: bool,
 }
@@ -65,14 +66,14 @@ impl Shape {
         self.part.div_ceil(self.max_order.frames())
     }
 
-    fn words_of_part<P: Platform>(&self) -> usize {
-        LevelBits::<P>::words(self.blocks_of_part(), self.max_order)
+    fn words_of_part(&self) -> usize {
+        self.bits.words(self.blocks_of_part(), self.max_order)
     }
 
     /// Plans the memory of [`make`](Self::make).
     pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
         let parts = self.parts() as usize;
-        let plan = plan.slice::<P::Cell<u64>>(self.words_of_part::<P>() * parts);
+        let plan = plan.slice::<P::Cell<u64>>(self.words_of_part() * parts);
         let plan = plan.slice::<Classes<P>>(if self.classes { parts } else { 0 });
         match self.line {
             Line::Own => plan.slice::<Alone<P>>(parts).slice::<Lists<P>>(parts),
@@ -87,7 +88,7 @@ impl Shape {
         table: FrameTable<'a, P>,
     ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
-        let words = self.words_of_part::<P>();
+        let words = self.words_of_part();
         let bits = arena.slice(words * parts, |_| P::Cell::new(0))?;
         let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
             Classes(core::array::from_fn(|_| Class::new()))
