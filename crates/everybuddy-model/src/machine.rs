@@ -10,8 +10,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::{
     AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Order, Pfn,
-    Platform, Progress, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
-    with_system,
+    Platform, Progress, Release, Request, Setup, SystemSpec, metadata_layout, with_any_system,
 };
 
 use crate::ModelCpu;
@@ -35,17 +34,6 @@ pub struct Machine<'s, P: Checker> {
     ledger: Ledger,
 }
 
-/// Hands the system on as an object, so that a model is a closure.
-struct Erased<F>(F);
-
-impl<P: Checker, F: FnOnce(&dyn FrameAllocator<P>)> WithSystem<P> for Erased<F> {
-    type Output = ();
-
-    fn call<A: FrameAllocator<P>>(self, _: &'static str, system: &A) {
-        (self.0)(system);
-    }
-}
-
 impl<P: Checker> Machine<'_, P> {
     /// Builds a system of `frames` frames and runs `model` on it.
     ///
@@ -61,14 +49,16 @@ impl<P: Checker> Machine<'_, P> {
         let in_spaces = spec.to_string().contains("+space=");
         let layout = metadata_layout::<P>(&spec, &setup).expect("the system can be built");
         let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-        let visitor = Erased(|system: &dyn FrameAllocator<P>| {
+        let mut model = Some(model);
+        let visitor = &mut |system: &dyn FrameAllocator<P>| {
             let frames = system.span().frames() as usize;
+            let model = model.take().expect("it is built once");
             model(&Machine {
                 system,
                 ledger: Ledger::new(frames, cpus, in_spaces),
             });
-        });
-        with_system::<P, _>(&spec, &setup, &mut memory, visitor).expect("the system can be built");
+        };
+        with_any_system::<P>(&spec, &setup, &mut memory, visitor).expect("the system can be built");
     }
 
     /// Acts as a CPU on this thread.

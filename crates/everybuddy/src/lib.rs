@@ -68,7 +68,9 @@ pub use probe::{Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
-pub use systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_policy, with_system};
+pub use systems::{
+    Setup, SystemSpec, WithSystem, metadata_layout, with_any_system, with_policy, with_system,
+};
 
 /// What most users need.
 pub mod prelude {

@@ -5,7 +5,8 @@
 //! laboratory, SYSTEMS.md) goes over the rows.
 //!
 //! Dispatch by name happens once per run, not once per operation: the visitor is compiled for each
-//! composition, and inside it every call is static.
+//! composition, and inside it every call is static. Who times nothing takes [`with_any_system`], which is
+//! compiled once.
 //!
 //! Invariant: for every row, [`metadata_layout`] and the construction ask for the same memory.
 
@@ -192,6 +193,33 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
             Err(BuildError::BadOption("zone"))
         }
     }
+}
+
+/// What [`with_any_system`] runs, as a visitor.
+struct Indirect<'v, P: Platform>(&'v mut dyn FnMut(&dyn FrameAllocator<P>));
+
+impl<P: Platform> WithSystem<P> for Indirect<'_, P> {
+    type Output = ();
+
+    fn call<A: FrameAllocator<P>>(self, _: &'static str, system: &A) {
+        (self.0)(system);
+    }
+}
+
+/// Builds a system by name in the memory given, and calls `visitor` once with it. O(frames) to build.
+///
+/// For programs that count or check rather than time: the visitor is compiled once instead of once for each
+/// composition, and each operation of the system costs an indirect call.
+///
+/// # Errors
+/// Any [`BuildError`]; the visitor is not called then.
+pub fn with_any_system<P: Platform>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visitor: &mut dyn FnMut(&dyn FrameAllocator<P>),
+) -> Result<(), BuildError> {
+    with_system(spec, setup, memory, Indirect(visitor))
 }
 
 /// Builds a system of free blocks in one zone without a list before it, and runs `visitor` on it. O(frames) to build.
