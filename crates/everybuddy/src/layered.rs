@@ -69,9 +69,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             cpu.probe().record(Event::Bypass(order));
         }
         match self.zone.allocate_run(&mut Caller::of(cpu), frames) {
-            Err(AllocateError::Exhausted) => {
-                self.search(cpu, flags, |zone, caller| zone.allocate_run(caller, frames))
-            }
+            Err(AllocateError::Exhausted) => self.search(cpu, flags, &|zone, caller| {
+                zone.allocate_run(caller, frames)
+            }),
             result => result.map(Frame::pfn),
         }
     }
@@ -93,7 +93,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let hint = Hint::of(whose, left);
         match self.front.allocate(cpu, &self.zone, order, hint) {
             Err(AllocateError::Exhausted) => {
-                self.search(cpu, flags, |zone, caller| zone.allocate(caller, order))
+                self.search(cpu, flags, &|zone, caller| zone.allocate(caller, order))
             }
             result => result.map(Frame::pfn),
         }
@@ -106,7 +106,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         flags: Flags,
-        last_try: impl FnOnce(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>,
+        last_try: &dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>,
     ) -> Result<Pfn, AllocateError> {
         if flags.contains(Flags::NO_WAIT) {
             let buffers = self.front.buffered_frames() > 0;
@@ -116,12 +116,15 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
                 AllocateError::Exhausted
             });
         }
-        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
-            match last_try(&self.zone, &mut Caller::of(cpu)) {
+        let mut tried = Err(AllocateError::Exhausted);
+        let last_try = &mut |cpu: &mut P::Cpu, all_home: bool| {
+            tried = match last_try(&self.zone, &mut Caller::of(cpu)) {
                 Err(AllocateError::Exhausted) if !all_home => Err(AllocateError::Busy),
                 result => result.map(Frame::pfn),
-            }
-        })
+            };
+        };
+        self.front.with_all_home(cpu, &self.zone, last_try);
+        tried
     }
 
     /// Frees what is no hit; in pieces, as above.
@@ -182,12 +185,15 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Takes a range of free frames out of service.
     fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
         let (start, frames) = self.span.relative(range)?;
-        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
-            match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
+        let mut withdrawn = Err(RegionError::Busy);
+        let withdraw = &mut |cpu: &mut P::Cpu, all_home: bool| {
+            withdrawn = match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
                 Err(RegionError::NotFree(_)) if !all_home => Err(RegionError::Busy),
                 result => result,
-            }
-        })
+            };
+        };
+        self.front.with_all_home(cpu, &self.zone, withdraw);
+        withdrawn
     }
 }
 
@@ -343,13 +349,14 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
-        self.front.with_all_home(cpu, &self.zone, |cpu, all_home| {
+        let mut settled = Err(AllocateError::Busy);
+        let settle = &mut |cpu: &mut P::Cpu, all_home: bool| {
             if all_home && self.zone.settle(&mut Caller::of(cpu)) {
-                Ok(())
-            } else {
-                Err(AllocateError::Busy)
+                settled = Ok(());
             }
-        })
+        };
+        self.front.with_all_home(cpu, &self.zone, settle);
+        settled
     }
 
     fn park(&self, cpu: &mut P::Cpu) {

@@ -437,12 +437,12 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
 
     #[cold]
     #[inline(never)]
-    fn with_all_home<Z: ZoneLayer<P>, T>(
+    fn with_all_home<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
-        then: impl FnOnce(&mut P::Cpu, bool) -> T,
-    ) -> T {
+        then: &mut dyn FnMut(&mut P::Cpu, bool),
+    ) {
         let own = self.slot(cpu.id());
         let caller: &mut Caller<'_, P> = &mut Caller::of(cpu);
         caller.probe.record(Event::Reclaim);
@@ -474,7 +474,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
                 all_home &= self.fetch(caller, zone, other, slot, epoch);
             }
         }
-        let result = then(cpu, all_home);
+        then(cpu, all_home);
         // Release: pairs with the acquires in `attend`: who opens its list again does so after `then`.
         self.askers.count.fetch_sub(1, Ordering::AcqRel);
         let caller = &mut Caller::of(cpu);
@@ -483,7 +483,6 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             self.attend(caller, own, zone);
         }
-        result
     }
 
     fn park(&self, cpu: &mut P::Cpu) {

@@ -87,16 +87,17 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Gives everything that this CPU keeps to the zone layer.
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
 
-    /// Runs `then` while no CPU keeps anything and none may begin to.
+    /// Runs `then` once, while no CPU keeps anything and none may begin to. It is called indirectly: asking all CPUs
+    /// is rare, and long beside a call; and so it is compiled once for all that is done then.
     ///
     /// `then` is told whether that is so: a CPU that is not parked and does not call in time may keep
     /// something still.
-    fn with_all_home<Z: ZoneLayer<P>, T>(
+    fn with_all_home<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
-        then: impl FnOnce(&mut P::Cpu, bool) -> T,
-    ) -> T;
+        then: &mut dyn FnMut(&mut P::Cpu, bool),
+    );
 
     /// Says that this CPU won't call for a while.
     fn park(&self, cpu: &mut P::Cpu);

@@ -65,13 +65,13 @@ impl<P: Platform> PerCpu<P> for NoList {
 
     fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}
 
-    fn with_all_home<Z: ZoneLayer<P>, T>(
+    fn with_all_home<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         _: &Z,
-        then: impl FnOnce(&mut P::Cpu, bool) -> T,
-    ) -> T {
-        then(cpu, true)
+        then: &mut dyn FnMut(&mut P::Cpu, bool),
+    ) {
+        then(cpu, true);
     }
 
     fn park(&self, _: &mut P::Cpu) {}

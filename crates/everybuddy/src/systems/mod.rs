@@ -44,7 +44,7 @@ use crate::region::{FrameRange, Span};
 use crate::serewa::Serewa;
 pub use crate::serewa::{Division, Manager, Separation};
 pub use crate::structure::Kept;
-use crate::structure::{Bits, FreeLists, Inverse, LocalLists, Placed};
+use crate::structure::{BitScan, Bits, FreeLists, Inverse, LocalLists, Placed, Trees};
 use crate::zone::memory::Shape;
 use crate::zone::pool::Pool;
 pub use crate::zone::{Bulk, Select};
@@ -149,14 +149,28 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
     match (parameters.area, parameters.zone) {
         (Area::Blocks, Zone::One) => match parameters.structure {
             Kept::List => builder.one_of_blocks(visitor),
-            Kept::Tree | Kept::Bitmap => Err(BuildError::BadOption("structure")),
+            Kept::Tree => {
+                let zone = builder.one_zone::<P, Trees<'_, P>, Eager>(Eager)?;
+                builder.bare(zone, visitor)
+            }
+            Kept::Bitmap => {
+                let zone = builder.one_zone::<P, BitScan<'_, P>, Eager>(Eager)?;
+                builder.bare(zone, visitor)
+            }
         },
         (Area::Blocks, Zone::Separated(separation)) => match parameters.structure {
             Kept::List => {
                 let zone = builder.separated::<P, FreeLists<'_, P>>(separation)?;
                 builder.bare(zone, visitor)
             }
-            Kept::Tree | Kept::Bitmap => Err(BuildError::BadOption("structure")),
+            Kept::Tree => {
+                let zone = builder.separated::<P, Trees<'_, P>>(separation)?;
+                builder.bare(zone, visitor)
+            }
+            Kept::Bitmap => {
+                let zone = builder.separated::<P, BitScan<'_, P>>(separation)?;
+                builder.bare(zone, visitor)
+            }
         },
         (Area::Blocks, Zone::Spaces(size)) => {
             let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
@@ -313,7 +327,10 @@ impl Parameters {
             max_order: self.max_order,
             lock: self.lock,
             line: self.line,
-            bits: Bits::Plain,
+            bits: match self.structure {
+                Kept::List | Kept::Tree => Bits::Plain,
+                Kept::Bitmap => Bits::Summed,
+            },
             classes: matches!(self.area, Area::Delayed(_)),
         }
     }
@@ -432,6 +449,7 @@ impl<'a, 's> Builder<'a, 's> {
         &mut self,
         separation: Separation,
     ) -> Result<Serewa<'a, P, S>, BuildError> {
+        self.limit(S::MOST_FRAMES)?;
         let table = self.table()?;
         let shape = self.parameters.shape(self.span);
         let part = shape.make(&mut self.arena, table)?;

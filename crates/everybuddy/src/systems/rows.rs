@@ -378,7 +378,7 @@ pub const ROWS: &[Row] = &[
         ],
         preset: Options {
             zone: Some(ZoneKind::Separated),
-            structure: Some(Kept::List),
+            structure: Some(Kept::Tree),
             division: Some(true),
             ..Options::NONE
         },
