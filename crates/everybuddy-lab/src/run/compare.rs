@@ -5,20 +5,19 @@
 //!
 //! Invariant: every pass begins with a freshly built system on the same memory.
 
-use everybuddy::{Counts, NoProbe, Setup, SystemSpec};
+use everybuddy::{Setup, SystemSpec};
 
 use crate::Error;
 use crate::run::clock::Timer;
 use crate::run::detail::Detail;
-use crate::run::host::{Arena, Reading};
+use crate::run::host::Arena;
 use crate::run::memory::{Memory, Random};
-use crate::run::observe::{Counting, Listed, Observer, Sample, Segments, Singles, Tally, Whole};
+use crate::run::observe::{Counting, Listed, Sample, Tally, Ticks};
 use crate::run::outcome::{Comparison, Outcome};
 use crate::run::pace::{Pace, Round};
-use crate::run::pass::{self, Done};
-use crate::run::play::{Played, play};
-use crate::run::port::Floor;
-use crate::run::script::{Lane, Script};
+use crate::run::pass::{self, How, Times};
+use crate::run::play::Played;
+use crate::run::script::Script;
 
 /// What to compare, and how.
 #[derive(Clone, Debug)]
@@ -113,20 +112,11 @@ struct Stage<'s> {
 }
 
 impl Stage<'_> {
-    /// Performs one pass on a fresh system.
-    fn perform<B: Reading, O: Observer>(
-        &mut self,
-        spec: &SystemSpec,
-        audit: bool,
-        observer: impl Fn(&Lane) -> O + Sync,
-    ) -> Result<Done<B, O>, Error> {
-        pass::perform(self.script, &self.memory, self.arena, spec, audit, observer)
-    }
-
     /// Counts what happens inside, and audits the end.
     fn count(&mut self, spec: &SystemSpec) -> Result<Outcome, Error> {
         let events = self.script.events;
-        let done = self.perform::<Counts, _>(spec, true, Counting::new)?;
+        let (memory, how) = (&self.memory, How::COUNTED);
+        let done = pass::watch(self.script, memory, self.arena, spec, how, Counting::new)?;
         let mut tallies = [Tally::default(); 2];
         let (mut samples, mut listed) = (Vec::new(), Vec::new());
         let places = Detail::places(self.script, &done.played.observers);
@@ -168,65 +158,51 @@ impl Stage<'_> {
 
     /// Performs the timed passes of one round.
     fn time(&mut self, spec: &SystemSpec, passed: &mut impl FnMut()) -> Result<Round, Error> {
-        let timer = self.timer;
-        let whole = self.perform::<NoProbe, _>(spec, false, |lane| Whole::new(timer, lane))?;
-        passed();
-        let segments =
-            self.perform::<NoProbe, _>(spec, false, |lane| Segments::new(timer, lane))?;
-        passed();
-        let singles = self.perform::<NoProbe, _>(spec, false, |lane| Singles::new(timer, lane))?;
-        passed();
-        Ok(self.round(whole.played, segments.played, singles.played))
+        self.round(passed, |stage, times| {
+            let (script, memory, timer) = (stage.script, &stage.memory, stage.timer);
+            pass::time(script, memory, stage.arena, spec, timer, times)
+        })
     }
 
     /// Performs the same passes with nothing behind the port.
     fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
-        let (script, timer, window) = (
-            self.script,
-            self.timer,
-            pass::window(self.script, &self.memory),
-        );
-        let open = |_: &Lane| Some(Floor::default());
-        let whole = play(script, window, open, drop::<Floor>, |lane| {
-            Whole::new(timer, lane)
-        })?;
-        passed();
-        let segments = play(script, window, open, drop::<Floor>, |l| {
-            Segments::new(timer, l)
-        })?;
-        passed();
-        let singles = play(script, window, open, drop::<Floor>, |l| {
-            Singles::new(timer, l)
-        })?;
-        passed();
-        Ok(self.round(whole, segments, singles))
+        self.round(passed, |stage, times| {
+            pass::time_floor(stage.script, &stage.memory, stage.timer, times)
+        })
     }
 
     fn round(
         &mut self,
-        whole: Played<Whole<'_>>,
-        segments: Played<Segments<'_>>,
-        singles: Played<Singles<'_>>,
-    ) -> Round {
-        self.switches += whole.switches + segments.switches + singles.switches;
+        passed: &mut impl FnMut(),
+        mut time: impl FnMut(&mut Self, Times) -> Result<Played<Ticks>, Error>,
+    ) -> Result<Round, Error> {
+        let mut pass = |times| {
+            let played = time(self, times)?;
+            self.switches += played.switches;
+            passed();
+            Ok::<_, Error>(played)
+        };
+        let whole = pass(Times::Stretches)?;
+        let segments = pass(Times::Segments)?;
+        let singles = pass(Times::Singles)?;
         let mut operations = [0, 0];
         for observer in &segments.observers {
             for (sum, own) in operations.iter_mut().zip(observer.operations) {
                 *sum += own;
             }
         }
-        Round {
+        Ok(Round {
             elapsed: whole.elapsed.as_secs_f64(),
             stretches: whole
                 .observers
                 .into_iter()
-                .map(|o| o.ticks)
+                .map(|o| o.stretches)
                 .collect::<Vec<_>>()
                 .concat(),
             operations,
-            segments: by_direction(segments.observers.into_iter().map(|o| o.ticks)),
-            singles: by_direction(singles.observers.into_iter().map(|o| o.ticks)),
-        }
+            segments: by_direction(segments.observers.into_iter().map(|o| o.directions)),
+            singles: by_direction(singles.observers.into_iter().map(|o| o.directions)),
+        })
     }
 }
 

@@ -11,15 +11,16 @@ use std::thread;
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, Flags, FrameAllocator, FrameState, Native, NoProbe, Pfn,
-    Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
-    metadata_layout, with_system,
+    AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
+    Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
+    metadata_layout, with_any_system, with_system,
 };
 
 use crate::Error;
 use crate::run::memory::Memory;
 use crate::run::port::{Port, REFUSED, Trouble};
 use crate::run::script::{Kind, Lane, Move};
+use crate::run::watch::Reading;
 
 /// Waits by spinning for a moment, then by giving the processor away: a thread that holds a lock
 /// may have been switched out.
@@ -40,25 +41,8 @@ impl Waiting for Yielding {
 /// The platform of every replay.
 pub type Machine<B> = Native<Yielding, B>;
 
-/// A probe that can be read, also when it counts nothing.
-pub trait Reading: Probe + Send {
-    /// Returns what was counted.
-    fn read(&self) -> Counts;
-}
-
-impl Reading for NoProbe {
-    #[inline(always)]
-    fn read(&self) -> Counts {
-        Counts::default()
-    }
-}
-
-impl Reading for Counts {
-    #[inline]
-    fn read(&self) -> Counts {
-        *self
-    }
-}
+/// A system of any composition: its operations are called indirectly.
+pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
 
 /// Memory for metadata, used again for each system.
 #[derive(Default)]
@@ -80,8 +64,38 @@ impl Arena {
     ) -> Result<V::Output, Error> {
         let ranges = [memory.range()];
         let setup = Setup::new(&ranges, cpus);
-        let refuse = |error| Error::usage(format!("system {spec}: {error}"));
-        let layout = metadata_layout::<Machine<B>>(spec, &setup).map_err(refuse)?;
+        self.reserve::<B>(spec, &setup)?;
+        let built = with_system(spec, &setup, &mut self.bytes, visitor);
+        built.map_err(|error| refused(spec, error))
+    }
+
+    /// Builds a system on `memory` and calls `visitor` with it, which is compiled once: for whoever doesn't time it.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_any<B: Reading, T>(
+        &mut self,
+        spec: &SystemSpec,
+        memory: &Memory,
+        cpus: u16,
+        visitor: impl FnOnce(&AnySystem<'_, B>) -> T,
+    ) -> Result<T, Error> {
+        let ranges = [memory.range()];
+        let setup = Setup::new(&ranges, cpus);
+        self.reserve::<B>(spec, &setup)?;
+        let (mut visitor, mut came) = (Some(visitor), None);
+        let visit = &mut |system: &AnySystem<'_, B>| {
+            came = visitor.take().map(|visitor| visitor(system));
+        };
+        with_any_system(spec, &setup, &mut self.bytes, visit)
+            .map_err(|error| refused(spec, error))?;
+        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but not given")))
+    }
+
+    /// Makes room for the metadata of a system.
+    fn reserve<B: Reading>(&mut self, spec: &SystemSpec, setup: &Setup<'_>) -> Result<(), Error> {
+        let layout = metadata_layout::<Machine<B>>(spec, setup);
+        let layout = layout.map_err(|error| refused(spec, error))?;
         let needed = layout.size() + layout.align();
         if self.bytes.len() < needed {
             let missing = needed - self.bytes.len();
@@ -93,19 +107,23 @@ impl Arena {
             })?;
             self.bytes.resize(needed, MaybeUninit::uninit());
         }
-        with_system(spec, &setup, &mut self.bytes, visitor).map_err(refuse)
+        Ok(())
     }
 }
 
+fn refused(spec: &SystemSpec, error: BuildError) -> Error {
+    Error::usage(format!("system {spec}: {error}"))
+}
+
 /// Returns the frames that the lists of a system keep. Others may be at work: then it is a hint.
-pub(crate) fn listed<P: Platform>(system: &impl FrameAllocator<P>) -> Vec<u32> {
+pub(crate) fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u32> {
     let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
     let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
     kept.map(|(frame, _)| frame).collect()
 }
 
 /// A thread's access to a system.
-pub struct SystemPort<'s, A, B: Probe> {
+pub struct SystemPort<'s, A: ?Sized, B: Probe> {
     system: &'s A,
     cpus: &'s NativeCpus,
     tokens: Vec<NativeCpu<B>>,
@@ -113,14 +131,20 @@ pub struct SystemPort<'s, A, B: Probe> {
     trouble: Trouble,
 }
 
-impl<'s, A: FrameAllocator<Machine<B>>, B: Reading> SystemPort<'s, A, B> {
-    /// Claims the tokens of a lane's CPUs; nothing when somebody else holds one.
-    pub fn claim(system: &'s A, cpus: &'s NativeCpus, lane: &Lane) -> Option<Self> {
-        let tokens: Option<Vec<_>> = lane
-            .cpus
-            .iter()
-            .map(|cpu| cpus.claim(CpuId(*cpu)))
-            .collect();
+impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B> {
+    /// Claims the tokens of a lane's CPUs, with a probe on each; nothing when somebody else holds one.
+    pub fn claim(
+        system: &'s A,
+        cpus: &'s NativeCpus,
+        lane: &Lane,
+        probe: &dyn Fn() -> B,
+    ) -> Option<Self> {
+        let claim = |cpu: &u16| {
+            let mut token = cpus.claim(CpuId(*cpu))?;
+            *token.probe() = probe();
+            Some(token)
+        };
+        let tokens: Option<Vec<_>> = lane.cpus.iter().map(claim).collect();
         let tokens = tokens?;
         // One thread that acts as several CPUs would wait for itself: it must not ask the CPUs
         // that it could answer for, but park them.
@@ -140,7 +164,6 @@ impl<'s, A: FrameAllocator<Machine<B>>, B: Reading> SystemPort<'s, A, B> {
 
     /// Gives the tokens back, and returns what their probes heard. Every CPU must be parked.
     pub fn surrender(self) -> Vec<B> {
-        use everybuddy::CpuToken;
         let give_back = |mut token: NativeCpu<B>| {
             let probe = std::mem::take(token.probe());
             self.cpus.surrender(token);
@@ -190,7 +213,7 @@ fn request(wanted: &Move, flags: Flags) -> Request {
     }
 }
 
-impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
+impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_, A, B> {
     #[inline(always)]
     fn allocate(&mut self, wanted: &Move) -> u32 {
         let cpu = &mut self.tokens[usize::from(wanted.token)];
@@ -227,12 +250,10 @@ impl<A: FrameAllocator<Machine<B>>, B: Reading> Port for SystemPort<'_, A, B> {
 
     #[inline]
     fn counts(&mut self, token: u16) -> Counts {
-        use everybuddy::CpuToken;
         self.tokens[usize::from(token)].probe().read()
     }
 
     fn kept(&mut self, token: u16) -> u64 {
-        use everybuddy::CpuToken;
         let cpu = self.tokens[usize::from(token)].id();
         self.system.buffered_frames(cpu)
     }

@@ -18,7 +18,7 @@
 //!
 //! Invariant: the managed memory is a whole number of blocks of the largest order.
 
-use everybuddy::{FrameAllocator, FrameRange, Order, Pfn, Platform, Release, Request};
+use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request};
 
 use crate::Error;
 use crate::run::script::Script;
@@ -73,32 +73,26 @@ impl Memory {
         FrameRange::new(0, self.frames)
     }
 
-    /// Makes the memory of a fresh system old. Nothing else may run.
+    /// Makes the memory of a fresh system old, by its operations on single frames. Nothing else may run; what lists
+    /// keep then is to be brought home.
     ///
     /// # Errors
     /// [`Error::Broken`] when the system doesn't give all of its memory, or takes something back
     /// with an error.
-    pub(crate) fn age<P: Platform>(
+    pub(crate) fn age(
         &self,
-        system: &impl FrameAllocator<P>,
-        cpu: &mut P::Cpu,
+        allocate: &mut dyn FnMut(Request) -> Result<Pfn, AllocateError>,
+        free: &mut dyn FnMut(Release) -> Result<(), FreeError>,
     ) -> Result<(), Error> {
         let Some(seed) = self.seed else { return Ok(()) };
         let broken = |what: String| Error::Broken(format!("aging memory: {what}"));
         for _ in 0..self.frames {
-            system
-                .allocate(cpu, Request::FRAME)
-                .map_err(|error| broken(error.to_string()))?;
+            allocate(Request::FRAME).map_err(|error| broken(error.to_string()))?;
         }
         for frame in self.leaving(seed) {
-            let release = Release::frame(Pfn(frame));
-            system
-                .free(cpu, release)
-                .map_err(|error| broken(error.to_string()))?;
+            free(Release::frame(Pfn(frame))).map_err(|error| broken(error.to_string()))?;
         }
-        system
-            .quiesce(cpu)
-            .map_err(|error| broken(error.to_string()))
+        Ok(())
     }
 
     /// Returns the frames that aging takes, in rising order; none of fresh memory.

@@ -13,6 +13,7 @@
 //! | [`gate`] | what keeps several threads close to the order of the trace |
 //! | [`clock`] | the timer, and what it costs |
 //! | [`observe`] | the passes: throughput, mean latency, single latencies, counts |
+//! | [`watch`] | what listens inside of a system that is not timed |
 //! | [`moments`] | mean and standard deviation of what is not kept |
 //! | `pass` | one pass: a script on a freshly built system |
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
@@ -47,6 +48,7 @@ pub mod port;
 pub mod recording;
 pub mod reproduce;
 pub mod script;
+pub mod watch;
 
 pub use compare::{Plan, compare};
 pub use outcome::{Comparison, Outcome};

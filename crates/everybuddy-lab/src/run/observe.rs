@@ -68,12 +68,28 @@ fn free_all(port: &mut impl Port, moves: &[Move], places: &[u32]) {
     }
 }
 
+/// What a timed pass took, the timer's cost included; each observer fills in what it times.
+#[derive(Clone, Debug, Default)]
+pub struct Ticks {
+    /// Ticks of each stretch, everything between its operations included: by [`Whole`].
+    pub stretches: Vec<u32>,
+    /// Ticks of each segment, by [`Segments`], or operation, by [`Singles`]: of allocations, of frees.
+    pub directions: [Vec<u32>; 2],
+    /// Operations in all segments: by [`Segments`].
+    pub operations: [u64; 2],
+}
+
+/// An observer that times.
+pub trait Timing<'t>: Observer + Into<Ticks> {
+    /// Begins a pass over a lane.
+    fn new(timer: &'t Timer, lane: &Lane) -> Self;
+}
+
 /// Watches nothing but the time of stretches that are long enough for a timestamp to cost nothing.
 #[derive(Clone, Debug)]
 pub struct Whole<'t> {
     timer: &'t Timer,
-    /// Ticks of each stretch, everything between its operations included.
-    pub ticks: Vec<u32>,
+    ticks: Vec<u32>,
     start: Option<u64>,
     moves: usize,
 }
@@ -81,15 +97,25 @@ pub struct Whole<'t> {
 impl<'t> Whole<'t> {
     /// Operations of a stretch, at least.
     const STRETCH: usize = 4096;
+}
 
-    /// Begins a pass over a lane.
-    pub fn new(timer: &'t Timer, lane: &Lane) -> Self {
+impl<'t> Timing<'t> for Whole<'t> {
+    fn new(timer: &'t Timer, lane: &Lane) -> Self {
         let ticks = Vec::with_capacity(lane.moves.len() / Self::STRETCH + 1);
         Whole {
             timer,
             ticks,
             start: None,
             moves: 0,
+        }
+    }
+}
+
+impl From<Whole<'_>> for Ticks {
+    fn from(whole: Whole<'_>) -> Ticks {
+        Ticks {
+            stretches: whole.ticks,
+            ..Ticks::default()
         }
     }
 }
@@ -134,15 +160,12 @@ impl Observer for Whole<'_> {
 #[derive(Clone, Debug)]
 pub struct Segments<'t> {
     timer: &'t Timer,
-    /// Ticks of each segment, the timer's cost included.
-    pub ticks: [Vec<u32>; 2],
-    /// Operations in all of them.
-    pub operations: [u64; 2],
+    ticks: [Vec<u32>; 2],
+    operations: [u64; 2],
 }
 
-impl<'t> Segments<'t> {
-    /// Begins a pass over a lane.
-    pub fn new(timer: &'t Timer, lane: &Lane) -> Self {
+impl<'t> Timing<'t> for Segments<'t> {
+    fn new(timer: &'t Timer, lane: &Lane) -> Self {
         let segments = |allocates| {
             lane.segments
                 .iter()
@@ -154,6 +177,16 @@ impl<'t> Segments<'t> {
             timer,
             ticks,
             operations: [0; 2],
+        }
+    }
+}
+
+impl From<Segments<'_>> for Ticks {
+    fn from(segments: Segments<'_>) -> Ticks {
+        Ticks {
+            directions: segments.ticks,
+            operations: segments.operations,
+            ..Ticks::default()
         }
     }
 }
@@ -189,16 +222,23 @@ impl Observer for Segments<'_> {
 #[derive(Clone, Debug)]
 pub struct Singles<'t> {
     timer: &'t Timer,
-    /// Ticks of each operation, the timer's cost included.
-    pub ticks: [Vec<u32>; 2],
+    ticks: [Vec<u32>; 2],
 }
 
-impl<'t> Singles<'t> {
-    /// Begins a pass over a lane.
-    pub fn new(timer: &'t Timer, lane: &Lane) -> Self {
+impl<'t> Timing<'t> for Singles<'t> {
+    fn new(timer: &'t Timer, lane: &Lane) -> Self {
         Singles {
             timer,
             ticks: lane.directions().map(Vec::with_capacity),
+        }
+    }
+}
+
+impl From<Singles<'_>> for Ticks {
+    fn from(singles: Singles<'_>) -> Ticks {
+        Ticks {
+            directions: singles.ticks,
+            ..Ticks::default()
         }
     }
 }

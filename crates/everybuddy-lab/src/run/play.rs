@@ -19,6 +19,7 @@ use crate::run::port::{Port, REFUSED, Trouble};
 use crate::run::script::{Lane, Script, Segment};
 
 /// What came of a script.
+#[derive(Debug)]
 pub struct Played<O> {
     /// The observer of each thread.
     pub observers: Vec<O>,
@@ -30,46 +31,93 @@ pub struct Played<O> {
     pub switches: u64,
 }
 
-/// Performs a script, each lane on a thread of its own.
+/// What a thread has of a script: its lane, and the others to wait for.
+pub struct Part<'p> {
+    /// What to perform.
+    pub lane: &'p Lane,
+    turn: Turn<'p>,
+    start: &'p Barrier,
+}
+
+/// A thread's part, performed.
+pub struct Stretch<O> {
+    observer: O,
+    start: Instant,
+    end: Instant,
+    trouble: Trouble,
+    switches: u64,
+}
+
+impl Part<'_> {
+    /// Performs a lane on a port, once all threads are ready; gives the port back, its CPUs parked. Nothing when
+    /// there is no port.
+    pub fn perform<P: Port, O: Observer>(
+        mut self,
+        port: Option<P>,
+        mut observer: O,
+    ) -> Option<(Stretch<O>, P)> {
+        let switches = bystanders::switches();
+        self.start.wait();
+        let start = Instant::now();
+        let mut port = port?;
+        run(self.lane, &mut self.turn, &mut port, &mut observer);
+        let end = Instant::now();
+        let switches = bystanders::switches().saturating_sub(switches);
+        port.park();
+        let trouble = port.trouble();
+        let stretch = Stretch {
+            observer,
+            start,
+            end,
+            trouble,
+            switches,
+        };
+        Some((stretch, port))
+    }
+}
+
+impl<O> Stretch<O> {
+    /// Makes something else of what was observed.
+    pub fn map<T>(self, make: impl FnOnce(O) -> T) -> Stretch<T> {
+        Stretch {
+            observer: make(self.observer),
+            start: self.start,
+            end: self.end,
+            trouble: self.trouble,
+            switches: self.switches,
+        }
+    }
+}
+
+/// Performs a script, each lane on a thread of its own, by `perform`.
 ///
-/// `open` gives a thread its port, `close` takes it back after its CPUs were parked.
+/// Knows of no port, so that threads are compiled once and not for each system.
 ///
 /// # Errors
 /// [`Error::Broken`] when a thread gets no port or panics.
-pub fn play<P: Port, O: Observer>(
+pub fn play<O: Send>(
     script: &Script,
     window: u32,
-    open: impl Fn(&Lane) -> Option<P> + Sync,
-    close: impl Fn(P) + Sync,
-    observer: impl Fn(&Lane) -> O + Sync,
+    perform: &(dyn Fn(Part<'_>) -> Option<Stretch<O>> + Sync),
 ) -> Result<Played<O>, Error> {
     let gate = Gate::new(script.lanes.len(), script.blocks, window);
     let barrier = Barrier::new(script.lanes.len());
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     // A single thread may wander to whichever core is quiet.
     let pinned = script.lanes.len() > 1 && script.lanes.len() <= cores.len();
-    let perform = |number: usize, lane: &Lane| {
+    let work = |number: usize, lane: &Lane| {
         if pinned {
             core_affinity::set_for_current(cores[number]);
         }
-        let mut turn = gate.turn(number);
-        let port = open(lane);
-        let mut observer = observer(lane);
-        let switches = bystanders::switches();
-        barrier.wait();
-        let start = Instant::now();
-        let mut port = port?;
-        run(lane, &mut turn, &mut port, &mut observer);
-        let end = Instant::now();
-        let switches = bystanders::switches().saturating_sub(switches);
-        port.park();
-        let trouble = port.trouble();
-        close(port);
-        Some((observer, start, end, trouble, switches))
+        perform(Part {
+            lane,
+            turn: gate.turn(number),
+            start: &barrier,
+        })
     };
     let lanes = thread::scope(|scope| {
-        let perform = &perform;
-        let spawn = |(number, lane)| scope.spawn(move || perform(number, lane));
+        let work = &work;
+        let spawn = |(number, lane)| scope.spawn(move || work(number, lane));
         let threads: Vec<_> = script.lanes.iter().enumerate().map(spawn).collect();
         threads
             .into_iter()
@@ -84,16 +132,16 @@ pub fn play<P: Port, O: Observer>(
     };
     let mut times: Option<(Instant, Instant)> = None;
     for lane in lanes {
-        let Some((observer, start, end, trouble, switches)) = lane else {
+        let Some(stretch) = lane else {
             return Err(Error::Broken("a thread of the replay failed".to_string()));
         };
         times = Some(match times {
-            Some((first, last)) => (first.min(start), last.max(end)),
-            None => (start, end),
+            Some((first, last)) => (first.min(stretch.start), last.max(stretch.end)),
+            None => (stretch.start, stretch.end),
         });
-        played.observers.push(observer);
-        played.trouble.add(trouble);
-        played.switches += switches;
+        played.observers.push(stretch.observer);
+        played.trouble.add(stretch.trouble);
+        played.switches += stretch.switches;
     }
     played.elapsed = times.map_or(Duration::ZERO, |(first, last)| last - first);
     Ok(played)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everybuddy::Order;
 
-use super::contender::{Contender, Local, WithContender};
+use super::contender::{AnyContender, Calls, Contender, Local};
 use crate::run::port::REFUSED;
 
 /// One bit a frame: set while somebody has it.
@@ -71,26 +71,26 @@ impl Shadow {
 }
 
 /// A contender behind a shadow.
-struct Checked<'c, C> {
-    inner: &'c C,
-    shadow: &'c Shadow,
+pub(crate) struct Checked<'c> {
+    pub(crate) inner: &'c dyn AnyContender,
+    pub(crate) shadow: &'c Shadow,
 }
 
 /// A thread's access to a contender behind a shadow.
-struct CheckedLocal<'c, L> {
-    inner: L,
+pub(crate) struct CheckedLocal<'c> {
+    inner: Box<dyn Calls + 'c>,
     shadow: &'c Shadow,
 }
 
-impl<C: Contender> Contender for Checked<'_, C> {
+impl Contender for Checked<'_> {
     type Local<'c>
-        = CheckedLocal<'c, C::Local<'c>>
+        = CheckedLocal<'c>
     where
         Self: 'c;
 
-    fn local(&self, thread: u16) -> Option<Self::Local<'_>> {
+    fn local(&self, thread: u16) -> Option<CheckedLocal<'_>> {
         Some(CheckedLocal {
-            inner: self.inner.local(thread)?,
+            inner: self.inner.calls(thread)?,
             shadow: self.shadow,
         })
     }
@@ -104,7 +104,7 @@ impl<C: Contender> Contender for Checked<'_, C> {
     }
 }
 
-impl<L: Local> Local for CheckedLocal<'_, L> {
+impl Local for CheckedLocal<'_> {
     fn allocate(&mut self, order: Order) -> u32 {
         let place = self.inner.allocate(order);
         if place != REFUSED {
@@ -124,23 +124,5 @@ impl<L: Local> Local for CheckedLocal<'_, L> {
 
     fn leave(self) -> u64 {
         self.inner.leave()
-    }
-}
-
-/// Does something with a contender behind a shadow.
-pub(crate) struct BehindShadow<'s, V> {
-    pub(crate) shadow: &'s Shadow,
-    pub(crate) visitor: V,
-}
-
-impl<V: WithContender> WithContender for BehindShadow<'_, V> {
-    type Output = V::Output;
-
-    fn call<C: Contender>(self, contender: &C) -> V::Output {
-        let shadow = self.shadow;
-        self.visitor.call(&Checked {
-            inner: contender,
-            shadow,
-        })
     }
 }

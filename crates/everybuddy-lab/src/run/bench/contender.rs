@@ -1,7 +1,8 @@
 //! What a benchmark asks of an allocator.
 //!
 //! Exists so that our systems and other people's allocators are measured by the very same loops, which
-//! are compiled for each of them: nothing is dispatched while time is taken.
+//! are compiled for each of them: nothing is dispatched while time is taken. What goes on around the loops is compiled
+//! once, for [`AnyContender`]: each line of the loops is compiled some twenty times.
 //!
 //! Invariant: a local is used by one thread, the one that asked for it.
 
@@ -10,6 +11,7 @@ use everybuddy::{
     AllocateError, Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, WithSystem,
 };
 
+use super::perform::{Tools, Work, Worker};
 use crate::run::host::{Machine, Yielding};
 use crate::run::port::REFUSED;
 
@@ -51,14 +53,81 @@ pub trait Local {
     fn leave(self) -> u64;
 }
 
-/// What is done with a contender.
-pub trait WithContender {
-    /// What comes of it.
-    type Output;
+/// A contender of any type.
+pub trait AnyContender: Sync {
+    /// Makes a thread ready for the loops, with so many empty slots; nothing when another holds its place.
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>>;
 
-    /// Does it.
-    fn call<C: Contender>(self, contender: &C) -> Self::Output;
+    /// Makes a thread ready for single calls, to be dispatched one by one.
+    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>>;
+
+    /// Returns the order of the largest block.
+    fn max_order(&self) -> Order;
+
+    /// Returns the bytes of metadata, if they are known.
+    fn metadata_bytes(&self) -> Option<usize>;
 }
+
+impl<C: Contender> AnyContender for C {
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Box::new(Worker::new(self.local(thread)?, slots, tools)))
+    }
+
+    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>> {
+        Some(Box::new(self.local(thread)?))
+    }
+
+    fn max_order(&self) -> Order {
+        Contender::max_order(self)
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        Contender::metadata_bytes(self)
+    }
+}
+
+/// A thread's access to an allocator of any type.
+pub trait Calls {
+    /// As [`Local::allocate`].
+    fn allocate(&mut self, order: Order) -> u32;
+    /// As [`Local::free`].
+    fn free(&mut self, place: u32, order: Order);
+    /// As [`Local::park`].
+    fn park(&mut self);
+    /// As [`Local::leave`].
+    fn leave(self: Box<Self>) -> u64;
+}
+
+impl<L: Local> Calls for L {
+    fn allocate(&mut self, order: Order) -> u32 {
+        Local::allocate(self, order)
+    }
+
+    fn free(&mut self, place: u32, order: Order) {
+        Local::free(self, place, order);
+    }
+
+    fn park(&mut self) {
+        Local::park(self);
+    }
+
+    fn leave(self: Box<Self>) -> u64 {
+        Local::leave(*self)
+    }
+}
+
+/// What is done with a contender of any type.
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn AnyContender);
 
 /// One of our systems.
 pub struct System<'s, A> {
@@ -148,23 +217,23 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Local for SystemLocal<'_, A> {
     }
 
     fn leave(mut self) -> u64 {
-        self.park();
+        Local::park(&mut self);
         self.cpus.surrender(self.cpu);
         self.failed
     }
 }
 
 /// Makes a contender of a system.
-pub(crate) struct OfSystem<V> {
+pub(crate) struct OfSystem<'v> {
     pub(crate) threads: u16,
-    pub(crate) visitor: V,
+    pub(crate) visitor: Visitor<'v>,
 }
 
-impl<V: WithContender> WithSystem<Machine<NoProbe>> for OfSystem<V> {
-    type Output = V::Output;
+impl WithSystem<Machine<NoProbe>> for OfSystem<'_> {
+    type Output = ();
 
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) -> V::Output {
+    fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(self.threads);
-        self.visitor.call(&System { system, cpus })
+        (self.visitor)(&System { system, cpus });
     }
 }

@@ -10,48 +10,29 @@
 use std::sync::{Mutex, PoisonError};
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
-use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, Hint, Order, Pfn, Release,
-    Request, WithSystem,
-};
+use everybuddy::{AllocateError, Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
 
-use super::contender::{Contender, Local, WithContender};
-use crate::run::host::{Machine, Yielding};
+use super::contender::{Contender, Local};
+use crate::run::host::{AnySystem, Yielding};
 use crate::run::observe::Tally;
 use crate::run::port::REFUSED;
+use crate::run::watch::Watch;
 
 /// What all threads counted: allocations, frees.
 pub(crate) type Sums = Mutex<[Tally; 2]>;
 
-/// A visitor of a system whose operations are counted.
-pub(crate) struct Counting<'s, V> {
-    pub(crate) threads: u16,
-    pub(crate) visitor: V,
+/// A system whose operations are counted.
+pub(crate) struct Counted<'s> {
+    pub(crate) system: &'s AnySystem<'s, Watch>,
+    pub(crate) cpus: NativeCpus,
     pub(crate) sums: &'s Sums,
 }
 
-impl<V: WithContender> WithSystem<Machine<Counts>> for Counting<'_, V> {
-    type Output = V::Output;
-
-    fn call<A: FrameAllocator<Machine<Counts>>>(self, _: &'static str, system: &A) -> V::Output {
-        let cpus = NativeCpus::new(self.threads);
-        let sums = self.sums;
-        self.visitor.call(&Counted { system, cpus, sums })
-    }
-}
-
-/// A system whose operations are counted.
-struct Counted<'s, A> {
-    system: &'s A,
-    cpus: NativeCpus,
-    sums: &'s Sums,
-}
-
 /// A thread's access to it.
-struct CountedLocal<'c, A> {
-    system: &'c A,
+pub(crate) struct CountedLocal<'c> {
+    system: &'c AnySystem<'c, Watch>,
     cpus: &'c NativeCpus,
-    cpu: NativeCpu<Counts>,
+    cpu: NativeCpu<Watch>,
     hint: Hint,
     /// Whether what is done now counts.
     counts: bool,
@@ -60,13 +41,13 @@ struct CountedLocal<'c, A> {
     sums: &'c Sums,
 }
 
-impl<A: FrameAllocator<Machine<Counts>>> Contender for Counted<'_, A> {
+impl Contender for Counted<'_> {
     type Local<'c>
-        = CountedLocal<'c, A>
+        = CountedLocal<'c>
     where
         Self: 'c;
 
-    fn local(&self, thread: u16) -> Option<CountedLocal<'_, A>> {
+    fn local(&self, thread: u16) -> Option<CountedLocal<'_>> {
         let number = u32::from(thread) + 1;
         Some(CountedLocal {
             system: self.system,
@@ -93,7 +74,7 @@ impl<A: FrameAllocator<Machine<Counts>>> Contender for Counted<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<Counts>>> CountedLocal<'_, A> {
+impl CountedLocal<'_> {
     fn insist(&mut self, request: Request) -> u32 {
         /// How often a request is repeated that another CPU kept busy.
         const PATIENCE: u32 = 64;
@@ -108,24 +89,24 @@ impl<A: FrameAllocator<Machine<Counts>>> CountedLocal<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<Counts>>> Local for CountedLocal<'_, A> {
+impl Local for CountedLocal<'_> {
     fn allocate(&mut self, order: Order) -> u32 {
-        let before = *self.cpu.probe();
+        let before = self.cpu.probe().counts;
         let place = self.insist(Request::order(order).with_hint(self.hint));
         if self.counts {
-            self.tallies[0].note(order, &before, self.cpu.probe());
+            self.tallies[0].note(order, &before, &self.cpu.probe().counts);
         }
         place
     }
 
     fn free(&mut self, place: u32, order: Order) {
-        let before = *self.cpu.probe();
+        let before = self.cpu.probe().counts;
         let start = Pfn(place);
         let release = Release::block(Block { start, order }).with_hint(self.hint);
         let freed = self.system.free(&mut self.cpu, release);
         self.failed += u64::from(freed.is_err());
         if self.counts {
-            self.tallies[1].note(order, &before, self.cpu.probe());
+            self.tallies[1].note(order, &before, &self.cpu.probe().counts);
         }
     }
 

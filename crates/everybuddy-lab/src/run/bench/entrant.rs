@@ -6,7 +6,7 @@
 
 use everybuddy::{NoProbe, SystemSpec};
 
-use super::contender::{OfSystem, WithContender};
+use super::contender::{AnyContender, OfSystem};
 use crate::Error;
 use crate::choice;
 use crate::run::host::Arena;
@@ -100,13 +100,17 @@ impl Entrant {
     ///
     /// # Errors
     /// A usage error when it can't be built so.
-    pub fn with<V: WithContender>(
+    pub fn with<T>(
         &self,
         frames: u32,
         threads: u16,
         arena: &mut Arena,
-        visitor: V,
-    ) -> Result<V::Output, Error> {
+        visitor: impl FnOnce(&dyn AnyContender) -> T,
+    ) -> Result<T, Error> {
+        let (mut visitor, mut came) = (Some(visitor), None);
+        let visit = &mut |contender: &dyn AnyContender| {
+            came = visitor.take().map(|visitor| visitor(contender));
+        };
         match self {
             Entrant::System(spec) => {
                 let memory = Memory {
@@ -114,15 +118,17 @@ impl Entrant {
                     taken: 0,
                     seed: None,
                 };
+                let visitor = visit;
                 let visitor = OfSystem { threads, visitor };
-                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)
+                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
             }
             #[cfg(feature = "peers")]
             Entrant::Peer(row) => {
-                let visitor = super::peer::OfPeer(visitor);
+                let visitor = super::peer::OfPeer(visit);
                 everybuddy_peers::with_peer(row.name, frames, threads, visitor)
-                    .ok_or_else(|| Error::usage(format!("no peer is called {}", row.name)))
+                    .ok_or_else(|| Error::usage(format!("no peer is called {}", row.name)))?;
             }
         }
+        came.ok_or_else(|| Error::Broken(format!("{} was built, but not given", self.name())))
     }
 }

@@ -10,8 +10,8 @@ use std::process::Command;
 use everybuddy_workload::{Setting, Variant};
 
 use super::Entrant;
-use super::contender::{Contender, Local, WithContender};
-use super::perform::{Belt, Worker};
+use super::contender::AnyContender;
+use super::perform::{Belt, Tools};
 use crate::Error;
 use crate::run::clock::Timer;
 use crate::run::host::Arena;
@@ -30,10 +30,8 @@ struct Perform<'v> {
     timer: &'v Timer,
 }
 
-impl WithContender for Perform<'_> {
-    type Output = Option<u64>;
-
-    fn call<C: Contender>(self, contender: &C) -> Option<u64> {
+impl Perform<'_> {
+    fn call(self, contender: &dyn AnyContender) -> Option<u64> {
         if self.variant.largest > contender.max_order() {
             return None;
         }
@@ -44,18 +42,19 @@ impl WithContender for Perform<'_> {
             shrink: SHRINK,
         };
         let mut program = self.variant.program(&setting, 0);
-        let belt = Belt::new();
-        let mut worker = Worker::new(contender.local(0)?, program.slots(), self.timer, &belt);
+        let (timer, belt) = (self.timer, &Belt::new());
+        let mut worker = contender.worker(0, program.slots(), Tools { timer, belt })?;
         for body in program.prepare() {
             worker.perform(body, u64::MAX);
         }
         let rounds: Vec<_> = (0..ROUNDS).map(|_| program.round()).collect();
         let mut operations = 0;
+        // One indirect call for each section, of hundreds of operations.
         for section in rounds.iter().take(self.rounds as usize).flatten() {
             worker.perform(&section.body, u64::MAX);
             operations += section.body.operations();
         }
-        worker.local.leave();
+        worker.leave();
         Some(operations)
     }
 }
@@ -73,7 +72,7 @@ pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Opti
         rounds,
         timer,
     };
-    entrant.with(FRAMES, 1, &mut arena, visitor)
+    entrant.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
 }
 
 /// Tells whether instructions can be counted here.

@@ -34,17 +34,19 @@ pub mod ratio;
 pub mod start;
 pub mod visit;
 
-use everybuddy::{Counts, SystemSpec};
+use everybuddy::SystemSpec;
+use everybuddy::platform::NativeCpus;
 use everybuddy_workload::{Setting, Variant};
 
 use crate::Error;
 use crate::run::clock::Timer;
-use crate::run::host::Arena;
+use crate::run::host::{AnySystem, Arena};
 use crate::run::memory::Memory;
 use crate::run::observe::Tally;
+use crate::run::watch::Watch;
 
-use check::{BehindShadow, Shadow};
-use counted::{Counting, Sums};
+use check::{Checked, Shadow};
+use counted::{Counted, Sums};
 pub use entrant::Entrant;
 pub use outcome::{Cell, Results};
 use visit::{Visit, Visited};
@@ -137,7 +139,7 @@ pub fn measure(
                     budget: Plan::BUDGET,
                 };
                 let entrant = &plan.entrants[who];
-                let came = entrant.with(plan.frames, *threads, arena, visit)?;
+                let came = entrant.with(plan.frames, *threads, arena, |c| visit.call(c))?;
                 if let Some(came) = judged(entrant, variant, came)? {
                     results.cells[index][who].add(came);
                 }
@@ -172,19 +174,22 @@ pub(crate) fn count(
         seed: None,
     };
     let sums = Sums::default();
-    let visitor = Counting {
-        threads: setting.threads,
-        visitor: Visit {
-            variant,
-            setting,
-            timer,
-            repeats: (REPEATS / setting.shrink.max(1)).max(1),
-            is_timed: false,
-            budget: f64::INFINITY,
-        },
-        sums: &sums,
+    let visit = Visit {
+        variant,
+        setting,
+        timer,
+        repeats: (REPEATS / setting.shrink.max(1)).max(1),
+        is_timed: false,
+        budget: f64::INFINITY,
     };
-    let came = arena.build::<Counts, _>(spec, &memory, setting.threads, visitor)?;
+    let counted = |system: &AnySystem<'_, Watch>| {
+        visit.call(&Counted {
+            system,
+            cpus: NativeCpus::new(setting.threads),
+            sums: &sums,
+        })
+    };
+    let came = arena.build_any(spec, &memory, setting.threads, counted)?;
     judged(&Entrant::System(*spec), variant, came)?;
     Ok(sums.into_inner().unwrap_or_default())
 }
@@ -218,7 +223,7 @@ pub fn check(
     for (variant, threads) in plan.cells() {
         for entrant in &plan.entrants {
             let shadow = Shadow::new(plan.frames);
-            let visitor = Visit {
+            let visit = Visit {
                 variant,
                 setting: plan.setting(threads),
                 timer,
@@ -226,12 +231,10 @@ pub fn check(
                 is_timed: false,
                 budget: f64::INFINITY,
             };
-            let shadow_ref = &shadow;
-            let visitor = BehindShadow {
-                shadow: shadow_ref,
-                visitor,
-            };
-            let came = entrant.with(plan.frames, threads, arena, visitor)?;
+            let came = entrant.with(plan.frames, threads, arena, |inner| {
+                let shadow = &shadow;
+                visit.call(&Checked { inner, shadow })
+            })?;
             let done = judged(entrant, variant, came)?.is_some();
             let (faults, checked) = shadow.faults();
             verdicts.push(Verdict {

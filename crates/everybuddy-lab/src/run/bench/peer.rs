@@ -7,7 +7,7 @@
 use everybuddy::{Block, Order, Pfn};
 use everybuddy_peers::{Peer, PeerRow, WithPeer};
 
-use super::contender::{Contender, Local, WithContender};
+use super::contender::{Contender, Local, Visitor};
 use crate::run::port::REFUSED;
 
 /// A peer that takes part.
@@ -65,12 +65,12 @@ impl<P: Peer> Local for OtherLocal<'_, P> {
 }
 
 /// Makes a contender of a peer.
-pub(super) struct OfPeer<V>(pub(super) V);
+pub(super) struct OfPeer<'v>(pub(super) Visitor<'v>);
 
-impl<V: WithContender> WithPeer for OfPeer<V> {
-    type Output = V::Output;
+impl WithPeer for OfPeer<'_> {
+    type Output = ();
 
-    fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) -> V::Output {
-        self.0.call(&Other { peer, row })
+    fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) {
+        (self.0)(&Other { peer, row });
     }
 }

@@ -40,15 +40,48 @@ impl Belt {
 
 /// When things happened in a section: each timestamp with the items done since the one before.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stamps {
+pub struct Stamps {
     /// Ticks and items.
     pub(crate) marks: Vec<(u64, u32)>,
 }
 
+/// What the loops need beside a contender.
+#[derive(Clone, Copy)]
+pub struct Tools<'w> {
+    pub(crate) timer: &'w Timer,
+    pub(crate) belt: &'w Belt,
+}
+
+/// A thread at work on any contender: a call for each piece of a program.
+pub trait Work {
+    /// Performs a piece; a section that can end anywhere ends after `budget` ticks.
+    fn perform(&mut self, body: &Body, budget: u64) -> Stamps;
+
+    /// Returns requests and refusals since the last call.
+    fn take_counts(&mut self) -> (u64, u64);
+
+    /// Frees everything.
+    fn clear(&mut self);
+
+    /// Returns how many blocks of an order can be had now, and gives them back.
+    fn harvest(&mut self, order: Order) -> u64;
+
+    /// As [`Local::park`].
+    fn park(&mut self);
+
+    /// As [`Local::watch`].
+    fn watch(&mut self, counts: bool);
+
+    /// As [`Local::leave`].
+    fn leave(self: Box<Self>) -> u64;
+}
+
 /// A thread at work.
+// Two threads' workers never share a line, wherever they are allocated.
+#[repr(align(128))]
 pub(crate) struct Worker<'w, L> {
     /// The thread's access to the contender.
-    pub(crate) local: L,
+    local: L,
     /// What each slot holds: order and place, or [`EMPTY`].
     held: Vec<u64>,
     timer: &'w Timer,
@@ -79,7 +112,7 @@ fn unpack(held: u64) -> (u32, Order) {
 
 impl<'w, L: Local> Worker<'w, L> {
     /// Makes a thread ready with so many empty slots.
-    pub(crate) fn new(local: L, slots: u32, timer: &'w Timer, belt: &'w Belt) -> Self {
+    pub(crate) fn new(local: L, slots: u32, Tools { timer, belt }: Tools<'w>) -> Self {
         Self {
             local,
             held: vec![EMPTY; slots as usize],
@@ -91,63 +124,6 @@ impl<'w, L: Local> Worker<'w, L> {
             requests: 0,
             refused: 0,
         }
-    }
-
-    /// Performs a piece; a section that can end anywhere ends after `budget` ticks.
-    pub(crate) fn perform(&mut self, body: &Body, budget: u64) -> Stamps {
-        self.budget = budget;
-        self.stamps.marks = Vec::with_capacity(body.operations() as usize / CHUNK + 2);
-        self.mark(0);
-        match body {
-            Body::Allocate { order, slots } => {
-                let slots = slots.start as usize..slots.end as usize;
-                self.allocate(*order, slots);
-            }
-            Body::Free { slots } => self.free(slots),
-            Body::Pairs { order, count, .. } => self.pairs(*order, *count),
-            Body::Batches {
-                order,
-                slots,
-                count,
-            } => self.batches(*order, slots.start as usize..slots.end as usize, *count),
-            Body::Replace { entries } => self.replace(entries),
-            Body::Hand { order, count } => self.hand(*order, *count),
-            Body::Receive { order, count } => self.receive(*order, *count),
-            Body::Steps(steps) => self.steps(steps),
-            Body::Arrange { slots } => {
-                self.held[slots.start as usize..slots.end as usize].sort_unstable();
-            }
-        }
-        std::mem::take(&mut self.stamps)
-    }
-
-    /// Returns requests and refusals since the last call.
-    pub(crate) fn take_counts(&mut self) -> (u64, u64) {
-        let counts = (self.requests, self.refused);
-        (self.requests, self.refused) = (0, 0);
-        counts
-    }
-
-    /// Frees everything.
-    pub(crate) fn clear(&mut self) {
-        for slot in 0..self.held.len() {
-            self.empty(slot);
-        }
-    }
-
-    /// Returns how many blocks of an order can be had now, and gives them back.
-    pub(crate) fn harvest(&mut self, order: Order) -> u64 {
-        let mut got = Vec::new();
-        loop {
-            match self.local.allocate(order) {
-                REFUSED => break,
-                place => got.push(place),
-            }
-        }
-        for place in &got {
-            self.local.free(*place, order);
-        }
-        got.len() as u64
     }
 
     #[inline(always)]
@@ -353,6 +329,73 @@ impl<'w, L: Local> Worker<'w, L> {
                 }
             }
         }
+    }
+}
+
+impl<L: Local> Work for Worker<'_, L> {
+    fn perform(&mut self, body: &Body, budget: u64) -> Stamps {
+        self.budget = budget;
+        self.stamps.marks = Vec::with_capacity(body.operations() as usize / CHUNK + 2);
+        self.mark(0);
+        match body {
+            Body::Allocate { order, slots } => {
+                let slots = slots.start as usize..slots.end as usize;
+                self.allocate(*order, slots);
+            }
+            Body::Free { slots } => self.free(slots),
+            Body::Pairs { order, count, .. } => self.pairs(*order, *count),
+            Body::Batches {
+                order,
+                slots,
+                count,
+            } => self.batches(*order, slots.start as usize..slots.end as usize, *count),
+            Body::Replace { entries } => self.replace(entries),
+            Body::Hand { order, count } => self.hand(*order, *count),
+            Body::Receive { order, count } => self.receive(*order, *count),
+            Body::Steps(steps) => self.steps(steps),
+            Body::Arrange { slots } => {
+                self.held[slots.start as usize..slots.end as usize].sort_unstable();
+            }
+        }
+        std::mem::take(&mut self.stamps)
+    }
+
+    fn take_counts(&mut self) -> (u64, u64) {
+        let counts = (self.requests, self.refused);
+        (self.requests, self.refused) = (0, 0);
+        counts
+    }
+
+    fn clear(&mut self) {
+        for slot in 0..self.held.len() {
+            self.empty(slot);
+        }
+    }
+
+    fn harvest(&mut self, order: Order) -> u64 {
+        let mut got = Vec::new();
+        loop {
+            match self.local.allocate(order) {
+                REFUSED => break,
+                place => got.push(place),
+            }
+        }
+        for place in &got {
+            self.local.free(*place, order);
+        }
+        got.len() as u64
+    }
+
+    fn park(&mut self) {
+        self.local.park();
+    }
+
+    fn watch(&mut self, counts: bool) {
+        self.local.watch(counts);
+    }
+
+    fn leave(self: Box<Self>) -> u64 {
+        self.local.leave()
     }
 }
 

@@ -7,7 +7,6 @@
 
 use std::time::Instant;
 
-use super::contender::{Contender, WithContender};
 use super::{Entrant, Plan};
 use crate::Error;
 use crate::run::host::Arena;
@@ -26,19 +25,6 @@ pub struct Start {
     pub metadata_bytes: Option<usize>,
 }
 
-struct Started(Instant);
-
-impl WithContender for Started {
-    type Output = (f64, Option<usize>);
-
-    fn call<C: Contender>(self, contender: &C) -> Self::Output {
-        (
-            self.0.elapsed().as_secs_f64() * 1e3,
-            contender.metadata_bytes(),
-        )
-    }
-}
-
 /// Starts every contender once a round.
 ///
 /// # Errors
@@ -53,8 +39,13 @@ pub fn measure(plan: &Plan) -> Result<Vec<Start>, Error> {
     for _ in 0..plan.rounds {
         for start in &mut starts {
             let mut fresh = Arena::default();
-            let begin = Started(Instant::now());
-            let (millis, bytes) = start.entrant.with(FRAMES, 1, &mut fresh, begin)?;
+            let begin = Instant::now();
+            let (millis, bytes) = start.entrant.with(FRAMES, 1, &mut fresh, |contender| {
+                (
+                    begin.elapsed().as_secs_f64() * 1e3,
+                    contender.metadata_bytes(),
+                )
+            })?;
             start.millis.push(millis);
             start.metadata_bytes = bytes;
         }

@@ -15,9 +15,9 @@ use std::thread;
 use everybuddy::Order;
 use everybuddy_workload::{Part, Section, Setting, Variant};
 
-use super::contender::{Contender, Local, WithContender};
+use super::contender::AnyContender;
 use super::meeting::Meeting;
-use super::perform::{Belt, Stamps, Worker};
+use super::perform::{Belt, Stamps, Tools, Work};
 use crate::run::bystanders;
 use crate::run::clock::Timer;
 
@@ -94,11 +94,12 @@ impl Visit<'_> {
     }
 }
 
-impl WithContender for Visit<'_> {
-    /// Nothing when the contender can't do the workload; an error when a thread failed.
-    type Output = Option<Result<Visited, &'static str>>;
-
-    fn call<C: Contender>(self, contender: &C) -> Self::Output {
+impl Visit<'_> {
+    /// Performs the workload; nothing when the contender can't do it, an error when a thread failed.
+    pub(crate) fn call(
+        &self,
+        contender: &dyn AnyContender,
+    ) -> Option<Result<Visited, &'static str>> {
         if self.variant.largest > contender.max_order() {
             return None;
         }
@@ -129,22 +130,20 @@ impl WithContender for Visit<'_> {
             visited
         }))
     }
-}
 
-impl Visit<'_> {
     /// Waits for the other threads, if there are any, and lets them fetch what this one keeps.
-    fn wait<L: Local>(&self, local: &mut L, meeting: &Meeting) -> Option<()> {
+    fn wait(&self, worker: &mut dyn Work, meeting: &Meeting) -> Option<()> {
         if self.setting.threads == 1 {
             return Some(());
         }
-        local.park();
+        worker.park();
         meeting.meet()
     }
 
     /// What one thread does.
-    fn work<C: Contender>(
+    fn work(
         &self,
-        contender: &C,
+        contender: &dyn AnyContender,
         number: u16,
         meeting: &Meeting,
         belt: &Belt,
@@ -152,19 +151,19 @@ impl Visit<'_> {
     ) -> Option<Haul> {
         let guard = meeting.guard();
         let mut program = self.variant.program(&self.setting, number);
-        let local = contender.local(number)?;
-        let mut worker = Worker::new(local, program.slots(), self.timer, belt);
+        let timer = self.timer;
+        let mut worker = contender.worker(number, program.slots(), Tools { timer, belt })?;
         for turn in 0..self.setting.threads {
             if turn == number {
                 for body in program.prepare() {
                     worker.perform(body, u64::MAX);
                 }
             }
-            worker.local.park();
+            worker.park();
             meeting.meet()?;
         }
         worker.take_counts();
-        worker.local.watch(true);
+        worker.watch(true);
         let budget = self.timer.ticks(self.budget);
         let mut haul = Haul::default();
         let mut counted = 0;
@@ -175,7 +174,7 @@ impl Visit<'_> {
             for section in &sections {
                 haul.operations = operations_per_item(section);
                 let before = bystanders::switches();
-                self.wait(&mut worker.local, meeting)?;
+                self.wait(&mut *worker, meeting)?;
                 let stamps = worker.perform(&section.body, budget);
                 let was_switched = bystanders::switches() != before;
                 if was_switched {
@@ -189,7 +188,7 @@ impl Visit<'_> {
                 });
             }
             haul.rounds.push(seen);
-            self.wait(&mut worker.local, meeting)?;
+            self.wait(&mut *worker, meeting)?;
             let is_warm_up = round < self.warm();
             if !is_warm_up && (!self.is_timed || !switched[round as usize].load(Ordering::Relaxed))
             {
@@ -197,7 +196,7 @@ impl Visit<'_> {
             }
             round += 1;
         }
-        worker.local.watch(false);
+        worker.watch(false);
         (haul.requests, haul.refused) = worker.take_counts();
         if self.variant.harvest && number == 0 {
             let orders = HARVESTED.iter().filter_map(|order| Order::new(*order));
@@ -205,10 +204,10 @@ impl Visit<'_> {
                 haul.harvest.push((order.get(), worker.harvest(order)));
             }
         }
-        worker.local.park();
+        worker.park();
         meeting.meet()?;
         worker.clear();
-        haul.failed = worker.local.leave();
+        haul.failed = worker.leave();
         guard.disarm();
         Some(haul)
     }

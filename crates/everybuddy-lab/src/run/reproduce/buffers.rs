@@ -5,7 +5,7 @@
 //!
 //! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
 
-use everybuddy::{Counts, SystemSpec};
+use everybuddy::SystemSpec;
 
 use super::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
 use crate::Error;
@@ -14,7 +14,7 @@ use crate::export::Row;
 use crate::run::memory::Memory;
 use crate::run::observe::{Counting, Tally};
 use crate::run::outcome::mean;
-use crate::run::pass;
+use crate::run::pass::{self, How};
 use crate::run::script::Script;
 
 /// How many replays there are.
@@ -59,7 +59,7 @@ pub(super) fn count(
     bench: &mut Bench<'_>,
 ) -> Result<[Tally; 2], Error> {
     let new = Counting::new;
-    let done = pass::perform::<Counts, _>(script, memory, bench.arena, spec, true, new)?;
+    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
     let mut tallies = [Tally::default(); 2];
     for observer in &done.played.observers {
         for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {

@@ -5,42 +5,15 @@
 //!
 //! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
 
-use everybuddy::{Counts, Event, Probe};
-
 use super::{Bench, Conditions, common, memory, row, traces};
 use crate::Error;
 use crate::experiment::Experiment;
 use crate::export::Row;
-use crate::run::host::Reading;
-use crate::run::moments::Moments;
-use crate::run::observe::Whole;
+use crate::run::observe::{Timing, Whole};
 use crate::run::outcome::mean;
-use crate::run::pass;
-use crate::run::script::Script;
-
-/// Listens to refills and drains.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bulks {
-    refills: Moments,
-    drains: Moments,
-}
-
-impl Probe for Bulks {
-    #[inline]
-    fn record(&mut self, event: Event) {
-        match event {
-            Event::Refill { frames } => self.refills.add(u64::from(frames)),
-            Event::Drain { frames } => self.drains.add(u64::from(frames)),
-            _ => {}
-        }
-    }
-}
-
-impl Reading for Bulks {
-    fn read(&self) -> Counts {
-        Counts::default()
-    }
-}
+use crate::run::pass::{self, How};
+use crate::run::script::{Lane, Script};
+use crate::run::watch::{Beside, Bulks, Watch};
 
 /// How many replays there are.
 pub(super) fn steps(experiment: &Experiment) -> u64 {
@@ -60,14 +33,18 @@ pub(super) fn run(
         let script = Script::new(&name, &resolved, experiment.threads)?;
         let memory = memory(experiment, &script)?;
         for spec in &specs {
-            let done =
-                pass::perform::<Bulks, _>(&script, &memory, bench.arena, spec, true, |lane| {
-                    Whole::new(timer, lane)
-                })?;
+            let how = How {
+                probe: Watch::bulks,
+                ..How::COUNTED
+            };
+            let new = |lane: &Lane| Whole::new(timer, lane);
+            let done = pass::watch(&script, &memory, bench.arena, spec, how, new)?;
             let mut all = Bulks::default();
             for own in &done.probes {
-                all.refills.join(&own.refills);
-                all.drains.join(&own.drains);
+                if let Beside::Bulks(own) = &own.beside {
+                    all.refills.join(&own.refills);
+                    all.drains.join(&own.drains);
+                }
             }
             let common = common(experiment, conditions, &name, spec, script.cpus);
             for (operation, moments) in [("allocate", all.refills), ("free", all.drains)] {

@@ -5,7 +5,7 @@
 //!
 //! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
 
-use everybuddy::{Counts, Order};
+use everybuddy::Order;
 
 use super::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
 use crate::Error;
@@ -13,7 +13,7 @@ use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::observe::{Counting, Tally};
 use crate::run::outcome::mean;
-use crate::run::pass;
+use crate::run::pass::{self, How};
 use crate::run::script::Script;
 
 /// How many replays there are.
@@ -34,7 +34,7 @@ pub(super) fn run(
         let memory = memory(experiment, &script)?;
         for spec in &specs {
             let new = Counting::new;
-            let done = pass::perform::<Counts, _>(&script, &memory, bench.arena, spec, true, new)?;
+            let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
             let common = common(experiment, conditions, &name, spec, script.cpus);
             let observers = &done.played.observers;
             let mut tallies = [Tally::default(); 2];

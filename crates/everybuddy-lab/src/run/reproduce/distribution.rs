@@ -8,7 +8,7 @@
 //!
 //! Invariant: all of the passes perform the same allocations in the same order.
 
-use everybuddy::{Counts, NoProbe, SystemSpec};
+use everybuddy::SystemSpec;
 
 use super::{Bench, Conditions, common, memory, row, traces};
 use crate::Error;
@@ -16,8 +16,8 @@ use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::clock::Timer;
 use crate::run::memory::Memory;
-use crate::run::observe::{Observer, Singles};
-use crate::run::pass;
+use crate::run::observe::Observer;
+use crate::run::pass::{self, How, Times};
 use crate::run::port::{Port, REFUSED};
 use crate::run::script::{Lane, Move, Script, Segment};
 
@@ -117,7 +117,7 @@ fn marks(
     let new = |lane: &Lane| Entered {
         marks: Vec::with_capacity(lane.directions()[0]),
     };
-    let done = pass::perform::<Counts, _>(script, memory, bench.arena, spec, true, new)?;
+    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
     Ok(done
         .played
         .observers
@@ -133,9 +133,8 @@ fn times(
     bench: &mut Bench<'_>,
 ) -> Result<Vec<u32>, Error> {
     let timer = bench.timer;
-    let new = |lane: &Lane| Singles::new(timer, lane);
-    let done = pass::perform::<NoProbe, _>(script, memory, bench.arena, spec, false, new)?;
-    let ticks = done.played.observers.into_iter().map(|own| own.ticks);
+    let played = pass::time(script, memory, bench.arena, spec, timer, Times::Singles)?;
+    let ticks = played.observers.into_iter().map(|own| own.directions);
     Ok(ticks.flat_map(|[allocations, _]| allocations).collect())
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Invariant: on one thread, so the same numbers come out each time.
 
-use everybuddy::{Counts, Order, SystemSpec};
+use everybuddy::{Order, SystemSpec};
 
 use super::{Bench, Conditions, common, memory, row, traces};
 use crate::Error;
@@ -15,7 +15,7 @@ use crate::run::memory::Memory;
 use crate::run::merge;
 use crate::run::observe::{Counting, Sample};
 use crate::run::outcome::mean;
-use crate::run::pass;
+use crate::run::pass::{self, How};
 use crate::run::script::Script;
 
 /// The blocks that are counted: 4 MiB.
@@ -98,14 +98,8 @@ fn replays(experiment: &Experiment, conditions: &Conditions) -> Result<[Replay; 
 impl Replay {
     /// Replays on one system.
     fn perform(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Samples, Error> {
-        let done = pass::perform::<Counts, _>(
-            &self.script,
-            &self.memory,
-            bench.arena,
-            spec,
-            true,
-            Counting::new,
-        )?;
+        let (script, memory, how) = (&self.script, &self.memory, How::COUNTED);
+        let done = pass::watch(script, memory, bench.arena, spec, how, Counting::new)?;
         let observers = done.played.observers.into_iter();
         Ok(Samples {
             over_time: observers.flat_map(|observer| observer.samples).collect(),

@@ -9,103 +9,25 @@
 //! Invariant: a measurement that is longer than [`LONGEST`] is a thread that was switched out; it is counted
 //! and left out.
 
-use everybuddy::{Counts, Event, Probe, SystemSpec};
-use quanta::Clock;
+use everybuddy::SystemSpec;
 
 use super::{Bench, Conditions, common, memory, row, traces};
 use crate::Error;
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::clock::Timer;
-use crate::run::host::Reading;
 use crate::run::memory::Memory;
 use crate::run::moments::Moments;
-use crate::run::observe::Whole;
+use crate::run::observe::{Timing, Whole};
 use crate::run::outcome::median;
-use crate::run::pass;
-use crate::run::script::Script;
+use crate::run::pass::{self, How};
+use crate::run::script::{Lane, Script};
+use crate::run::watch::{Beside, Watch};
 
 /// Nanoseconds above which a wait or a hold is a disturbance.
 const LONGEST: f64 = 50_000.0;
 /// How often each system is replayed, in turns.
 const ROUNDS: u32 = 5;
-/// How many locks may be held at once: a list's, and the zone's.
-const DEPTH: usize = 4;
-
-/// Listens to locks.
-struct Locks {
-    clock: Clock,
-    /// Ticks above which a measurement is left out.
-    longest: u64,
-    wanted: u64,
-    taken: [u64; DEPTH],
-    depth: usize,
-    wait: Moments,
-    hold: Moments,
-    disturbed: u64,
-}
-
-impl Default for Locks {
-    fn default() -> Locks {
-        // The operating system's clock is calibrated against the processor's once, by the timer.
-        let clock = Clock::new();
-        let per_tick = clock.delta_as_nanos(0, 1 << 40) as f64 / (1u64 << 40) as f64;
-        Locks {
-            longest: (LONGEST / per_tick) as u64,
-            clock,
-            wanted: 0,
-            taken: [0; DEPTH],
-            depth: 0,
-            wait: Moments::default(),
-            hold: Moments::default(),
-            disturbed: 0,
-        }
-    }
-}
-
-impl Locks {
-    #[inline]
-    fn note(longest: u64, disturbed: &mut u64, moments: &mut Moments, ticks: u64) {
-        match ticks <= longest {
-            true => moments.add(ticks),
-            false => *disturbed += 1,
-        }
-    }
-}
-
-impl Probe for Locks {
-    #[inline]
-    fn record(&mut self, event: Event) {
-        match event {
-            Event::LockWanted => self.wanted = self.clock.raw(),
-            Event::Lock { .. } => {
-                let now = self.clock.raw();
-                let waited = now.saturating_sub(self.wanted);
-                Self::note(self.longest, &mut self.disturbed, &mut self.wait, waited);
-                if let Some(taken) = self.taken.get_mut(self.depth) {
-                    *taken = now;
-                }
-                self.depth += 1;
-            }
-            Event::Unlock => {
-                let now = self.clock.raw();
-                self.depth = self.depth.saturating_sub(1);
-                if let Some(taken) = self.taken.get(self.depth) {
-                    let held = now.saturating_sub(*taken);
-                    Self::note(self.longest, &mut self.disturbed, &mut self.hold, held);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Reading for Locks {
-    fn read(&self) -> Counts {
-        Counts::default()
-    }
-}
-
 /// What one round of one system gave.
 #[derive(Clone, Copy, Default)]
 struct Round {
@@ -154,14 +76,19 @@ fn replay(
     bench: &mut Bench<'_>,
 ) -> Result<Round, Error> {
     let timer = bench.timer;
-    let done = pass::perform::<Locks, _>(script, memory, bench.arena, spec, false, |lane| {
-        Whole::new(timer, lane)
-    })?;
+    let how = How {
+        probe: || Watch::locks(LONGEST),
+        audit: false,
+    };
+    let new = |lane: &Lane| Whole::new(timer, lane);
+    let done = pass::watch(script, memory, bench.arena, spec, how, new)?;
     let mut round = Round::default();
     for own in &done.probes {
-        round.wait.join(&own.wait);
-        round.hold.join(&own.hold);
-        round.disturbed += own.disturbed;
+        if let Beside::Locks(own) = &own.beside {
+            round.wait.join(&own.wait);
+            round.hold.join(&own.hold);
+            round.disturbed += own.disturbed;
+        }
     }
     Ok(round)
 }

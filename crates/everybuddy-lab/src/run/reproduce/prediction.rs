@@ -22,7 +22,7 @@ use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::observe::Observer;
 use crate::run::outcome::mean;
-use crate::run::pass;
+use crate::run::pass::{self, How};
 use crate::run::port::{Port, REFUSED};
 use crate::run::script::{Kind, Lane, Move, RunEnd, Script, Segment};
 
@@ -121,7 +121,7 @@ pub(super) fn run(
         let memory = memory(experiment, &script)?;
         for spec in &specs {
             let new = Predicting::new;
-            let done = pass::perform::<Counts, _>(&script, &memory, bench.arena, spec, true, new)?;
+            let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
             let common = common(experiment, conditions, &name, spec, script.cpus);
             for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
                 let observers = done.played.observers.iter();

@@ -64,8 +64,8 @@ const KEPT: usize = 512;
 pub(super) type Kept = RefCell<VecDeque<Block>>;
 
 /// A thread on its CPU.
-pub(super) struct Thread<'t, A> {
-    pub(super) system: &'t A,
+pub(super) struct Thread<'t> {
+    pub(super) system: &'t dyn FrameAllocator<Sim>,
     pub(super) kept: &'t Kept,
     pub(super) task: u32,
     /// Instructions between two requests.
@@ -73,7 +73,7 @@ pub(super) struct Thread<'t, A> {
     pub(super) random: Random,
 }
 
-impl<A: FrameAllocator<Sim>> Thread<'_, A> {
+impl Thread<'_> {
     /// Maps and unmaps regions of at most `share` frames until `end`, and gives everything back.
     pub(super) fn run(&mut self, cpu: &mut SimCpu, program: &Program, share: u32, end: u64) {
         let mut region = 0;

@@ -15,8 +15,8 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::Zone;
 use everybuddy::{
-    FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, WithSystem, metadata_layout,
-    with_system,
+    FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout,
+    with_any_system,
 };
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
 
@@ -98,7 +98,9 @@ fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<S
         seed: conditions.seed,
         cycles: CYCLES / u64::from(conditions.shrink.max(1)),
     };
-    let seen = with_system(spec, &setup, &mut memory, visitor).map_err(refuse)?;
+    let mut seen = Err("it was not built".to_string());
+    let visit = &mut |system: &dyn FrameAllocator<Sim>| seen = visitor.call(system);
+    with_any_system(spec, &setup, &mut memory, visit).map_err(refuse)?;
     seen.map_err(|error| Error::Broken(format!("system {spec}: {error}")))
 }
 
@@ -110,10 +112,9 @@ struct Visitor {
     cycles: u64,
 }
 
-impl WithSystem<Sim> for Visitor {
-    type Output = Result<Seen, String>;
-
-    fn call<A: FrameAllocator<Sim>>(self, _: &'static str, system: &A) -> Self::Output {
+impl Visitor {
+    /// Lets the programs run on a fresh system.
+    fn call(&self, system: &dyn FrameAllocator<Sim>) -> Result<Seen, String> {
         let cycles = self.cycles;
         let [running, ending] = BEGINS.map(|part| cycles * part / 100);
         // Two thirds of memory, for all regions at their longest, one and a half times the mean.
