@@ -1,7 +1,7 @@
-//! The page that shows a comparison: one HTML file that works offline.
+//! Pages that show results: a comparison, or experiments; each one HTML file that works offline.
 //!
 //! Exists as a crate of its own so that it is built and tested without the allocators: plain data
-//! goes in ([`Report`]), text comes out ([`render`]).
+//! goes in ([`Report`], [`Study`]), text comes out ([`render`], [`render_study`]).
 //!
 //! ```
 //! let report = everybuddy_page::Report {
@@ -15,7 +15,8 @@
 //!
 //! | file or folder | one idea |
 //! |---|---|
-//! | `report` | what the page shows, as plain data |
+//! | `report` | what the page of a comparison shows, as plain data |
+//! | `study` | what the page of experiments shows, as plain data |
 //! | `round` | numbers with as many digits as they deserve |
 //! | `library` | the text of plotly.js, which draws the charts |
 //! | `pack` | how data travels in the page, and what is left out when it is too much |
@@ -25,7 +26,7 @@
 //! **To add a figure:** a row in `html/figures.rs`, a sentence in `html/say.rs`, and a file in
 //! `assets/script/` that draws it and makes its table.
 //!
-//! Invariant: the page never asks the network for anything (its content security policy forbids
+//! Invariant: a page never asks the network for anything (its content security policy forbids
 //! it), never trusts a name, and says what it leaves out.
 
 mod html;
@@ -33,9 +34,11 @@ mod library;
 mod pack;
 pub mod report;
 mod round;
+pub mod study;
 
 pub use library::NoLibrary;
 pub use report::Report;
+pub use study::Study;
 
 /// The most that a page should weigh, in bytes. Memory maps are left out until it does.
 pub const BUDGET: usize = 3 << 20;
@@ -82,4 +85,15 @@ pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> 
         }
         moments -= 1;
     }
+}
+
+/// Makes the page of experiments.
+///
+/// Takes some tenths of a second, as [`render`].
+///
+/// # Errors
+/// As [`render`].
+pub fn render_study(study: &Study) -> Result<String, NoLibrary> {
+    let library = library::packed()?;
+    Ok(html::study::document(study, library).into_string())
 }

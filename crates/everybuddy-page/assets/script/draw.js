@@ -96,9 +96,6 @@ function redrawRest() {
   whenIdle(redrawRest);
 }
 
-const whenIdle = (act) =>
-  window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60);
-
 /** On paper all figures of the trace are there, on white. What has not arrived can't be waited for. */
 function printing() {
   const root = document.documentElement;
@@ -122,22 +119,4 @@ async function foresee() {
   await Promise.all([numbers(views[at].at), library()]);
   const { moments } = ready.numbers.get(views[at].at);
   if (moments.length) await maps(views[at].at, Math.floor(moments.length / 2));
-}
-
-function resizing() {
-  let width = innerWidth;
-  let due = null;
-  window.addEventListener("resize", () => {
-    if (innerWidth === width || isPrinting()) return;
-    width = innerWidth;
-    clearTimeout(due);
-    due = setTimeout(redraw, 120);
-  });
-}
-
-function trouble(error) {
-  const place = document.getElementById("trouble");
-  place.hidden = false;
-  place.textContent = `The figures can’t be drawn: ${error.message}. The tables are complete.`;
-  console.error(error);
 }

@@ -64,9 +64,18 @@ function look(name) {
   return { colour: onGround(colour), dash, symbol };
 }
 
-/** The look beside a name: a piece of line with its marker. */
-function swatch(name) {
-  const { colour, dash, symbol } = look(name);
+/** The look that has a number, in the colours of now. */
+const lookAt = (at) => ({
+  colour: onGround(COLOURS[at % COLOURS.length]),
+  dash: DASHES[at % DASHES.length],
+  symbol: SYMBOLS[at % SYMBOLS.length],
+});
+
+/** The look beside a name. */
+const swatch = (name) => piece(look(name));
+
+/** A piece of line with its marker, or what a kind of series has of both. */
+function piece({ colour, dash, symbol }, kind = "interval") {
   const shape = {
     circle: "M14 6m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0",
     square: "M11 3h6v6h-6z",
@@ -91,8 +100,8 @@ function swatch(name) {
     svg.append(element);
   };
   const pattern = dash === "solid" ? "none" : dash.replaceAll("px", "");
-  path("M0 6H28", { stroke: colour, "stroke-width": 2, "stroke-dasharray": pattern, fill: "none" });
-  path(shape, { stroke: colour, "stroke-width": 1.6, fill: stroked ? "var(--panel)" : colour });
+  if (kind === "line" || kind === "interval") path("M0 6H28", { stroke: colour, "stroke-width": 2, "stroke-dasharray": pattern, fill: "none" });
+  if (kind !== "line") path(shape, { stroke: colour, "stroke-width": 1.6, fill: stroked ? "var(--panel)" : colour });
   return svg;
 }
 

@@ -4,7 +4,7 @@
 //! before any script runs.
 //!
 //! Invariant: every text that comes from outside goes through the template, which escapes it; data
-//! is base64. The content security policy forbids every request.
+//! is base64. The content security policy forbids every request ([`shell`]).
 
 mod definitions;
 mod figures;
@@ -12,11 +12,14 @@ mod head;
 mod percentiles;
 mod runs;
 mod say;
+mod shell;
+pub(crate) mod study;
 mod table;
 mod words;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
+use self::shell::Shell;
 use self::words::{count, memory};
 use crate::pack::Parcel;
 use crate::report::{Report, Trace};
@@ -51,52 +54,41 @@ const SCRIPT: &str = concat!(
     include_str!("../../assets/script/tabs.js"),
     include_str!("../../assets/script/legend.js"),
     include_str!("../../assets/script/theme.js"),
+    include_str!("../../assets/script/window.js"),
     include_str!("../../assets/script/draw.js"),
     include_str!("../../assets/script/main.js"),
     "})();\n",
 );
 
-/// Nothing is fetched from anywhere; what is inline may run.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      img-src data: blob:; form-action 'none'; base-uri 'none'";
-
 /// Makes the document. `parcels` are those of the report's traces.
 pub(crate) fn document(report: &Report, library: &str, parcels: &[Parcel]) -> Markup {
-    let anchors = words::anchors(report.traces.iter().map(|trace| trace.name.as_str()));
+    let anchors = words::anchors(
+        "trace",
+        report.traces.iter().map(|trace| trace.name.as_str()),
+    );
     let systems = report.traces.iter().any(|trace| !trace.systems.is_empty());
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content="everybuddy";
-                // Browsers look for a picture beside the page if none is named.
-                link rel="icon" href="data:,";
-                title { (report.title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body data-floor=(report.timer_floor_ns) {
-                a.skip href="#main" { "Skip to the results" }
-                (head::masthead(report))
-                (head::bar(report, &anchors, systems))
-                main #main tabindex="-1" {
-                    noscript { p.warning { "The figures need JavaScript. The tables below don’t." } }
-                    p.warning #trouble role="alert" hidden {}
-                    @for ((trace, anchor), parcel) in report.traces.iter().zip(&anchors).zip(parcels) {
-                        (section(report, trace, anchor, parcel))
-                    }
-                    @if report.traces.is_empty() { p { "This report has no traces." } }
-                }
-                (definitions::appendix(report, systems))
-                (head::foot(report))
-                (parcels_of(library, parcels))
-                script { (PreEscaped(SCRIPT)) }
-            }
+    let shell = Shell {
+        title: &report.title,
+        style: STYLE,
+        script: SCRIPT,
+        floor_ns: report.timer_floor_ns,
+    };
+    let above = html! {
+        (head::masthead(report))
+        (head::bar(report, &anchors, systems))
+    };
+    let results = html! {
+        @for ((trace, anchor), parcel) in report.traces.iter().zip(&anchors).zip(parcels) {
+            (section(report, trace, anchor, parcel))
         }
-    }
+        @if report.traces.is_empty() { p { "This report has no traces." } }
+    };
+    let below = html! {
+        (definitions::appendix(report, systems))
+        (head::foot(report))
+        (parcels_of(library, parcels))
+    };
+    shell.around(&above, &results, &below)
 }
 
 /// The library and the data, each in an element that the browser does not run.

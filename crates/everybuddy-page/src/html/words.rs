@@ -14,6 +14,21 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
+/// Three digits, however small: `0.00123`, `0.95`, `12.3`, `1,240`.
+pub(crate) fn few(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        v if !v.is_finite() => String::new(),
+        v if v < 0.000_095 => format!("{value:.1e}"),
+        v if v < 0.095 => {
+            let places = 2 - v.log10().floor() as i32;
+            format!("{value:.*}", places as usize)
+        }
+        v if v >= 9.95 && v < 1000.0 && (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
+        _ => short(value),
+    }
+}
+
 /// A share as percent.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -68,8 +83,8 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// Anchors for names: what an address can hold of them, each different.
-pub(crate) fn anchors<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+/// Anchors for names of a kind: what an address can hold of them, each different.
+pub(crate) fn anchors<'n>(kind: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for name in names {
         let safe = |c: char| {
@@ -80,11 +95,11 @@ pub(crate) fn anchors<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
             }
         };
         let base: String = name.chars().map(safe).take(60).collect();
-        let mut anchor = format!("trace-{base}");
+        let mut anchor = format!("{kind}-{base}");
         let mut times = 1;
         while anchors.contains(&anchor) {
             times += 1;
-            anchor = format!("trace-{base}-{times}");
+            anchor = format!("{kind}-{base}-{times}");
         }
         anchors.push(anchor);
     }
@@ -101,6 +116,16 @@ mod tests {
         assert_eq!(short(1974.6), "1,975");
         assert_eq!(short(-0.0), "0.00");
         assert_eq!(short(f64::NAN), "");
+        assert_eq!(few(0.001_234), "0.00123");
+        assert_eq!(few(0.000_012), "1.2e-5");
+        assert_eq!(
+            (few(0.0), few(42.0), few(f64::NAN)),
+            ("0".into(), "42".into(), String::new())
+        );
+        assert_eq!(
+            (few(0.42), few(-3.0), few(1974.6)),
+            ("0.42".into(), "-3.00".into(), "1,975".into())
+        );
         assert_eq!(percent(0.0003), "0.03");
         assert_eq!(percent(0.000_01), "<0.01");
         assert_eq!(percent(-0.026), "-2.6");
@@ -112,7 +137,7 @@ mod tests {
 
     #[test]
     fn anchors_differ_and_hold_no_markup() {
-        let anchors = anchors(["a\"><b>", "a\"><b>", "", "gcc_build"].into_iter());
+        let anchors = anchors("trace", ["a\"><b>", "a\"><b>", "", "gcc_build"].into_iter());
         assert_eq!(
             anchors,
             [

@@ -46,14 +46,19 @@ fn shots() -> PathBuf {
     folder
 }
 
-/// Opens the page of a report as a file. None without Chromium.
+/// Opens the page of a report. None without Chromium.
 pub(crate) fn open(report: &Report, name: &str) -> Option<Page> {
+    open_html(&render(report).expect("a page").html, name)
+}
+
+/// Opens a page as a file. None without Chromium.
+pub(crate) fn open_html(html: &str, name: &str) -> Option<Page> {
     let Some(path) = chromium() else {
         eprintln!("no Chromium here (ci/page.sh installs one): skipped");
         return None;
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, render(report).expect("a page").html).expect("the page is written");
+    std::fs::write(&file, html).expect("the page is written");
     let options = LaunchOptions {
         path: Some(path),
         sandbox: false,

@@ -1,0 +1,22 @@
+// What a page notices of its window: idle time, a new width, trouble.
+
+const whenIdle = (act) =>
+  window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60);
+
+function resizing() {
+  let width = innerWidth;
+  let due = null;
+  window.addEventListener("resize", () => {
+    if (innerWidth === width || isPrinting()) return;
+    width = innerWidth;
+    clearTimeout(due);
+    due = setTimeout(redraw, 120);
+  });
+}
+
+function trouble(error) {
+  const place = document.getElementById("trouble");
+  place.hidden = false;
+  place.textContent = `The figures can’t be drawn: ${error.message}. The tables are complete.`;
+  console.error(error);
+}

@@ -1,0 +1,106 @@
+//! Claims with what became of them.
+//!
+//! Exists so that a claim, its verdict and the numbers behind it stand beside each other.
+//!
+//! Invariant: a verdict is a mark, a word and a colour; never a colour alone.
+
+use maud::{Markup, html};
+
+use crate::study::{Claim, Experiment, Verdict};
+
+/// How many cases of a claim that holds are shown before they are folded away.
+const SHOWN: usize = 2;
+
+/// The mark of a verdict, its word, and the class that gives it its colour.
+pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+    match verdict {
+        Verdict::Holds => ("✓", "holds", "holds"),
+        Verdict::Differs => ("≠", "differs", "differs"),
+        Verdict::Fails => ("✗", "fails", "fails"),
+        Verdict::Undecided => ("?", "undecided", "undecided"),
+        Verdict::NotJudged => ("–", "not judged", "not-judged"),
+    }
+}
+
+/// The verdict as a badge.
+fn badge(verdict: Verdict) -> Markup {
+    let (mark, word, class) = look(verdict);
+    html! { span class={ "verdict " (class) } { span.mark aria-hidden="true" { (mark) } " " (word) } }
+}
+
+/// The verdicts of some claims as badges with their numbers.
+pub(super) fn counts<'c>(claims: impl Iterator<Item = &'c Claim> + Clone) -> Markup {
+    let count = |verdict| claims.clone().filter(|own| own.verdict == verdict).count();
+    html! {
+        @for verdict in Verdict::ALL {
+            @let count = count(verdict);
+            @if count > 0 {
+                @let (mark, word, class) = look(verdict);
+                span class={ "verdict " (class) } {
+                    span.mark aria-hidden="true" { (mark) } " " (count) " " (counted(word, count))
+                }
+                " "
+            }
+        }
+    }
+}
+
+/// A verdict's word behind a number: one holds, two hold.
+fn counted(word: &str, count: usize) -> &str {
+    match (word, count) {
+        (_, 1) => word,
+        ("holds", _) => "hold",
+        ("differs", _) => "differ",
+        ("fails", _) => "fail",
+        _ => word,
+    }
+}
+
+/// The claims of an experiment.
+pub(super) fn claims(own: &Experiment) -> Markup {
+    html! {
+        @if !own.claims.is_empty() {
+            ul.claims aria-label="What has to come out" {
+                @for claim in &own.claims { (one(claim)) }
+            }
+        }
+    }
+}
+
+fn one(claim: &Claim) -> Markup {
+    let folded = claim.verdict == Verdict::Holds && claim.cases.len() > SHOWN;
+    html! {
+        li {
+            (badge(claim.verdict))
+            div.said {
+                p { (claim.text) }
+                @if let (Some(why), Verdict::Differs) = (&claim.why, claim.verdict) {
+                    p.why { "Why: " (why) }
+                }
+                @if folded {
+                    details.data {
+                        summary { (claim.cases.len()) " cases" }
+                        (cases(claim))
+                    }
+                } @else { (cases(claim)) }
+            }
+        }
+    }
+}
+
+fn cases(claim: &Claim) -> Markup {
+    html! {
+        @if !claim.cases.is_empty() {
+            ul.cases {
+                @for (verdict, text) in &claim.cases {
+                    @let (mark, word, class) = look(*verdict);
+                    li {
+                        span class={ "mark " (class) } aria-hidden="true" { (mark) }
+                        span.hidden { (word) ": " }
+                        (text)
+                    }
+                }
+            }
+        }
+    }
+}

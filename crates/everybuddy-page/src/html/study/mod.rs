@@ -1,0 +1,127 @@
+//! The page of experiments as HTML: contents, and a section for each experiment.
+//!
+//! Exists so that who reads a paper's claim sees at once what came out, and can check it down to the numbers,
+//! before any script runs: only the figures need one.
+//!
+//! Invariant: every experiment, claim, table and figure of the study has its place; nothing is said by colour
+//! alone.
+
+mod claims;
+mod tables;
+mod top;
+
+use maud::{Markup, PreEscaped, html};
+
+use super::shell::Shell;
+use super::words;
+use crate::pack;
+use crate::study::{Experiment, Figure, Study};
+
+/// What the page looks like.
+const STYLE: &str = concat!(
+    include_str!("../../../assets/style/theme.css"),
+    include_str!("../../../assets/style/page.css"),
+    include_str!("../../../assets/style/table.css"),
+    include_str!("../../../assets/style/figure.css"),
+    include_str!("../../../assets/style/study.css"),
+    include_str!("../../../assets/style/print.css"),
+);
+
+/// What the page does. The files share one scope; the last one starts.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../../../assets/script/format.js"),
+    include_str!("../../../assets/script/parcel.js"),
+    include_str!("../../../assets/script/dom.js"),
+    include_str!("../../../assets/script/looks.js"),
+    include_str!("../../../assets/script/state.js"),
+    include_str!("../../../assets/script/chart.js"),
+    include_str!("../../../assets/script/theme.js"),
+    include_str!("../../../assets/script/window.js"),
+    include_str!("../../../assets/script/study.js"),
+    include_str!("../../../assets/script/study_main.js"),
+    "})();\n",
+);
+
+/// Makes the document.
+pub(crate) fn document(study: &Study, library: &str) -> Markup {
+    let names = study.experiments.iter().map(|own| own.name.as_str());
+    let anchors = words::anchors("experiment", names);
+    let shell = Shell {
+        title: &study.title,
+        style: STYLE,
+        script: SCRIPT,
+        floor_ns: 0.0,
+    };
+    let above = html! {
+        (top::masthead(study))
+        (top::bar(study, &anchors))
+    };
+    let results = html! {
+        (top::contents(study, &anchors))
+        @for (own, anchor) in study.experiments.iter().zip(&anchors) { (section(own, anchor)) }
+        @if study.experiments.is_empty() { p { "This page has no experiments." } }
+    };
+    let below = html! {
+        (top::foot(study))
+        script #library type="application/gzip" { (PreEscaped(library)) }
+        @for (own, anchor) in study.experiments.iter().zip(&anchors) {
+            @if let Some(figure) = &own.figure {
+                script id={ (anchor) "-data" } type="application/gzip" { (PreEscaped(parcel(figure))) }
+            }
+        }
+    };
+    shell.around(&above, &results, &below)
+}
+
+/// A figure's data as it travels.
+fn parcel(figure: &Figure) -> String {
+    // Plain data with text keys always becomes JSON; were it not so, the page would say so.
+    pack::pack(&serde_json::to_vec(figure).unwrap_or_default())
+}
+
+/// All about one experiment.
+fn section(own: &Experiment, anchor: &str) -> Markup {
+    html! {
+        section.experiment id=(anchor) aria-labelledby={ (anchor) "-name" } {
+            header.about {
+                p.name { code { (own.name) } }
+                h2 id={ (anchor) "-name" } { (own.title) }
+                p.facts { span { "Source: " b { (own.source) } } }
+            }
+            (claims::claims(own))
+            @if let Some(figure) = &own.figure { (self::figure(own, figure, anchor)) }
+            (tables::tables(own))
+            @if !own.remarks.is_empty() { p.remarks { (own.remarks) } }
+            p.measured {
+                @if !own.measured.is_empty() { (own.measured) " " }
+                "Again: " code { "everybuddy reproduce " (own.name) }
+            }
+        }
+    }
+}
+
+/// The place of a figure.
+fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
+    let wide = if figure.panels.len() == 1 {
+        "panel full"
+    } else {
+        "panel"
+    };
+    html! {
+        figure.fig id={ (anchor) "-figure" } data-parcel={ (anchor) "-data" }
+            aria-label={ "Figure: " (own.title) } {
+            ul.key {}
+            div.panels {
+                @for (at, panel) in figure.panels.iter().enumerate() {
+                    div class=(wide) data-panel=(at) {
+                        h4 { (panel.title) }
+                        p.axis { (panel.y.label) }
+                        div.plot {}
+                    }
+                }
+            }
+            figcaption.note { (figure.note) }
+        }
+    }
+}

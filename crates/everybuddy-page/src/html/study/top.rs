@@ -1,0 +1,125 @@
+//! What stands above and below the experiments: title, machine, contents with verdicts, how it was made.
+//!
+//! Exists so that whoever is sent the page knows in a minute what was tried, what came out, and where.
+//!
+//! Invariant: what is unknown is not mentioned.
+
+use maud::{Markup, html};
+
+use super::claims;
+use crate::study::{Claim, Study};
+
+/// The top of the page.
+pub(super) fn masthead(study: &Study) -> Markup {
+    let machine = &study.machine;
+    html! {
+        header.masthead {
+            h1 { (study.title) }
+            p.lede { (lede(study)) }
+            p.verdicts { (claims::counts(all(study))) }
+            @if study.shrink > 1 {
+                p.warning {
+                    "Everything was made " (study.shrink) " times shorter, to try it out: these numbers are no \
+                     measurements, and claims are not judged."
+                }
+            }
+            @if !machine.quiet.is_empty() {
+                p.warning[machine.was_busy].quiet[!machine.was_busy] { (machine.quiet) }
+            }
+        }
+    }
+}
+
+fn all(study: &Study) -> impl Iterator<Item = &Claim> + Clone {
+    study.experiments.iter().flat_map(|own| &own.claims)
+}
+
+/// What was tried, on what, in two sentences.
+fn lede(study: &Study) -> String {
+    let experiments = match study.experiments.len() {
+        1 => "One experiment of a paper".to_string(),
+        count => format!("{count} experiments of papers"),
+    };
+    let claims = match all(study).count() {
+        1 => "one claim".to_string(),
+        count => format!("{count} claims"),
+    };
+    let mut text = format!(
+        "{experiments} on buddy systems, done again: what came out here beside what the source has, \
+         and {claims} on it, judged by the program."
+    );
+    let machine = &study.machine;
+    let mut on: Vec<String> = Vec::new();
+    if !machine.processor.is_empty() {
+        on.push(machine.processor.clone());
+    }
+    if machine.cores > 0 {
+        on.push(format!("{} CPUs", machine.cores));
+    }
+    if !machine.kernel.is_empty() {
+        on.push(machine.kernel.clone());
+    }
+    if !on.is_empty() {
+        text += &format!(" Measured on {}.", on.join(", "));
+    }
+    text
+}
+
+/// The bar that stays in view: experiments, dark or light.
+pub(super) fn bar(study: &Study, anchors: &[String]) -> Markup {
+    html! {
+        div.bar {
+            nav.tabs aria-label="Experiments" {
+                a.tab href="#contents" { "Contents" }
+                @for (own, anchor) in study.experiments.iter().zip(anchors) {
+                    a.tab href={ "#" (anchor) } { (own.name) }
+                }
+            }
+            button.theme #theme type="button" hidden { "Dark" }
+        }
+    }
+}
+
+/// All experiments with their verdicts.
+pub(super) fn contents(study: &Study, anchors: &[String]) -> Markup {
+    html! {
+        nav.overview #contents aria-labelledby="contents-name" {
+            h2 #contents-name { "Contents" }
+            ol {
+                @for (own, anchor) in study.experiments.iter().zip(anchors) {
+                    li {
+                        a href={ "#" (anchor) } { (own.title) }
+                        span.where { (own.source) }
+                        span.verdicts {
+                            @if own.claims.is_empty() { span.none { "nothing claimed" } }
+                            (claims::counts(own.claims.iter()))
+                        }
+                    }
+                }
+            }
+            p.note {
+                "✓ holds: it came out. ≠ differs: it did not, and why is said. ✗ fails: it did not, in any round. \
+                 ? undecided: rounds disagree, or there are no numbers. – not judged: the run was shortened."
+            }
+        }
+    }
+}
+
+/// How the page was made.
+pub(super) fn foot(study: &Study) -> Markup {
+    html! {
+        footer.foot {
+            p {
+                @if !study.command.is_empty() { "Made by " code { (study.command) } " " }
+                @if !study.version.is_empty() { "with " (study.version) " " }
+                @if !study.date.is_empty() { "on " (study.date) ", " }
+                "seed " (study.seed)
+                @if study.timer_ns > 0.0 {
+                    "; reading the clock costs " (format!("{:.1}", study.timer_ns)) " ns"
+                }
+                "."
+            }
+            p { "Charts by plotly.js (MIT licence), which this file contains. The file asks the network for nothing." }
+        }
+    }
+}
