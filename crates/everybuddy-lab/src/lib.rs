@@ -18,6 +18,7 @@
 
 pub mod choice;
 pub mod cmd;
+mod commit;
 pub mod error;
 pub mod experiment;
 pub mod export;

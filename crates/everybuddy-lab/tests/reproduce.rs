@@ -135,6 +135,41 @@ fn an_experiment_gives_rows_and_a_picture() {
 }
 
 #[test]
+fn the_page_shows_figures_numbers_and_verdicts() {
+    let folder = Folder::new("reproduce-page");
+    let page = folder.file("page.html");
+    let made = |bounds: &str, more: &[&str], code: i32| {
+        let file = experiment(&folder, bounds);
+        let run = everybuddy(&[&["reproduce", &file, "--html", &page], more].concat());
+        assert_eq!(run.code, code, "{}{}", run.out, run.err);
+        assert!(run.err.contains("page.html"), "{}", run.err);
+        std::fs::read_to_string(&page).unwrap()
+    };
+    let html = made(RIGHT, &[], 0);
+    for words in [
+        "<!DOCTYPE html>",
+        "A tiny replay",
+        "this test",
+        "All comes home.",
+        "1 holds",
+        "is+zone=one",
+        "experiment-tiny-figure",
+        "everybuddy reproduce tiny",
+        "Counted once",
+    ] {
+        assert!(html.contains(words), "no {words}");
+    }
+    assert!(made(WRONG, &[], 1).contains("1 fails"));
+    let known = format!("{WRONG}\ndiffers = 'it is a test'");
+    let html = made(&known, &[], 0);
+    assert!(html.contains("1 differs") && html.contains("it is a test"));
+    assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
+    let file = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &file, "--html", "/no/such/folder/x.html"])
+        .refused(&["/no/such/folder/x.html"]);
+}
+
+#[test]
 fn what_was_counted_repeats() {
     let folder = Folder::new("reproduce-repeats");
     let file = experiment(&folder, RIGHT);
@@ -175,12 +210,14 @@ fn a_claim_fails_only_when_it_is_wrong() {
 fn the_experiments_run_when_they_are_shortened() {
     let folder = Folder::new("reproduce-all");
     let json = folder.file("all.jsonl");
-    let pictures = folder.file("pictures");
+    let (pictures, page) = (folder.file("pictures"), folder.file("all.html"));
     let run = everybuddy(&[
         "reproduce",
         "all",
         "--shrink",
         "500",
+        "--html",
+        &page,
         "--json",
         &json,
         "--svg",
@@ -208,10 +245,15 @@ fn the_experiments_run_when_they_are_shortened() {
             "{name}"
         );
     }
+    let html = std::fs::read_to_string(&page).unwrap();
     let drawn = std::fs::read_dir(&pictures).unwrap();
     let mut count = 0;
     for file in drawn {
-        let svg = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let place = format!("id=\"experiment-{name}-figure\"");
+        assert!(html.contains(&place), "{name} is not drawn on the page");
+        let svg = std::fs::read_to_string(&path).unwrap();
         roxmltree::Document::parse(&svg).unwrap();
         count += 1;
     }

@@ -13,8 +13,9 @@ use clap::Args;
 use crate::Error;
 use crate::experiment::claim::{State, Verdict};
 use crate::experiment::{Experiment, named};
+use crate::export::page::{Page, study};
 use crate::export::{Pending, Row, Sink};
-use crate::figures::FIGURES;
+use crate::figures::Drawing;
 use crate::run::bystanders::Machine;
 use crate::run::clock::Timer;
 use crate::run::host::Arena;
@@ -31,6 +32,8 @@ Examples:
         all experiments
   everybuddy reproduce fragmentation --svg figures
         one of them, with its picture in figures/fragmentation.svg
+  everybuddy reproduce all --html papers.html
+        everything as one page for a browser: figures, tables beside the papers' numbers, verdicts
   everybuddy reproduce my-experiment.toml
         one of your own, in the format of the project's experiments/*.toml
   everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
@@ -54,6 +57,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
+    /// Write a page with figures, tables beside the sources' numbers, and verdicts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Draw the figures into this folder, as NAME.svg
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
@@ -72,6 +79,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
     let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
     let pictures = pictures(&arguments.svg, &chosen)?;
+    let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink.max(1),
@@ -91,6 +99,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let progress = Progress::new(steps);
     let timer = Timer::calibrated();
     let mut arena = Arena::default();
+    let mut study = page
+        .is_some()
+        .then(|| study::study(&machine, &timer, &conditions));
     let mut exported: Vec<Row> = Vec::new();
     let mut failed: Vec<String> = Vec::new();
     for (own, picture) in chosen.iter().zip(pictures) {
@@ -119,8 +130,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         text += &experiments::tables(own, &rows, &style);
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);
         progress.hidden(|| print(&text))?;
-        if let Some(picture) = picture {
-            draw(own, &rows, picture)?;
+        let is_shown = picture.is_some() || study.is_some();
+        let drawing = own
+            .drawn()
+            .filter(|_| is_shown)
+            .map(|figure| (figure.draw)(own, &rows));
+        if let (Some(picture), Some(drawing)) = (picture, &drawing) {
+            write(drawing, &own.name, picture)?;
+        }
+        if let Some(study) = &mut study {
+            let result = study::experiment(own, &rows, drawing.as_ref(), verdicts.as_deref())?;
+            study.experiments.push(result);
         }
         exported.extend(rows);
     }
@@ -128,6 +148,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&experiments::closing(&machine, &timer, &style))?;
     for sink in sinks {
         sink.write(&exported)?;
+    }
+    if let (Some(page), Some(study)) = (page, study) {
+        page.write_study(&study)?;
     }
     match failed.is_empty() {
         true => Ok(()),
@@ -158,14 +181,11 @@ fn pictures(
     chosen.iter().map(open).collect()
 }
 
-/// Draws a figure into its file.
-fn draw(own: &Experiment, rows: &[Row], picture: Pending) -> Result<(), Error> {
-    let named = |name: &String| FIGURES.iter().find(|figure| figure.name == name);
-    let Some(figure) = own.figure.as_ref().and_then(named) else {
-        return Ok(());
-    };
-    let svg = (figure.draw)(own, rows)
-        .map_err(|why| Error::Failed(format!("figure {}: {why}", figure.name)))?;
+/// Writes a figure into its file.
+fn write(drawing: &Drawing, name: &str, picture: Pending) -> Result<(), Error> {
+    let svg = drawing
+        .svg()
+        .map_err(|why| Error::Failed(format!("figure {name}: {why}")))?;
     let path = picture.path().to_path_buf();
     let written = picture.finish(svg.as_bytes());
     written.map_err(|cause| Error::Write { path, cause })

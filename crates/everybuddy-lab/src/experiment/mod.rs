@@ -8,10 +8,12 @@
 //! |------|------------|
 //! | `mod` | the file's fields, and the list |
 //! | [`claim`] | what has to come out, and whether it did |
+//! | [`grid`] | a table of the results, as numbers |
 //!
 //! Invariant: an [`Experiment`] names only systems, methods and figures that there are.
 
 pub mod claim;
+pub mod grid;
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +23,7 @@ use serde::Deserialize;
 
 use crate::Error;
 use crate::choice::{self, nearest};
-use crate::figures::FIGURES;
+use crate::figures::{FIGURES, Figure};
 use crate::library;
 use crate::run::reproduce::{METHODS, Method};
 use crate::size::Size;
@@ -240,6 +242,12 @@ impl Experiment {
     pub fn method(&self) -> Result<&'static Method, Error> {
         let found = METHODS.iter().find(|method| method.name == self.method);
         found.ok_or_else(|| Error::usage(format!("no method `{}`", self.method)))
+    }
+
+    /// Returns how it is drawn; none for tables only.
+    pub fn drawn(&self) -> Option<&'static Figure> {
+        let name = self.figure.as_deref()?;
+        FIGURES.iter().find(|figure| figure.name == name)
     }
 
     /// Returns the systems.

@@ -7,7 +7,7 @@
 //! logarithmic, and what is 0 has no place on them.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, sources, systems};
+use super::{Drawing, sources, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{DIRECTIONS, MEAN};
@@ -16,7 +16,7 @@ use crate::run::reproduce::{DIRECTIONS, MEAN};
 const MOST: usize = 4;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let mut names = sources(rows.iter());
     names.retain(|name| name != MEAN);
     names.truncate(if names.len() > MOST { 0 } else { MOST });
@@ -31,7 +31,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Lines: lists of a fixed length; rings: lists that adapt themselves; both named beside the mean.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel {
@@ -92,12 +92,14 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
             label: "frames left when a run ends".to_string(),
             range: chart::around(points().map(|point| point.0)),
             ticks: 8,
+            base: Some(10.0),
             write: chart::power,
         },
         y: Axis {
             label: "requests that miss (%)".to_string(),
             range: chart::around(points().map(|point| point.1)),
             ticks: 8,
+            base: Some(10.0),
             write: chart::power,
         },
         series,

@@ -8,11 +8,14 @@
 use std::fmt::Display;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{BoldPoints, Ranged};
+use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::Undrawn;
+use crate::experiment::Experiment;
 
 /// The colours of Okabe and Ito, those first that differ most.
 const COLOURS: [RGBColor; 7] = [
@@ -36,20 +39,22 @@ const PANEL: u32 = 330;
 const LINE: i32 = 20;
 
 /// An axis: positions along it are numbers, and what they mean is text.
-pub(super) struct Axis {
+pub struct Axis {
     /// What it shows, with its unit.
-    pub(super) label: String,
+    pub label: String,
     /// From where to where it reaches at least.
-    pub(super) range: (f64, f64),
+    pub range: (f64, f64),
     /// Number of ticks, about.
-    pub(super) ticks: usize,
+    pub ticks: usize,
+    /// Of what the positions are logarithms; nothing where they are the numbers themselves.
+    pub base: Option<f64>,
     /// Writes a position; an empty text for one that needs none.
-    pub(super) write: fn(f64) -> String,
+    pub write: fn(f64) -> String,
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum Shape {
     /// A line.
     Line,
 
@@ -64,39 +69,83 @@ pub(super) enum Shape {
 }
 
 /// One series.
-pub(super) struct Series {
+pub struct Series {
     /// The name in the legend.
-    pub(super) name: String,
+    pub name: String,
     /// Position and value.
-    pub(super) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
     /// The interval of each value; for [`Shape::Interval`].
-    pub(super) intervals: Vec<(f64, f64)>,
+    pub intervals: Vec<(f64, f64)>,
     /// A word beside each point; none where there are fewer words than points.
-    pub(super) labels: Vec<String>,
+    pub labels: Vec<String>,
     /// How it is drawn.
-    pub(super) shape: Shape,
+    pub shape: Shape,
     /// Which of the colours and marks it has.
-    pub(super) kind: usize,
+    pub kind: usize,
 }
 
 /// One pair of axes with all that is in it.
-pub(super) struct Panel {
+pub struct Panel {
     /// What it shows.
-    pub(super) title: String,
+    pub title: String,
     /// The horizontal axis.
-    pub(super) x: Axis,
+    pub x: Axis,
     /// The vertical axis.
-    pub(super) y: Axis,
+    pub y: Axis,
     /// What is drawn.
-    pub(super) series: Vec<Series>,
+    pub series: Vec<Series>,
     /// A stretch of the horizontal axis that is shaded, and why.
-    pub(super) shade: Option<(f64, f64, String)>,
+    pub shade: Option<(f64, f64, String)>,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws panels with a title, a legend and a note below.
-pub(super) fn draw(title: &str, panels: &[Panel], note: &str) -> Result<String, Undrawn> {
+impl Axis {
+    /// Returns where the axis is marked, and what each mark says; marks that say nothing are left out.
+    pub fn marks(&self) -> Vec<(f64, String)> {
+        let (least, most) = self.range;
+        let axis: RangedCoordf64 = (least..most).into();
+        let at = axis.key_points(BoldPoints(self.ticks));
+        let marks = at.into_iter().map(|at| (at, (self.write)(at)));
+        marks.filter(|(_, text)| !text.is_empty()).collect()
+    }
+}
+
+/// A figure as plain data: what is drawn, before anybody has chosen how.
+pub struct Drawing {
+    /// What it shows.
+    pub title: String,
+    /// The panels, in the order in which they are read.
+    pub panels: Vec<Panel>,
+    /// Source and conditions, in a line.
+    pub note: String,
+}
+
+/// Makes the drawing of an experiment.
+pub(super) fn drawing(experiment: &Experiment, panels: Vec<Panel>, note: String) -> Drawing {
+    Drawing {
+        title: experiment.title.clone(),
+        panels,
+        note,
+    }
+}
+
+impl Drawing {
+    /// Returns every series once, with its colour and shape, in the order of the panels.
+    pub fn legend(&self) -> Vec<(String, usize, Shape)> {
+        legend(&self.panels)
+    }
+
+    /// Draws panels with a title, a legend and a note below.
+    ///
+    /// # Errors
+    /// What the drawing library says.
+    pub fn svg(&self) -> Result<String, Undrawn> {
+        draw(&self.title, &self.panels, &self.note)
+    }
+}
+
+fn draw(title: &str, panels: &[Panel], note: &str) -> Result<String, Undrawn> {
     let names = legend(panels);
     let rows = places(&names).last().map_or(0, |place| place.1 / LINE + 1);
     let head = 40 + LINE * rows;

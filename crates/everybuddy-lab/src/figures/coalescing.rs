@@ -5,12 +5,12 @@
 //! Invariant: every trace has its place on the horizontal axis.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, sources, systems};
+use super::{Drawing, sources, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = |metric: &'static str, order: Option<u8>| {
         rows.iter().filter(move |row| {
             row.metric == metric && row.order == order && row.statistic == "mean"
@@ -45,6 +45,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "trace, in this order".to_string(),
                 range: (-0.5, places.len() as f64 - 0.5),
                 ticks: places.len() + 1,
+                base: None,
                 write: |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
                     true => format!("{:.0}", position + 1.0),
                     false => String::new(),
@@ -54,6 +55,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: label.to_string(),
                 range: chart::from_zero(values.map(|point| point.1)),
                 ticks: 7,
+                base: None,
                 write: chart::plain,
             },
             series,
@@ -70,5 +72,5 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         panel("free_blocks", Some(9), "free blocks of 2 MiB", "blocks"),
     ];
     let note = format!("{}. Counted.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }

@@ -6,7 +6,7 @@
 //! never waited has no place on it.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, sources, systems};
+use super::{Drawing, sources, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 
@@ -14,7 +14,7 @@ use crate::export::Row;
 const APART: f64 = 0.12;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let works = sources(rows.iter());
     let panels = [
         ("contention_rate", "of all requests and frees"),
@@ -28,7 +28,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Medians of 5 rounds, bars from least to most; no point: none waited.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }
 
 fn panel(rows: &[Row], works: &[String], metric: &str, title: &str) -> Panel {
@@ -73,12 +73,14 @@ fn panel(rows: &[Row], works: &[String], metric: &str, title: &str) -> Panel {
             label: "had to wait (%)".to_string(),
             range: chart::around(ends),
             ticks: 8,
+            base: Some(10.0),
             write: chart::power,
         },
         x: Axis {
             label: legend.join(" · "),
             range: (0.4, works.len() as f64 + 0.6),
             ticks: works.len(),
+            base: None,
             write: chart::plain,
         },
         series,

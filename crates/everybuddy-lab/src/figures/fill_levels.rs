@@ -5,12 +5,12 @@
 //! Invariant: each point is the median of the rounds, its bar their least and most.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let level = |row: &Row| {
         let (_, percent) = row.source.split_once(':')?;
         percent.parse::<f64>().ok()
@@ -53,12 +53,14 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
             label: "memory held (%)".to_string(),
             range: (0.0, 100.0),
             ticks: 11,
+            base: None,
             write: chart::plain,
         },
         y: Axis {
             label: "allocation and release (ns)".to_string(),
             range: chart::from_zero(medians.chain(ends)),
             ticks: 8,
+            base: None,
             write: chart::plain,
         },
         series,
@@ -68,5 +70,5 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Medians of 5 rounds, bars from least to most.",
         experiment.source
     );
-    chart::draw(&experiment.title, &[panel], &note)
+    chart::drawing(experiment, vec![panel], note)
 }

@@ -5,13 +5,13 @@
 //! Invariant: shows every sample, those taken while all is freed included.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{AT_ONCE, SEQUENCE};
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let titles = [
         (SEQUENCE, "traces one after the other"),
         (AT_ONCE, "all traces at once, each on its own CPUs"),
@@ -21,7 +21,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         .map(|(source, title)| panel(rows, source, title))
         .collect();
     let note = format!("{}. Replayed on this machine; counts.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
@@ -55,12 +55,14 @@ fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
             label: "requests and releases (thousands)".to_string(),
             range: (0.0, thousands),
             ticks: 10,
+            base: None,
             write: chart::plain,
         },
         y: Axis {
             label: "free blocks of 4 MiB".to_string(),
             range: chart::from_zero(values),
             ticks: 8,
+            base: None,
             write: chart::plain,
         },
         series,

@@ -5,7 +5,7 @@
 //! Invariant: what is shaded lies below the timer's spread, and means nothing but "short".
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{BANDS, BIN, bin};
@@ -14,7 +14,7 @@ use crate::run::reproduce::{BANDS, BIN, bin};
 const NOTHING: f64 = -0.4;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let bins = || rows.iter().filter(|row| bin(row).is_some());
     let most = bins().filter_map(bin).fold(1.0, f64::max) + 2.0 * BIN;
     let floor = rows.iter().find(|row| row.system == "timer");
@@ -48,12 +48,14 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "allocations in a bin".to_string(),
                 range: (NOTHING, chart::from_zero(top).1),
                 ticks: 8,
+                base: Some(10.0),
                 write: chart::power,
             },
             x: Axis {
                 label: "time of an allocation (ns)".to_string(),
                 range: (0.0, most),
                 ticks: 8,
+                base: Some(10.0),
                 write: chart::power,
             },
             series,
@@ -65,7 +67,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Both axes logarithmic, 10 bins a decade; medians of 5 repetitions.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 /// The steps of a histogram: down to nothing where a bin is empty.

@@ -5,12 +5,12 @@
 //! Invariant: both panels have the same systems in the same places.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let names = systems(rows.iter());
     let panel = |metric: &'static str, title: &str| {
         let of = |name: &str| -> Vec<f64> {
@@ -51,12 +51,14 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "mean of an acquisition (ns)".to_string(),
                 range: chart::from_zero(ends),
                 ticks: 8,
+                base: None,
                 write: chart::plain,
             },
             x: Axis {
                 label: "system, in the order of the legend".to_string(),
                 range: (0.4, names.len() as f64 + 0.6),
                 ticks: names.len(),
+                base: None,
                 write: chart::plain,
             },
             series,
@@ -71,5 +73,5 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Medians of 5 rounds, bars from least to most.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }

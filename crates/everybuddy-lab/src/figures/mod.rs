@@ -1,11 +1,12 @@
-//! Figures: results as pictures, in SVG.
+//! Figures: results as pictures.
 //!
 //! Exists so that what a paper drew can be laid beside what came out here. A figure reads exported rows and
-//! nothing else. To add a figure: one file, one line in [`FIGURES`].
+//! nothing else, and gives plain data ([`Drawing`]), of which an SVG is made, or a chart of the page. To add a
+//! figure: one file, one line in [`FIGURES`].
 //!
 //! | file | what it is |
 //! |------|------------|
-//! | `chart` | panels, axes, legend, colours: what all figures share |
+//! | [`chart`] | panels, axes, legend, colours: what all figures share |
 //! | `fragmentation` | free 4 MiB blocks over time |
 //! | `space_size` | times and free blocks over the size of a space |
 //! | `fill_levels` | the cost of a single frame over how full memory is |
@@ -26,7 +27,7 @@
 //! no series differs from another by colour alone.
 
 mod buffers;
-mod chart;
+pub mod chart;
 mod coalescing;
 mod contention;
 mod fill_levels;
@@ -42,6 +43,8 @@ mod streams_costs;
 mod streams_distribution;
 mod streams_memory;
 
+pub use chart::Drawing;
+
 use crate::experiment::Experiment;
 use crate::export::Row;
 
@@ -52,8 +55,8 @@ pub type Undrawn = String;
 pub struct Figure {
     /// The name in an experiment's file.
     pub name: &'static str,
-    /// Makes the SVG.
-    pub draw: fn(&Experiment, &[Row]) -> Result<String, Undrawn>,
+    /// Says what is drawn.
+    pub draw: fn(&Experiment, &[Row]) -> Drawing,
 }
 
 /// All figures.

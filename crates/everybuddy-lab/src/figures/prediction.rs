@@ -5,7 +5,7 @@
 //! Invariant: both axes are logarithmic, a step for each doubling; a point stands for predictions of one octave.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, sources};
+use super::{Drawing, sources};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::DIRECTIONS;
@@ -14,7 +14,7 @@ use crate::run::reproduce::DIRECTIONS;
 const ENOUGH: f64 = 8.0;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panels: Vec<Panel> = DIRECTIONS
         .iter()
         .zip(["requests", "frees"])
@@ -24,7 +24,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Medians by octaves, bars from the first quartile to the third.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
@@ -90,12 +90,14 @@ fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
             label: "frames predicted".to_string(),
             range,
             ticks: 12,
+            base: Some(2.0),
             write: power,
         },
         y: Axis {
             label: "frames that came".to_string(),
             range: chart::around(heights.chain([range.0, range.1])),
             ticks: 12,
+            base: Some(2.0),
             write: power,
         },
         series,

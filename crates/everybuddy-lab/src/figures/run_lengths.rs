@@ -6,13 +6,13 @@
 //! Invariant: every curve begins with all requests at a run of one, and falls.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, sources};
+use super::{Drawing, sources};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{DIRECTIONS, REGION};
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = || {
         let own = rows.iter().filter(|row| row.system == REGION);
         own.filter(|row| row.statistic == "rate")
@@ -42,6 +42,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "requests of a run, at least".to_string(),
                 range: (0.0, longest + 1.2),
                 ticks: 20,
+                base: Some(2.0),
                 write: |position| match position.fract().abs() < 1e-9 {
                     true => crate::size::count(position.exp2() as u64),
                     false => String::new(),
@@ -51,6 +52,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "share of the requests (%)".to_string(),
                 range: (0.0, 104.0),
                 ticks: 6,
+                base: None,
                 write: chart::plain,
             },
             series: series.collect(),
@@ -67,7 +69,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}; there as means. Counted from traces.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 /// The length after the `@`, as a power of two.

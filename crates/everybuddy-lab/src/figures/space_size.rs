@@ -4,8 +4,8 @@
 //!
 //! Invariant: the horizontal axis is the same in all panels, a step for each doubling.
 
+use super::Drawing;
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{AT_ONCE, SEQUENCE};
@@ -51,7 +51,7 @@ const VIEWS: [View; 4] = [
 ];
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panel = |view: &View| {
         let own: Vec<&Row> = rows
             .iter()
@@ -107,6 +107,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "size of a space (MiB)".to_string(),
                 range: (1.8, 6.2),
                 ticks: 5,
+                base: Some(2.0),
                 write: |position| match position.fract().abs() < 1e-9 {
                     true => format!("{:.0}", position.exp2()),
                     false => String::new(),
@@ -116,21 +117,19 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: view.label.to_string(),
                 range,
                 ticks: 6,
+                base: None,
                 write: chart::plain,
             },
             series,
             shade: None,
         }
     };
-    if systems(rows.iter()).is_empty() {
-        return Err("there are no rows".to_string());
-    }
     let panels: Vec<Panel> = VIEWS.iter().map(panel).collect();
     let note = format!(
         "{}. Times: medians of rounds on one thread, bars from least to most.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 /// The size of a row's space, in MiB.

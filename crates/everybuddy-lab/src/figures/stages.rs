@@ -5,13 +5,13 @@
 //! Invariant: shows every sample; both panels have the same time.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::STAGES;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panels = [
         panel(
             rows,
@@ -29,7 +29,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         ),
     ];
     let note = format!("{}. Simulated, 25 CPUs.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }
 
 /// The position of a row, in percent of the time.
@@ -81,12 +81,14 @@ fn panel(rows: &[Row], metric: &str, title: &str, factor: f64, label: &str) -> P
             label: "time (% of the run)".to_string(),
             range: (0.0, 100.0),
             ticks: 10,
+            base: None,
             write: chart::plain,
         },
         y: Axis {
             label: label.to_string(),
             range: values,
             ticks: 8,
+            base: None,
             write: chart::plain,
         },
         series,

@@ -5,13 +5,13 @@
 //! Invariant: shares of nothing have no point, since the axis is logarithmic.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::{ARENA, TRAFFIC};
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = || {
         rows.iter()
             .filter(|row| row.metric == "blocking_probability")
@@ -35,6 +35,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
             label: "arena (KiB)".to_string(),
             range: (55.5, 66.5),
             ticks: 12,
+            base: None,
             write: chart::plain,
         },
     )];
@@ -88,6 +89,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
             label: "traffic".to_string(),
             range: (-0.5, TRAFFIC.len() as f64 - 0.5),
             ticks: TRAFFIC.len() + 1,
+            base: None,
             write: |position| {
                 let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
                 let name = TRAFFIC.get(position as usize).filter(|_| is_one);
@@ -99,7 +101,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         "{}. Nothing is refused under D/D/m. Bars: 95 % over ten seeds.",
         experiment.source
     );
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels, note)
 }
 
 fn plain(name: String, points: Vec<(f64, f64)>, shape: Shape, kind: usize) -> Series {
@@ -123,6 +125,7 @@ fn panel(title: &str, series: Vec<Series>, x: Axis) -> Panel {
             label: "share refused".to_string(),
             range,
             ticks: 6,
+            base: Some(10.0),
             write: chart::power,
         },
         series,

@@ -4,7 +4,7 @@
 //!
 //! Invariant: every kind of traffic has its place on the horizontal axis, in the order of the experiment.
 
-use super::Undrawn;
+use super::Drawing;
 use super::chart::{self, Axis, Panel, Series, Shape};
 use crate::experiment::Experiment;
 use crate::export::Row;
@@ -21,7 +21,7 @@ fn traffic(position: f64) -> String {
 }
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panel = |metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
         let mut series = Vec::new();
         for (at, system) in systems {
@@ -78,12 +78,14 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "traffic".to_string(),
                 range: (-0.5, TRAFFIC.len() as f64 - 0.5),
                 ticks: TRAFFIC.len() + 1,
+                base: None,
                 write: traffic,
             },
             y: Axis {
                 label: "ratio".to_string(),
                 range: chart::from_zero(values.map(|point| point.1).chain([1.0])),
                 ticks: 7,
+                base: None,
                 write: chart::plain,
             },
             series,
@@ -103,5 +105,5 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         ),
     ];
     let note = format!("{}. Bars: 95 % over ten seeds.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }

@@ -6,7 +6,7 @@
 //! are what matters.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 
@@ -14,7 +14,7 @@ use crate::export::Row;
 const SOURCE: &str = "M/M/m";
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panel = |source: &str, operation: &str, metric: &str, title: &str, label: &str| {
         let own = || {
             rows.iter().filter(move |row| {
@@ -50,12 +50,14 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: format!("{label}, at least"),
                 range: (0.0, most),
                 ticks: 10,
+                base: None,
                 write: chart::plain,
             },
             y: Axis {
                 label: "share of the calls (%)".to_string(),
                 range: (least.min(1.0), 2.1),
                 ticks: 8,
+                base: Some(10.0),
                 write: chart::power,
             },
             series,
@@ -94,7 +96,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         ),
     ];
     let note = format!("{}; there in microseconds.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }
 
 /// The number after the `@`.

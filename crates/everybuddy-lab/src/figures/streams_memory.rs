@@ -5,13 +5,13 @@
 //! Invariant: `held` is below every manager.
 
 use super::chart::{self, Axis, Panel, Series, Shape};
-use super::{Undrawn, systems};
+use super::{Drawing, systems};
 use crate::experiment::Experiment;
 use crate::export::Row;
 use crate::run::reproduce::HELD;
 
 /// Draws the figure.
-pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undrawn> {
+pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let names = systems(rows.iter().filter(|row| row.metric == "peak_memory"));
     let panel = |metric: &str, title: &str, label: &str, scale: f64, lines: bool| {
         let mut series = Vec::new();
@@ -60,6 +60,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: "users".to_string(),
                 range: (0.5, 6.5),
                 ticks: 7,
+                base: None,
                 write: |position| match position.fract().abs() < 1e-9 {
                     true => format!("{position:.0}"),
                     false => String::new(),
@@ -69,6 +70,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
                 label: label.to_string(),
                 range,
                 ticks: 7,
+                base: None,
                 write: chart::plain,
             },
             series,
@@ -86,7 +88,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &[Row]) -> Result<String, Undr
         ),
     ];
     let note = format!("{}. Bars: 95 % over ten seeds.", experiment.source);
-    chart::draw(&experiment.title, &panels, &note)
+    chart::drawing(experiment, panels.into(), note)
 }
 
 /// The load of a row, from the name of its source: `3-users`.

@@ -5,7 +5,7 @@
 //! Invariant: shows rows that are exported, and nothing else.
 
 use crate::experiment::claim::{Claim, State, Verdict, short};
-use crate::experiment::{Experiment, TableSpec};
+use crate::experiment::{Experiment, TableSpec, grid};
 use crate::export::Row;
 use crate::run::bystanders::Machine;
 use crate::run::clock::Timer;
@@ -53,75 +53,32 @@ pub fn tables(experiment: &Experiment, rows: &[Row], style: &Style) -> String {
 }
 
 fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style) -> String {
-    let fits = |row: &&Row| {
-        row.experiment == experiment.name
-            && row.metric == spec.metric
-            && row.order == spec.order
-            && spec.operations.iter().any(|own| own == row.operation)
-            && spec.statistics.iter().any(|own| own == row.statistic)
-            && (spec.sources.is_empty() || spec.sources.contains(&row.source))
+    let grid::Grid { names, columns } = grid::Grid::of(experiment, spec, rows);
+    let texts = |values: &[Option<f64>]| {
+        let text = |value: &Option<f64>| value.map_or(String::new(), short);
+        values.iter().map(text).collect()
     };
-    let own: Vec<&Row> = rows.iter().filter(fits).collect();
-    let mut names: Vec<String> = Vec::new();
-    let mut sources: Vec<&str> = Vec::new();
-    for row in &own {
-        if !names.contains(&row.name()) {
-            names.push(row.name());
-        }
-        if !sources.contains(&row.source.as_str()) {
-            sources.push(&row.source);
-        }
-    }
-    let mut columns = Vec::new();
-    for source in sources {
-        for operation in &spec.operations {
-            for statistic in &spec.statistics {
-                let is_here = |row: &&&Row| {
-                    row.source == source && row.operation == operation && row.statistic == statistic
-                };
-                let here: Vec<&&Row> = own.iter().filter(is_here).collect();
-                if here.is_empty() {
-                    continue;
-                }
-                let value = |name: &String| {
-                    let row = here.iter().find(|row| row.name() == *name);
-                    row.map(|row| row.value)
-                };
-                let values: Vec<Option<f64>> = names.iter().map(value).collect();
-                let what = match spec.operations.len() {
-                    1 => statistic.clone(),
-                    _ => format!("{operation} {statistic}"),
-                };
-                let texts = |values: &[Option<f64>]| {
-                    let text = |value: &Option<f64>| value.map_or(String::new(), short);
-                    values.iter().map(text).collect()
-                };
-                columns.push(Column {
-                    head: [source.to_string().into(), what.into()],
-                    better: match spec.better.as_deref() {
-                        Some("higher") => Better::Higher,
-                        _ => Better::Lower,
-                    },
-                    texts: texts(&values),
-                    values,
-                    expendable: 0,
-                });
-                let expected = |name: &String| {
-                    let row = here.iter().find(|row| row.name() == *name);
-                    row.and_then(|row| row.expected)
-                };
-                let expected: Vec<Option<f64>> = names.iter().map(expected).collect();
-                if spec.beside && expected.iter().any(Option::is_some) {
-                    columns.push(Column {
-                        head: [source.to_string().into(), "source".into()],
-                        better: Better::Lower,
-                        texts: texts(&expected),
-                        // The source competes with nobody.
-                        values: names.iter().map(|_| None).collect(),
-                        expendable: 0,
-                    });
-                }
-            }
+    let mut shown = Vec::new();
+    for own in columns {
+        shown.push(Column {
+            head: [own.source.clone().into(), own.what.into()],
+            better: match spec.better.as_deref() {
+                Some("higher") => Better::Higher,
+                _ => Better::Lower,
+            },
+            texts: texts(&own.values),
+            values: own.values,
+            expendable: 0,
+        });
+        if spec.beside && own.expected.iter().any(Option::is_some) {
+            shown.push(Column {
+                head: [own.source.into(), "source".into()],
+                better: Better::Lower,
+                texts: texts(&own.expected),
+                // The source competes with nobody.
+                values: names.iter().map(|_| None).collect(),
+                expendable: 0,
+            });
         }
     }
     if names.is_empty() {
@@ -139,7 +96,7 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
             ..*style
         },
     };
-    table::text(&names, &columns, competing, &style)
+    table::text(&names, &shown, competing, &style)
 }
 
 /// Makes the table of what the source printed.

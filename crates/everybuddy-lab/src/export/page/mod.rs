@@ -1,6 +1,7 @@
-//! A comparison as a page: the numbers of `everybuddy compare`, in the types of [`everybuddy_page`].
+//! Results as pages: the numbers of `everybuddy compare`, in the types of [`everybuddy_page`]; [`study`] does the
+//! same for experiments.
 //!
-//! Exists so that the page knows nothing of allocators, and the comparison nothing of pages.
+//! Exists so that the pages know nothing of allocators, and results nothing of pages.
 //!
 //! Invariant: every number on the page is one that the tables or rows have too, or comes from the same
 //! passes; nothing is measured for the page alone.
@@ -8,6 +9,7 @@
 mod maps;
 mod owners;
 mod statistics;
+pub mod study;
 
 use std::path::Path;
 
@@ -17,6 +19,7 @@ use everybuddy_page::report as page;
 use everybuddy_trace::{Resolved, Statistics, Trace};
 
 use crate::Error;
+use crate::commit;
 use crate::run::bystanders::Machine;
 use crate::run::clock::Timer;
 use crate::run::detail::Latencies;
@@ -94,9 +97,22 @@ impl Page {
     /// [`Error::Write`]; then the file is as it was. [`Error::Broken`] if this program lacks a part of
     /// the page.
     pub fn write(self, report: &page::Report) -> Result<(), Error> {
-        let path = self.pending.path().to_path_buf();
         let page = everybuddy_page::render(report).map_err(|e| Error::Broken(e.to_string()))?;
-        let html = page.html;
+        self.finish(&page.html)
+    }
+
+    /// Writes the page of experiments, and says where it is.
+    ///
+    /// # Errors
+    /// As [`Page::write`].
+    pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
+        let html =
+            everybuddy_page::render_study(study).map_err(|e| Error::Broken(e.to_string()))?;
+        self.finish(&html)
+    }
+
+    fn finish(self, html: &str) -> Result<(), Error> {
+        let path = self.pending.path().to_path_buf();
         let refuse = |cause| Error::Write {
             path: path.clone(),
             cause,
@@ -128,6 +144,21 @@ pub struct Occasion<'o> {
 /// Begins a page.
 pub fn report(occasion: &Occasion<'_>) -> page::Report {
     let Occasion { machine, timer, .. } = occasion;
+    page::Report {
+        title: occasion.title.to_string(),
+        command: command_line(),
+        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
+        version: commit::version(),
+        machine: self::machine(machine),
+        timer_floor_ns: timer.map_or(0.0, Timer::floor),
+        seed: occasion.seed,
+        rounds: occasion.rounds,
+        traces: Vec::new(),
+    }
+}
+
+/// The machine, in words.
+fn machine(machine: &Machine) -> page::Machine {
     let quiet = match (machine.was_busy(), machine.load) {
         (true, _) => {
             "Other programs were running: trust the order and the ratios, not the nanoseconds."
@@ -135,22 +166,12 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
         (false, Some(_)) => "Nothing else of note was running.",
         (false, None) => "",
     };
-    page::Report {
-        title: occasion.title.to_string(),
-        command: command_line(),
-        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
-        version: concat!("everybuddy ", env!("CARGO_PKG_VERSION")).to_string(),
-        machine: page::Machine {
-            processor: machine.processor.clone().unwrap_or_default(),
-            cores: machine.cores.unwrap_or(0) as u32,
-            kernel: machine.kernel.clone().unwrap_or_default(),
-            quiet: quiet.to_string(),
-            was_busy: machine.was_busy(),
-        },
-        timer_floor_ns: timer.map_or(0.0, Timer::floor),
-        seed: occasion.seed,
-        rounds: occasion.rounds,
-        traces: Vec::new(),
+    page::Machine {
+        processor: machine.processor.clone().unwrap_or_default(),
+        cores: machine.cores.unwrap_or(0) as u32,
+        kernel: machine.kernel.clone().unwrap_or_default(),
+        quiet: quiet.to_string(),
+        was_busy: machine.was_busy(),
     }
 }
 

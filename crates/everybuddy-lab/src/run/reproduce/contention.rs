@@ -20,7 +20,7 @@ use crate::run::outcome::{mean, median};
 use crate::run::script::Script;
 
 /// How often each system is counted, in turns.
-const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 /// Threads when the experiment doesn't say.
 const THREADS: u16 = 2;
 

@@ -22,7 +22,7 @@ use crate::run::port::{Port, REFUSED};
 use crate::run::script::{Lane, Move, Script, Segment};
 
 /// How often each system is timed, in turns.
-const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 /// Bins of a decade of the histogram.
 const BINS: f64 = 10.0;
 

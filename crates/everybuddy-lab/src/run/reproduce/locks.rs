@@ -27,7 +27,8 @@ use crate::run::watch::{Beside, Watch};
 /// Nanoseconds above which a wait or a hold is a disturbance.
 const LONGEST: f64 = 50_000.0;
 /// How often each system is replayed, in turns.
-const ROUNDS: u32 = 5;
+pub(super) const ROUNDS: u32 = 5;
+
 /// What one round of one system gave.
 #[derive(Clone, Copy, Default)]
 struct Round {

@@ -19,7 +19,7 @@
 //! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
 //! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
-//! All but `stages` run on this machine.
+//! All but `stages` run on this machine. `repeats` says how often each measures.
 //!
 //! Invariant: every row bears its experiment's name, alone or before an `@`.
 
@@ -33,6 +33,7 @@ mod lengths;
 mod locks;
 mod prediction;
 mod programs;
+mod repeats;
 mod spaces;
 mod stages;
 mod streams;
@@ -41,6 +42,7 @@ mod workloads;
 pub use distribution::{BANDS, BIN, bin};
 pub use fragmentation::{AT_ONCE, SEQUENCE};
 pub use lengths::REGION;
+pub use repeats::Repeats;
 
 pub use stages::STAGES;
 pub use streams::TRAFFIC;
@@ -56,6 +58,7 @@ use crate::choice;
 use crate::experiment::Experiment;
 use crate::export::{Row, rounded};
 use crate::library;
+use crate::run::bench::Plan;
 use crate::run::clock::Timer;
 use crate::run::host::Arena;
 use crate::run::memory::Memory;
@@ -66,6 +69,8 @@ use crate::run::script::Script;
 pub struct Method {
     /// The name in an experiment's file.
     pub name: &'static str,
+    /// How often it measures.
+    pub repeats: Repeats,
     /// How many steps it takes, for the progress bar.
     pub steps: fn(&Experiment) -> u64,
     /// Measures.
@@ -76,81 +81,97 @@ pub struct Method {
 pub const METHODS: &[Method] = &[
     Method {
         name: "fragmentation",
+        repeats: Repeats::Counted,
         steps: fragmentation::steps,
         run: fragmentation::run,
     },
     Method {
         name: "workloads",
+        repeats: Repeats::Rounds(Plan::ROUNDS),
         steps: workloads::steps,
         run: workloads::run,
     },
     Method {
         name: "spaces",
+        repeats: Repeats::RoundsAndCounted(Plan::ROUNDS),
         steps: spaces::steps,
         run: spaces::run,
     },
     Method {
         name: "bulk",
+        repeats: Repeats::Counted,
         steps: bulk::steps,
         run: bulk::run,
     },
     Method {
         name: "locks",
+        repeats: Repeats::Rounds(locks::ROUNDS),
         steps: locks::steps,
         run: locks::run,
     },
     Method {
         name: "distribution",
+        repeats: Repeats::Calls(distribution::ROUNDS as u32),
         steps: distribution::steps,
         run: distribution::run,
     },
     Method {
         name: "lengths",
+        repeats: Repeats::Counted,
         steps: lengths::steps,
         run: lengths::run,
     },
     Method {
         name: "contention",
+        repeats: Repeats::Rounds(contention::ROUNDS as u32),
         steps: contention::steps,
         run: contention::run,
     },
     Method {
         name: "prediction",
+        repeats: Repeats::Counted,
         steps: prediction::steps,
         run: prediction::run,
     },
     Method {
         name: "buffers",
+        repeats: Repeats::Counted,
         steps: buffers::steps,
         run: buffers::run,
     },
     Method {
         name: "stages",
+        repeats: Repeats::Simulated,
         steps: stages::steps,
         run: stages::run,
     },
     Method {
         name: "coalescing",
+        repeats: Repeats::Counted,
         steps: coalescing::steps,
         run: coalescing::run,
     },
     Method {
         name: "streams-costs",
+        repeats: Repeats::Seeds(streams::SEEDS as u32),
         steps: streams::costs::steps,
         run: streams::costs::run,
     },
     Method {
         name: "streams-blocking",
+        repeats: Repeats::Seeds(streams::SEEDS as u32),
         steps: streams::blocking::steps,
         run: streams::blocking::run,
     },
     Method {
         name: "streams-distribution",
+        repeats: Repeats::Seeds(streams::SEEDS as u32),
         steps: streams::distribution::steps,
         run: streams::distribution::run,
     },
     Method {
         name: "streams-memory",
+        repeats: Repeats::Seeds(streams::SEEDS as u32),
         steps: streams::memory::steps,
         run: streams::memory::run,
     },
