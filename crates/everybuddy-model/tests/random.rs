@@ -89,7 +89,11 @@ fn specs() -> Vec<String> {
         if row.options.contains(&"percpu") {
             specs.push(format!("{}+percpu=locked", row.name));
         }
-        if row.options.contains(&"batch") {
+        if row.options.contains(&"list") {
+            specs.push(format!("{}+list=linux+batch=2+high=3+order=3", row.name));
+            specs.push(format!("{}+list=linux-6", row.name));
+            specs.push(format!("{}+list=spring+high=4+order=3", row.name));
+        } else if row.options.contains(&"batch") {
             specs.push(format!("{}+batch=2+high=3+order=3", row.name));
         } else if row.options.contains(&"high") {
             specs.push(format!("{}+high=4+order=3", row.name));
@@ -104,10 +108,11 @@ fn variants() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
         let takes = |key| row.options.contains(&key);
-        let small = match (takes("batch"), takes("high")) {
-            (true, _) => "batch=3+high=4+",
-            (false, true) => "high=5+",
-            (false, false) => "",
+        let small = match (takes("list"), takes("batch"), takes("high")) {
+            (true, ..) => "list=linux+batch=3+high=4+",
+            (false, true, _) => "batch=3+high=4+",
+            (false, false, true) => "high=5+",
+            (false, false, false) => "",
         };
         let mut add = |options: &str| specs.push(format!("{}+{small}{options}", row.name));
         if takes("zone") {

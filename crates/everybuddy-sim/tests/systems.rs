@@ -21,9 +21,13 @@ fn systems() -> impl Iterator<Item = String> {
         // In the suite's small memories lists bounded by memory keep next to nothing.
         let bounded = row.options.contains(&"high") && !row.options.contains(&"batch");
         let larger = bounded.then(|| format!("{}+high=30", row.name));
+        let any = row.options.contains(&"list");
+        let lists = any.then_some(["list=linux", "list=linux-6", "list=spring+high=30"]);
+        let lists = lists.into_iter().flatten();
         [Some(row.name.to_string()), variant, larger]
             .into_iter()
             .flatten()
+            .chain(lists.map(|list| format!("{}+{list}", row.name)))
     })
 }
 
@@ -31,7 +35,10 @@ fn systems() -> impl Iterator<Item = String> {
 fn has_lists(system: &str) -> bool {
     let spec: SystemSpec = system.parse().unwrap();
     let takes = |key| spec.row().options.contains(&key);
-    takes("high") || takes("percpu")
+    match takes("list") {
+        true => system.contains("+list="),
+        false => takes("high") || takes("percpu"),
+    }
 }
 
 /// Who has which frame.

@@ -144,8 +144,9 @@ impl WithSystem<Machine> for Stress {
     }
 }
 
-/// What the rows don't say: locks at the lists, other zone layers, locks that are let go within a batch.
-const VARIANTS: [&str; 9] = [
+/// What the rows don't say: locks at the lists, other zone layers, locks that are let go within a batch, lists before
+/// what delays coalescing.
+const VARIANTS: [&str; 13] = [
     "lbs-31+percpu=locked",
     "linux-6+percpu=locked",
     "bs+zone=spaces",
@@ -155,6 +156,10 @@ const VARIANTS: [&str; 9] = [
     "lbs-31+zone=spaces+lock=ticket+hold=when-contended",
     "lis-31+lock=ticket+hold=when-contended",
     "lis-31+hold=iteration",
+    "delay-2+list=linux",
+    "delay-2+list=linux+zone=spaces+hold=iteration",
+    "delay-2+list=spring",
+    "watermark+list=linux-6",
 ];
 
 fn systems() -> Vec<String> {

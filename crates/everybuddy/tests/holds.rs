@@ -40,6 +40,9 @@ fn specs() -> Vec<String> {
         "lis-31+batch=64+high=128+order=3+zone=one",
         "lis-31+batch=64+high=128+order=3+space=32KiB",
         "linux-6+order=3",
+        "delay-2+list=linux+batch=64+high=128+order=3+reclaim=on",
+        "delay-2+list=linux+batch=64+high=128+order=3+zone=spaces+space=32KiB+reclaim=on",
+        "watermark+list=linux-6+order=3+reclaim=on",
     ] {
         for hold in [
             "hold=batch",

@@ -97,8 +97,15 @@ impl WithSystem<Native> for FirstFrame {
 fn the_layout_is_exactly_what_is_used() {
     let ranges = [FrameRange::new(1, 3000)];
     let setup = Setup::new(&ranges, 3);
-    for row in ROWS {
-        let spec = SystemSpec::of(row);
+    let variants = [
+        "delay-2+list=linux",
+        "delay-2+list=spring",
+        "delay-2+list=linux+zone=spaces",
+        "watermark+list=linux-6",
+        "watermark+list=bypass+zone=spaces",
+    ];
+    let variants = variants.map(|text| text.parse().unwrap());
+    for spec in ROWS.iter().map(SystemSpec::of).chain(variants) {
         let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
         let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
         let start = memory.as_ptr().align_offset(layout.align());

@@ -311,7 +311,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 12] = [
+const EXHAUSTED: [&str; 15] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
@@ -324,6 +324,9 @@ const EXHAUSTED: [&str; 12] = [
     "lis-31+batch=2+high=3+order=2+space=16KiB",
     "watermark+order=3+reclaim=on",
     "delay-2+order=2+zone=spaces+space=32KiB+reclaim=on",
+    "delay-2+list=linux+batch=2+high=3+order=3+reclaim=on",
+    "delay-2+list=spring+high=3+order=2+zone=spaces+space=16KiB+reclaim=on",
+    "watermark+list=linux-6+order=3+reclaim=on",
 ];
 
 #[test]

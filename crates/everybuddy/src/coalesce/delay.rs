@@ -16,7 +16,9 @@
 //! - The watermarks' usage counts the block that is being freed: otherwise not all coalesces in the end.
 //! - A piece of an allocation that is freed makes the whole a split block: its halves exist from then on.
 //! - Before memory is taken out of service everything delayed is coalesced; with `reclaim=on`, also before a request
-//!   is refused. (The paper refuses, and its table 3 measures that.)
+//!   is refused. (The paper refuses, and its table 3 measures that.) A batch that is shorter than asked for is no
+//!   refusal.
+//! - What a CPU's list keeps is allocated: the policy learns of it when the list gives it back.
 
 use super::{Coalesce, is_free, moved};
 use crate::frame::{Order, Pfn};
@@ -245,6 +247,11 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             return found;
         }
         self.settle(structure, probe);
+        Self::find(structure, order, probe)
+    }
+
+    #[inline]
+    fn allocate_more(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
         Self::find(structure, order, probe)
     }
 

@@ -85,6 +85,12 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     /// Takes a block of `order` out, splitting a larger one if need be. The caller tags its head. O(orders).
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame>;
 
+    /// Takes one more block out for a batch, which nobody is refused without. O(orders).
+    #[inline(always)]
+    fn allocate_more(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
+        self.allocate(structure, order, probe)
+    }
+
     /// Puts a block in, coalescing as the policy says. O(orders).
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
 

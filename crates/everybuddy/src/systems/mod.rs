@@ -14,7 +14,7 @@ mod options;
 mod parameters;
 mod rows;
 
-pub use options::{Options, SpecError, SystemSpec, ZoneKind};
+pub use options::{ListKind, Options, SpecError, SystemSpec, ZoneKind};
 pub use parameters::{Area, Front, Parameters, SpaceSize, Zone};
 pub use rows::{ROWS, Row};
 
@@ -194,11 +194,16 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
             match zone {
                 Zone::One => {
                     let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
-                    builder.bare(zone, visitor)
+                    match parameters.front {
+                        Front::Linux6(tuning) => {
+                            builder.linux6::<P, V, Token, true>(zone, tuning, visitor)
+                        }
+                        _ => builder.of_blocks(zone, visitor),
+                    }
                 }
                 Zone::Spaces(size) => {
                     let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
-                    builder.bare(zone, visitor)
+                    builder.of_blocks(zone, visitor)
                 }
                 Zone::Domains { .. } | Zone::Separated(_) => Err(BuildError::BadOption("zone")),
             }

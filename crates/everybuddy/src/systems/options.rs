@@ -9,7 +9,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::parameters::Area;
-use super::rows::{ROWS, Row};
+use super::rows::{Kind, ROWS, Row};
 use crate::coalesce::delay::Rule;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -64,6 +64,37 @@ pub struct Options {
     pub queue: Option<u32>,
     /// `sync=ring` or `sync=semaphore`: whether each operation of such a queue is done under a binary semaphore.
     pub semaphore: Option<bool>,
+    /// `list=linux` and others: what each CPU keeps, of a system that may have any list or none.
+    pub list: Option<ListKind>,
+}
+
+/// What each CPU keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListKind {
+    /// `list=none`: nothing.
+    #[default]
+    None,
+    /// `list=linux`: a list as in `lbs-31`.
+    Linux,
+    /// `list=bypass`: a list as in `lbs-1`.
+    Bypass,
+    /// `list=linux-6`: lists as in `linux-6`.
+    Linux6,
+    /// `list=spring`: a list as in `spring`.
+    Predictive,
+}
+
+impl ListKind {
+    /// Returns the per-CPU layer.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::None => Kind::Bare,
+            Self::Linux => Kind::LinuxBatch,
+            Self::Bypass => Kind::LinuxBypass,
+            Self::Linux6 => Kind::Linux6,
+            Self::Predictive => Kind::Predictive,
+        }
+    }
 }
 
 /// Who owns free frames, under which lock.
@@ -99,6 +130,13 @@ const STRUCTURE: [(&str, Kept); 3] = [
 ];
 const SYNC: [(&str, bool); 2] = [("ring", false), ("semaphore", true)];
 const BULK: [(&str, bool); 2] = [("blocks", false), ("rows", true)];
+const LIST: [(&str, ListKind); 5] = [
+    ("none", ListKind::None),
+    ("linux", ListKind::Linux),
+    ("bypass", ListKind::Bypass),
+    ("linux-6", ListKind::Linux6),
+    ("spring", ListKind::Predictive),
+];
 const HOLD: [(&str, Hold); 3] = [
     ("batch", Hold::Batch),
     ("iteration", Hold::Iteration),
@@ -130,6 +168,7 @@ impl Options {
         division: None,
         queue: None,
         semaphore: None,
+        list: None,
     };
 
     /// The most frames that a list may be told to keep or move.
@@ -187,6 +226,10 @@ impl Options {
                 })?);
             }
             "sync" => self.semaphore = choose("sync", "`ring` or `semaphore`", value, &SYNC)?,
+            "list" => {
+                let needs = "`none`, `linux`, `bypass`, `linux-6` or `spring`";
+                self.list = choose("list", needs, value, &LIST)?;
+            }
             "hold" => {
                 let needs = "`batch`, `iteration` or `when-contended`";
                 self.hold = choose("hold", needs, value, &HOLD)?;
@@ -201,6 +244,45 @@ impl Options {
             _ => return Err(SpecError::UnknownOption),
         }
         Ok(())
+    }
+}
+
+impl Options {
+    /// Refuses what means nothing for a row whose list is an option, or does not go together there.
+    fn fit(&self, row: &Row) -> Result<(), SpecError> {
+        if !row.options.contains(&"list") {
+            return Ok(());
+        }
+        let list = self.list.unwrap_or_default();
+        let is_given = |given: bool, fits: bool, key, needs| match given && !fits {
+            true => Err(SpecError::BadValue { key, needs }),
+            false => Ok(()),
+        };
+        let moves = matches!(
+            list,
+            ListKind::Linux | ListKind::Linux6 | ListKind::Predictive
+        );
+        let is_long = matches!(
+            list,
+            ListKind::Linux | ListKind::Bypass | ListKind::Predictive
+        );
+        let needs = "list=linux beside it: other lists have no batch to choose";
+        is_given(
+            self.batch.is_some(),
+            list == ListKind::Linux,
+            "batch",
+            needs,
+        )?;
+        let needs = "list=linux, list=bypass or list=spring beside it";
+        is_given(self.high.is_some(), is_long, "high", needs)?;
+        let needs = "list=linux, list=linux-6 or list=spring beside it: without a batch a lock is held for one block";
+        is_given(self.hold.is_some(), moves, "hold", needs)?;
+        let in_domains = self.zone == Some(ZoneKind::Domains);
+        let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
+        is_given(in_domains, false, "zone", needs)?;
+        let in_spaces = self.zone == Some(ZoneKind::Spaces);
+        let needs = "`none`, `linux`, `bypass` or `spring` with zone=spaces";
+        is_given(in_spaces, list != ListKind::Linux6, "list", needs)
     }
 }
 
@@ -376,6 +458,7 @@ impl FromStr for SystemSpec {
                 needs,
             });
         }
+        options.fit(row)?;
         Ok(Self { row, options })
     }
 }
@@ -406,7 +489,11 @@ impl fmt::Display for SystemSpec {
             division,
             queue,
             semaphore,
+            list,
         } = self.options;
+        if let Some(list) = list {
+            write!(f, "+list={}", name_of(&list, &LIST))?;
+        }
         if let Some(batch) = batch {
             write!(f, "+batch={batch}")?;
         }
@@ -506,6 +593,9 @@ mod tests {
             "delay-2+reclaim=on",
             "watermark+lazy=0.25+speedup=0.5",
             "serewa+lock=ticket+separate=on+manager=thread+structure=tree+division=off+queue=16+sync=semaphore",
+            "delay-2+list=linux+batch=7+high=42+zone=spaces+hold=iteration",
+            "watermark+list=linux-6",
+            "watermark+list=spring+high=30",
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
@@ -517,6 +607,7 @@ mod tests {
             ("lbs-31+colour=red", SpecError::UnknownOption),
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),
             ("delay-2+lazy=0.5", SpecError::UnknownOption),
+            ("bs+list=linux", SpecError::UnknownOption),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
@@ -534,6 +625,13 @@ mod tests {
             "is+space=4",
             "is+space=1KiB",
             "lbs-31+hold=never",
+            "delay-2+list=lbs-31",
+            "delay-2+batch=7",
+            "delay-2+list=bypass+batch=7",
+            "delay-2+list=linux-6+high=42",
+            "watermark+list=none+hold=iteration",
+            "watermark+list=linux-6+zone=spaces",
+            "watermark+zone=domains",
         ] {
             let error = text.parse::<SystemSpec>().unwrap_err();
             assert!(

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use super::options::{self, SystemSpec, ZoneKind};
+use super::options::{self, ListKind, SystemSpec, ZoneKind};
 use super::rows::Kind;
 use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
@@ -199,10 +199,11 @@ impl SystemSpec {
             return Err(BuildError::BadCpuCount);
         }
         let preset = &self.row.preset;
+        let kind = self.options.list.map_or(self.row.kind, ListKind::kind);
         let batch = self.options.batch.or(preset.batch);
         let high = self.options.high.or(preset.high);
         let by_memory = Watermarks::linux_batch(setup.frames());
-        let watermarks = match self.row.kind {
+        let watermarks = match kind {
             Kind::Bare | Kind::Linux6 | Kind::Predictive => None,
             Kind::LinuxBatch => {
                 let batch = batch.unwrap_or(by_memory);
@@ -232,7 +233,7 @@ impl SystemSpec {
         if watermarks.is_some_and(|marks| marks.high < marks.batch) {
             return Err(BuildError::BadOption("high"));
         }
-        let front = match (self.row.kind, watermarks) {
+        let front = match (kind, watermarks) {
             (_, Some(watermarks)) => Front::Linux(watermarks),
             (Kind::Linux6, _) => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
             (Kind::Predictive, _) => Front::Predictive(match high {

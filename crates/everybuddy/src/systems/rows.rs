@@ -82,7 +82,9 @@ const INVERSE_DEVIATES: &str = "A block is the one that holds its group's repres
 const DELAYED_DEVIATES: &str = "Memory need not be a power of two. A part of an allocation can be freed; the whole \
     is a split block then. Before memory is taken out of service everything is coalesced. With +reclaim=on \
     also before a request is refused, which is what a kernel wants; without it, as in the paper, a request may \
-    be refused while locally free buddies could be coalesced.";
+    be refused while locally free buddies could be coalesced. What a CPU's list keeps (+list=linux, bypass, linux-6, \
+    spring; the paper knows no CPUs) is allocated for the policy. There is no +zone=domains: what is allocated belongs \
+    to no domain, so a class of blocks has no number there, and no slack.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
@@ -324,9 +326,11 @@ pub const ROWS: &[Row] = &[
         faithful: "Lazy, reclaiming and accelerated mode by the usage of a class; a coalesced block is freed into \
             the next class by that class's mode.",
         deviates: "The usage counts the block that is being freed: without it not all coalesces in the end. Memory \
-            need not be a power of two. +reclaim=on coalesces everything before a request is refused.",
+            need not be a power of two. +reclaim=on coalesces everything before a request is refused. Lists and \
+            domains as for delay-2.",
         options: &[
-            "order", "zone", "space", "select", "lock", "line", "reclaim", "lazy", "speedup",
+            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+            "reclaim", "lazy", "speedup",
         ],
         preset: Options::NONE,
         kind: Kind::Bare,
@@ -345,7 +349,8 @@ pub const ROWS: &[Row] = &[
             blocks at the head of a list, globally free ones at the tail, allocation from the head.",
         deviates: DELAYED_DEVIATES,
         options: &[
-            "order", "zone", "space", "select", "lock", "line", "reclaim",
+            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+            "reclaim",
         ],
         preset: Options::NONE,
         kind: Kind::Bare,

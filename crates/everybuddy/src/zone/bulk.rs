@@ -89,10 +89,13 @@ impl Bulk {
             return policy.allocate_bulk(structure, order, wanted, guard.probe(), tagged);
         }
         for given in 0..wanted {
-            if given > 0 {
+            let found = if given > 0 {
                 guard.between(self.hold);
-            }
-            match policy.allocate(structure, order, guard.probe()) {
+                policy.allocate_more(structure, order, guard.probe())
+            } else {
+                policy.allocate(structure, order, guard.probe())
+            };
+            match found {
                 Some(head) => tagged(head),
                 None => return given,
             }

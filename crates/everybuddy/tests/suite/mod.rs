@@ -36,6 +36,18 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+{on}", row.name));
             texts.push(format!("{}+order=3+{on}", row.name));
             texts.push(format!("{}+order=3+zone=spaces+space=64KiB+{on}", row.name));
+            if takes("list") {
+                for list in [
+                    "linux+batch=2+high=3+order=3+zone=spaces+space=64KiB",
+                    "linux+batch=31+high=186+hold=iteration",
+                    "bypass+high=3",
+                    "linux-6",
+                    "spring+high=700",
+                    "spring+high=3+order=3+zone=spaces+space=32KiB",
+                ] {
+                    texts.push(format!("{}+list={list}+{on}", row.name));
+                }
+            }
             continue;
         }
         texts.push(row.name.to_string());
@@ -95,7 +107,10 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+separate=off", row.name));
             texts.push(format!("{}+order=3+structure=list", row.name));
             texts.push(format!("{}+structure=bitmap", row.name));
-            texts.push(format!("{}+order=3+structure=bitmap+separate=off", row.name));
+            texts.push(format!(
+                "{}+order=3+structure=bitmap+separate=off",
+                row.name
+            ));
         }
         if takes("bulk") {
             texts.push(format!("{}+bulk=rows", row.name));
