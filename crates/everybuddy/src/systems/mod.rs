@@ -13,10 +13,12 @@
 mod options;
 mod parameters;
 mod rows;
+mod spec;
 
-pub use options::{ListKind, Options, SpecError, SystemSpec, ZoneKind};
+pub use options::{ListKind, Options, ZoneKind};
 pub use parameters::{Area, Front, Parameters, SpaceSize, Zone};
 pub use rows::{ROWS, Row};
+pub use spec::{SpecError, SystemSpec};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

@@ -6,8 +6,9 @@
 
 use core::fmt;
 
-use super::options::{self, ListKind, SystemSpec, ZoneKind};
+use super::options::{self, ListKind, ZoneKind};
 use super::rows::Kind;
+use super::spec::SystemSpec;
 use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
