@@ -236,6 +236,25 @@ fn a_tree_of_blocks_in_any_sorted_order_is_balanced() {
 }
 
 #[test]
+fn a_scan_ends_with_the_words_of_its_order() {
+    // 64 words of blocks and one summary, which is full: what follows is another level's, another order's.
+    let kind = (
+        Tag::INTERIOR,
+        <BitScan<'_, Native> as Placed<'_, Native>>::BITS,
+    );
+    with_part::<Native, _>(8192, 1, kind, (4096, 0), |place| {
+        let bits = BitScan::<Native>::new(place);
+        let frame = |head| bits.table().frame(Pfn(head)).unwrap();
+        [0, 64].map(|head| bits.insert(frame(head), Order::ZERO));
+        assert_eq!(bits.pair(Order::ZERO, Pfn(4095)), None);
+        bits.insert(frame(1), Order::ZERO);
+        assert_eq!(bits.pair(Order::ZERO, Pfn(0)), Some(frame(0)));
+        assert_eq!(bits.pair(Order::ZERO, Pfn(1)), None);
+        bits.check().unwrap();
+    });
+}
+
+#[test]
 fn a_damaged_tree_is_noticed() {
     // What damage is done to a tree of frames 0 to 6, whose root is 3, with children 1 and 5.
     type Damage = fn(&Trees<'_, Native>, &dyn Fn(u32) -> Frame);

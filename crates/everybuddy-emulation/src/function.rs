@@ -1,0 +1,100 @@
+//! The functions of the paper's program, by the names of its profile.
+//!
+//! Exists so that calls, steps and shares of time stand beside listings 2 and 3.
+//!
+//! Invariant: [`Function::ALL`] is in the order of the discriminants.
+
+/// A function of the paper's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Function {
+    /// Puts a block into the class's store.
+    AddChunk,
+    /// Merges what can be merged below a class.
+    Merge,
+    /// Takes a certain block out of the class's store.
+    RemoveTheChunk,
+    /// Says how large the next piece is.
+    ZerosRight,
+    /// Puts memory of any size into the stores, in pieces of powers of two.
+    Arrange,
+    /// The main loop.
+    Test,
+    /// Releases.
+    Free,
+    /// Allocates, and splits.
+    Allocate,
+    /// Says which class a size belongs to.
+    ZerosLeft,
+    /// Takes any block out of the class's store: has the store choose, then `RemoveTheChunk`.
+    RemoveAny,
+}
+
+impl Function {
+    /// How many there are.
+    pub const COUNT: usize = 10;
+
+    /// All of them, in the order of listing 2.
+    pub const ALL: [Function; Self::COUNT] = [
+        Self::AddChunk,
+        Self::Merge,
+        Self::RemoveTheChunk,
+        Self::ZerosRight,
+        Self::Arrange,
+        Self::Test,
+        Self::Free,
+        Self::Allocate,
+        Self::ZerosLeft,
+        Self::RemoveAny,
+    ];
+
+    /// Returns the name in the paper's profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AddChunk => "MMM_AddChunk2BitBucket",
+            Self::Merge => "MMM_BSMergeMemory",
+            Self::RemoveTheChunk => "MMM_RemoveTheChunkFromBitBucket",
+            Self::ZerosRight => "MMM_CountDownZerosRight",
+            Self::Arrange => "MMM_ArrangeMemIntoBitBuckets",
+            Self::Test => "MMM_TestBS",
+            Self::Free => "MMM_BSDeAllocMemory",
+            Self::Allocate => "MMM_BSAllocMemory",
+            Self::ZerosLeft => "MMM_CountDownZerosLeft",
+            Self::RemoveAny => "MMM_RemoveAnyChunkFromBitBucket",
+        }
+    }
+}
+
+/// A number for each function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Table([u64; Function::COUNT]);
+
+impl Table {
+    /// Returns a function's number.
+    #[inline]
+    pub fn of(&self, function: Function) -> u64 {
+        self.0[function as usize]
+    }
+
+    /// Adds to a function's number.
+    #[inline]
+    pub fn add(&mut self, function: Function, more: u64) {
+        self.0[function as usize] += more;
+    }
+
+    /// Returns the sum over all functions.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_in_order() {
+        let numbers = Function::ALL.map(|function| function as usize);
+        assert_eq!(numbers.to_vec(), (0..Function::COUNT).collect::<Vec<_>>());
+    }
+}

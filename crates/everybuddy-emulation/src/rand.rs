@@ -1,0 +1,101 @@
+//! The random numbers of the GNU C library: what `rand` returns after `srand`.
+//!
+//! Source: the additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of those 3 and
+//! 31 places before. The first 31 come from a linear congruence (Park and Miller's, by Schrage's method), and 310 numbers
+//! are thrown away.
+//!
+//! Exists so that the program asks for what the paper's program asked for, if its seed was the same.
+//!
+//! Invariant: `front` is 3 places behind `rear`, modulo 31.
+
+/// How many numbers the generator remembers.
+const DEGREE: usize = 31;
+/// How far apart the two are that it adds.
+const SEPARATION: usize = 3;
+
+/// The generator.
+#[derive(Clone, Debug)]
+pub struct Rand {
+    state: [u32; DEGREE],
+    front: usize,
+    rear: usize,
+}
+
+impl Rand {
+    /// Begins as after `srand(seed)`; a program that never calls it has seed 1. O(1).
+    pub fn new(seed: u32) -> Self {
+        let mut state = [0; DEGREE];
+        // Seed 0 would give zeros only.
+        let mut word = seed.max(1) as i32;
+        for own in &mut state {
+            *own = word as u32;
+            word = 16_807 * (word % 127_773) - 2_836 * (word / 127_773);
+            if word < 0 {
+                word += i32::MAX;
+            }
+        }
+        let mut own = Self {
+            state,
+            front: SEPARATION,
+            rear: 0,
+        };
+        for _ in 0..10 * DEGREE {
+            own.next_number();
+        }
+        own
+    }
+
+    /// Returns the next number, from 0 to 2^31 - 1. O(1).
+    pub fn next_number(&mut self) -> u32 {
+        let sum = self.state[self.front].wrapping_add(self.state[self.rear]);
+        self.state[self.front] = sum;
+        self.front = (self.front + 1) % DEGREE;
+        self.rear = (self.rear + 1) % DEGREE;
+        // The lowest bit is the least random.
+        sum >> 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of several seeds: the first five numbers and the 100,000th, as a C program prints them.
+    const KNOWN: [(u32, [u32; 5], u32); 4] = [
+        (
+            1,
+            [1804289383, 846930886, 1681692777, 1714636915, 1957747793],
+            660658275,
+        ),
+        (
+            2,
+            [1505335290, 1738766719, 190686788, 260874575, 747983061],
+            834811707,
+        ),
+        (
+            12345,
+            [383100999, 858300821, 357768173, 455528251, 133005921],
+            101586848,
+        ),
+        (
+            4000000000,
+            [1111130805, 1380198982, 1306113867, 1557021840, 1956528986],
+            418433730,
+        ),
+    ];
+
+    #[test]
+    fn numbers_are_those_of_the_c_library() {
+        for (seed, first, last) in KNOWN {
+            let mut own = Rand::new(seed);
+            let numbers: Vec<u32> = (0..100_000).map(|_| own.next_number()).collect();
+            assert_eq!(numbers[..5], first, "seed {seed}");
+            assert_eq!(numbers[99_999], last, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn seed_zero_is_seed_one() {
+        assert_eq!(Rand::new(0).next_number(), Rand::new(1).next_number());
+    }
+}

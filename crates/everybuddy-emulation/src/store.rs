@@ -1,0 +1,89 @@
+//! Where the free blocks of each class are kept: what the manager asks.
+//!
+//! Exists because the paper blames the queues: everything but the store stays the same.
+//!
+//! Invariant: a block is a class and the number of its first unit, a multiple of 2^class; no two in a store overlap.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The number of a unit of 8 bytes.
+pub type Unit = u32;
+
+/// Free blocks by class.
+pub trait Store {
+    /// Puts in a block that is not in.
+    fn add(&mut self, class: u8, unit: Unit);
+
+    /// Takes out the block that the store prefers.
+    fn take(&mut self, class: u8) -> Option<Unit>;
+
+    /// Takes out a certain block, which is in.
+    fn remove(&mut self, class: u8, unit: Unit);
+
+    /// Tells whether a class has no block.
+    fn is_empty(&self, class: u8) -> bool;
+
+    /// Returns where a search for pairs begins.
+    fn first(&self, class: u8) -> Unit;
+
+    /// Finds two buddies of a class that are both in: returns the lower one, and where the search goes on once both are
+    /// taken out. Until then nothing else of the class may change.
+    fn pair(&self, class: u8, from: Unit) -> Option<(Unit, Unit)>;
+
+    /// Returns all blocks of a class, for checks.
+    fn blocks(&self, class: u8) -> Vec<Unit>;
+}
+
+/// A store by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// First in, first out; an insertion walks to the end, a buddy is looked for by walking, too.
+    QueueSearch,
+    /// First in, first out; an insertion walks to the end; a block's mark says whether it is in.
+    Queue,
+    /// The same, with a known end.
+    QueueTail,
+    /// Balanced trees, the lowest address first.
+    Tree,
+    /// Bits with summaries, the lowest address first.
+    Bitmap,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [
+        Self::QueueSearch,
+        Self::Queue,
+        Self::QueueTail,
+        Self::Tree,
+        Self::Bitmap,
+    ];
+
+    /// Returns the name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueSearch => "queue-search",
+            Self::Queue => "queue",
+            Self::QueueTail => "queue-tail",
+            Self::Tree => "tree",
+            Self::Bitmap => "bitmap",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        let names = || Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("no store `{name}`: {}", names()))
+    }
+}
