@@ -20,6 +20,9 @@ use crate::request::{Flags, Hint, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use crate::zone::{Caller, ZoneLayer};
 
+/// A request, tried once more when all lists were brought home.
+type LastTry<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
+
 /// A per-CPU layer over a zone layer.
 pub(crate) struct Layered<P: Platform, F, Z> {
     front: F,
@@ -106,7 +109,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         flags: Flags,
-        last_try: &dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>,
+        last_try: LastTry<'_, P, Z>,
     ) -> Result<Pfn, AllocateError> {
         if flags.contains(Flags::NO_WAIT) {
             let buffers = self.front.buffered_frames() > 0;
