@@ -282,3 +282,33 @@ fn runs_of_any_length_leave_half_a_batch() {
     assert_eq!(only(&rows, "domains", "mean", "all"), 1.0);
     assert_eq!(only(&rows, "contention_rate_core", "value", "all"), 0.0);
 }
+
+#[test]
+fn whole_blocks_hold_what_was_asked_for() {
+    let folder = Folder::new("internal");
+    let trace = folder.trace();
+    for more in [&[][..], &["--aged", "3"], &["--cpus", "2"]] {
+        let command = [
+            "compare",
+            &trace,
+            "--systems",
+            "bs,lbs-31,is,spring",
+            "--json",
+            "-",
+        ];
+        let run = everybuddy(&[&command, more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        let rows = run.out.lines().map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            row
+        });
+        let own: Vec<_> = rows
+            .filter(|row| row["metric"] == "internal_fragmentation")
+            .collect();
+        assert!(more.contains(&"--cpus") || own.len() > 4, "{more:?}");
+        for row in own {
+            assert_eq!(row["value"], 1.0, "{row}");
+        }
+        assert!(!run.err.contains("held"), "shown where it is 1");
+    }
+}

@@ -17,6 +17,7 @@ mod churn;
 mod fill;
 mod handover;
 mod hot;
+pub mod odd;
 mod program;
 mod random;
 mod rows;

@@ -81,6 +81,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/coalescing.toml"),
     ),
     (
+        "odd-sizes",
+        include_str!("../../../../experiments/odd-sizes.toml"),
+    ),
+    (
         "streams-costs",
         include_str!("../../../../experiments/streams-costs.toml"),
     ),

@@ -234,6 +234,12 @@ impl Rows {
         self.push_some("all", metric, "min", least(rates()), "1");
         self.push_some("all", metric, "max", most, "1");
         self.common.order = None;
+        let (metric, most) = (
+            "internal_fragmentation",
+            outcome.internal().max_by(f64::total_cmp),
+        );
+        self.push_some("all", metric, "mean", mean(outcome.internal()), "1");
+        self.push_some("all", metric, "max", most, "1");
         let most = outcome.domains().max_by(f64::total_cmp);
         self.push_some("all", "domains", "mean", mean(outcome.domains()), "1");
         self.push_some("all", "domains", "min", least(outcome.domains()), "1");
@@ -259,6 +265,8 @@ impl Rows {
             let rate = sample.snapshot.unusable_index(outcome.max_order);
             self.push("all", "fragmentation_rate", "value", rate, "1");
             self.common.order = None;
+            let internal = outcome.internal_at(sample);
+            self.push_some("all", "internal_fragmentation", "value", internal, "1");
             let domains = f64::from(sample.snapshot.domains);
             self.push("all", "domains", "value", domains, "1");
             let buffered = sample.snapshot.buffered_frames as f64;

@@ -18,6 +18,7 @@
 //! | `buffers` | what lists miss over what they have left |
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //! | `coalescing` | splits, coalescings and free blocks on traces, by coalescing policy |
+//! | `odd_sizes` | what rounding up costs, and what exact service costs |
 //! | `streams_costs` | costs over the standard buddy's, beside the source's |
 //! | `streams_blocking` | shares of refused requests over the arena |
 //! | `streams_distribution` | operations and coalescings of single calls |
@@ -34,6 +35,7 @@ mod fill_levels;
 mod fragmentation;
 mod latency_distribution;
 mod lock_hold;
+mod odd_sizes;
 mod prediction;
 mod run_lengths;
 mod space_size;
@@ -104,6 +106,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "coalescing",
         draw: coalescing::draw,
+    },
+    Figure {
+        name: "odd-sizes",
+        draw: odd_sizes::draw,
     },
     Figure {
         name: "streams-costs",

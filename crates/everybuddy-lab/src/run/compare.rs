@@ -120,11 +120,16 @@ impl Stage<'_> {
         let mut tallies = [Tally::default(); 2];
         let (mut samples, mut listed) = (Vec::new(), Vec::new());
         let places = Detail::places(self.script, &done.played.observers);
+        let is_alone = done.played.observers.len() == 1;
+        let asked: i64 = done.played.observers.iter().map(|own| own.asked).sum();
         for observer in done.played.observers {
             for (sum, tally) in tallies.iter_mut().zip(&observer.tallies) {
                 sum.add(tally);
             }
-            samples.extend(observer.samples);
+            samples.extend(observer.samples.into_iter().map(|sample| Sample {
+                asked: sample.asked.filter(|_| is_alone),
+                ..sample
+            }));
             listed.extend(observer.listed);
         }
         listed.sort_by_key(|listed: &Listed| listed.position);
@@ -136,6 +141,7 @@ impl Stage<'_> {
         samples.extend(done.end.map(|snapshot| Sample {
             position: events,
             snapshot,
+            asked: u64::try_from(asked).ok(),
         }));
         let ranges = [self.memory.range()];
         let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
@@ -143,6 +149,7 @@ impl Stage<'_> {
             spec: *spec,
             parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
             max_order: done.max_order,
+            given: self.memory.frames - self.memory.taken,
             metadata_bytes: done.metadata_bytes,
             pace: Pace::default(),
             tallies,

@@ -363,6 +363,9 @@ pub struct Sample {
     pub position: u32,
     /// What free memory looked like.
     pub snapshot: Snapshot,
+    /// Frames that were asked for, given, and not yet freed. On several threads nobody knows at a moment what the
+    /// others have: then only at the end.
+    pub asked: Option<u64>,
 }
 
 /// The frames that lists keep at a position of the trace.
@@ -385,6 +388,8 @@ pub struct Counting {
     pub listed: Vec<Listed>,
     /// The first frame of each block that was allocated, in order; [`REFUSED`] where none was given.
     pub places: Vec<u32>,
+    /// Frames that this thread asked for and was given, less those that it freed: those of others, too.
+    pub asked: i64,
     /// The ends of runs that are still to come.
     ends: Peekable<IntoIter<RunEnd>>,
 }
@@ -394,6 +399,7 @@ impl Counting {
     pub fn new(lane: &Lane) -> Self {
         let samples = lane.segments.iter().filter(|segment| segment.sampled);
         Counting {
+            asked: 0,
             tallies: [Tally::default(); 2],
             samples: Vec::with_capacity(samples.count()),
             listed: Vec::new(),
@@ -420,6 +426,7 @@ impl Counting {
             self.samples.push(Sample {
                 position: segment.position,
                 snapshot,
+                asked: Some(self.asked.max(0) as u64),
             });
         }
         if segment.mapped {
@@ -445,6 +452,9 @@ impl Observer for Counting {
             *place = port.allocate(request);
             let after = port.counts(request.token);
             self.places.push(*place);
+            if *place != REFUSED {
+                self.asked += i64::from(request.order().frames());
+            }
             self.tallies[0].note(request.order(), &before, &after);
             self.end_run(port, at, request);
         }
@@ -463,6 +473,7 @@ impl Observer for Counting {
                 let before = port.counts(release.token);
                 port.free(release, *place);
                 let after = port.counts(release.token);
+                self.asked -= i64::from(release.order().frames());
                 // A part of a larger block is no single frame that a list could have kept.
                 let order = match (release.kind, release.order()) {
                     (Kind::FreePart, Order::ZERO) => Order::TEN,

@@ -49,6 +49,8 @@ pub struct Outcome {
     pub parameters: String,
     /// The largest order that it gives.
     pub max_order: Order,
+    /// Frames that it manages, less those that were taken before the replay began.
+    pub given: u64,
     /// Bytes of metadata.
     pub metadata_bytes: usize,
     /// How fast it served.
@@ -83,6 +85,20 @@ impl Outcome {
         self.samples
             .iter()
             .map(move |sample| sample.snapshot.unusable_index(order))
+    }
+
+    /// Frames held over frames asked for, at each sample at which something was asked for and is live.
+    pub fn internal(&self) -> impl Iterator<Item = f64> + '_ {
+        self.samples
+            .iter()
+            .filter_map(|sample| self.internal_at(sample))
+    }
+
+    /// The same at one sample; none where nothing is live, or nobody knows what was asked for.
+    pub fn internal_at(&self, sample: &Sample) -> Option<f64> {
+        let asked = sample.asked.filter(|asked| *asked > 0)?;
+        let free = sample.snapshot.free_frames() + sample.snapshot.buffered_frames;
+        Some(self.given.saturating_sub(free) as f64 / asked as f64)
     }
 
     /// The parts that free memory is divided into, at each sample.

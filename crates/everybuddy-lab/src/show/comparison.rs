@@ -112,6 +112,12 @@ fn has_elastic_domains(comparison: &Comparison) -> bool {
     comparison.systems.iter().any(changes)
 }
 
+/// Tells whether any system holds more than it was asked for: it can't where all requests are for whole blocks.
+fn has_internal(comparison: &Comparison) -> bool {
+    let holds_more = |outcome: &Outcome| outcome.internal().any(|held| (held - 1.0).abs() > 5e-4);
+    comparison.systems.iter().any(holds_more)
+}
+
 fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     use Better::{Higher, Lower};
     let systems = &comparison.systems;
@@ -216,6 +222,12 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
             format!("{v:.1}")
         });
     }
+    if has_internal(comparison) {
+        let internal = of(&|o| mean(o.internal()));
+        add(["held", "/asked"], Lower, 0, internal, &|v| {
+            format!("{v:.3}")
+        });
+    }
     if systems.iter().any(|outcome| outcome.refused > 0) {
         let refused = of(&|o| Some(o.refused as f64));
         add(["refused", ""], Lower, 0, refused, &|v| {
@@ -240,7 +252,7 @@ fn short(value: f64) -> String {
 }
 
 /// What each column means.
-const LEGEND: [(&str, &str); 14] = [
+const LEGEND: [(&str, &str); 15] = [
     (
         "alloc, free",
         "mean time of an allocation and of a free, by runs of up to 64 calls",
@@ -279,6 +291,10 @@ const LEGEND: [(&str, &str); 14] = [
         "domains",
         "parts that free memory is divided into, within which blocks split and coalesce",
     ),
+    (
+        "held/asked",
+        "internal fragmentation: frames held over frames asked for; shown where it is not 1",
+    ),
     ("refused", "requests that could not be served"),
     ("meta", "metadata, in bytes for each frame managed"),
     (
@@ -300,6 +316,7 @@ pub fn closing(
         .flat_map(|c| &c.systems)
         .any(|o| o.refused > 0);
     let domains = comparisons.iter().any(has_elastic_domains);
+    let internal = comparisons.iter().any(has_internal);
     let rounds = comparisons
         .first()
         .map_or(0, |comparison| comparison.rounds);
@@ -313,6 +330,7 @@ pub fn closing(
             "waits" => several_threads,
             "refused" => refused,
             "domains" => domains,
+            "held/asked" => internal,
             _ => true,
         };
         if is_shown {

@@ -17,6 +17,7 @@
 //! | `prediction` | what a list predicted of runs, against how long they were |
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
+//! | `odd_sizes` | what rounding up costs, and what exact service costs |
 //! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
 //! All but `stages` run on this machine. `repeats` says how often each measures.
@@ -31,6 +32,7 @@ mod distribution;
 mod fragmentation;
 mod lengths;
 mod locks;
+mod odd_sizes;
 mod prediction;
 mod programs;
 mod repeats;
@@ -150,6 +152,12 @@ pub const METHODS: &[Method] = &[
         repeats: Repeats::Counted,
         steps: coalescing::steps,
         run: coalescing::run,
+    },
+    Method {
+        name: "odd-sizes",
+        repeats: Repeats::Counted,
+        steps: odd_sizes::steps,
+        run: odd_sizes::run,
     },
     Method {
         name: "streams-costs",

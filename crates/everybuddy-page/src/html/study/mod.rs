@@ -103,10 +103,11 @@ fn section(own: &Experiment, anchor: &str) -> Markup {
 
 /// The place of a figure.
 fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
-    let wide = if figure.panels.len() == 1 {
-        "panel full"
-    } else {
-        "panel"
+    // One that stands alone in its line has all of it.
+    let last = figure.panels.len().wrapping_sub(1);
+    let class = |at: usize| match at == last && at.is_multiple_of(2) {
+        true => "panel full",
+        false => "panel",
     };
     html! {
         figure.fig id={ (anchor) "-figure" } data-parcel={ (anchor) "-data" }
@@ -114,7 +115,7 @@ fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
             ul.key {}
             div.panels {
                 @for (at, panel) in figure.panels.iter().enumerate() {
-                    div class=(wide) data-panel=(at) {
+                    div class=(class(at)) data-panel=(at) {
                         h4 { (panel.title) }
                         p.axis { (panel.y.label) }
                         div.plot {}

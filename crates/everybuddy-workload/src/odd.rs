@@ -1,0 +1,160 @@
+//! Sizes that are no powers of two, in mixes.
+//!
+//! Why it exists: a buddy system that rounds a request up to the next block gives away what lies between, and
+//! traces of a kernel's page allocator don't show that, since kernels ask for powers of two. Each mix is a list of
+//! weights, so that what rounding costs can be calculated as well as measured.
+//!
+//! Invariant: sizes are 1 to [`LARGEST`] frames; the same seed gives the same sizes.
+
+use everybuddy::Order;
+
+use crate::random::Random;
+
+/// The largest size, in frames: 2 MiB.
+pub const LARGEST: u32 = 512;
+
+/// The mean of the geometric mix, in frames, before sizes above [`LARGEST`] are left out.
+const MEAN: f64 = 24.0;
+/// How far sizes lie from a power of two in the skewed mix, at most, in frames.
+const FEW: u32 = 3;
+
+/// A mix of sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Every size is as likely as every other.
+    Uniform,
+    /// Small sizes are likely, large ones rare: a geometric distribution with a mean of 24 frames.
+    Geometric,
+    /// Powers of two, more or less: order k half as likely as order k − 1, and up to three frames more or fewer, a
+    /// quarter of the block at most. What drivers ask for that put a header before a buffer.
+    Skewed,
+}
+
+impl Mix {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Mix); 3] = [
+        ("uniform", Mix::Uniform),
+        ("geometric", Mix::Geometric),
+        ("skewed", Mix::Skewed),
+    ];
+
+    /// Returns how likely a size is, up to a common factor; 0 for sizes that don't occur.
+    pub fn weight(self, frames: u32) -> f64 {
+        if !(1..=LARGEST).contains(&frames) {
+            return 0.0;
+        }
+        match self {
+            Mix::Uniform => 1.0,
+            Mix::Geometric => (1.0 - 1.0 / MEAN).powi(frames as i32 - 1),
+            Mix::Skewed => {
+                let near = |order: Order| {
+                    let width = FEW.min(order.frames() / 4);
+                    let is_near = frames.abs_diff(order.frames()) <= width;
+                    let share = 0.5f64.powi(i32::from(order.get())) / f64::from(2 * width + 1);
+                    if is_near { share } else { 0.0 }
+                };
+                Order::up_to(Order::covering(LARGEST).unwrap_or(Order::ZERO))
+                    .map(near)
+                    .sum()
+            }
+        }
+    }
+
+    /// Returns the frames of the blocks that cover a request each, over the frames that are asked for: the internal
+    /// fragmentation of a system that rounds up, if large runs live as long as small ones.
+    pub fn rounded_up(self) -> f64 {
+        let block = |frames| Order::covering(frames).map_or(0, Order::frames);
+        self.mean_of(block) / self.mean()
+    }
+
+    /// Returns the mean size, in frames.
+    pub fn mean(self) -> f64 {
+        self.mean_of(|frames| frames)
+    }
+
+    fn mean_of(self, of: impl Fn(u32) -> u32) -> f64 {
+        let (mut sum, mut all) = (0.0, 0.0);
+        for frames in 1..=LARGEST {
+            let weight = self.weight(frames);
+            sum += weight * f64::from(of(frames));
+            all += weight;
+        }
+        sum / all
+    }
+}
+
+/// Random sizes of a mix, and the other choices of whoever asks for them. It never ends.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// The weights of all sizes up to each, from one frame on.
+    sums: Vec<f64>,
+    random: Random,
+}
+
+impl Sizes {
+    /// Begins a stream of sizes.
+    pub fn new(mix: Mix, seed: u64) -> Sizes {
+        let mut sum = 0.0;
+        let sums = (1..=LARGEST).map(|frames| {
+            sum += mix.weight(frames);
+            sum
+        });
+        Sizes {
+            sums: sums.collect(),
+            random: Random::new(seed, 0),
+        }
+    }
+
+    /// Returns a number below `limit`, from the same stream of choices.
+    pub fn below(&mut self, limit: u32) -> u32 {
+        self.random.below(limit)
+    }
+}
+
+impl Iterator for Sizes {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let all = self.sums.last().copied().unwrap_or(0.0);
+        let drawn = self.random.share() * all;
+        let at = self.sums.partition_point(|sum| *sum < drawn);
+        Some((at as u32 + 1).min(LARGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounding_up_costs_under_the_uniform_mix() {
+        // The blocks: 1, and 2^(k-1) sizes with a block of 2^k each; the sizes: their sum.
+        let blocks = 1 + (1..=9).map(|order| 1u32 << (2 * order - 1)).sum::<u32>();
+        let sizes = LARGEST * (LARGEST + 1) / 2;
+        let expected = f64::from(blocks) / f64::from(sizes);
+        assert!((Mix::Uniform.rounded_up() - expected).abs() < 1e-12);
+        assert!((expected - 1.3307).abs() < 1e-4);
+    }
+
+    #[test]
+    fn sizes_are_drawn_by_their_weights() {
+        for (name, mix) in Mix::ALL {
+            let expected = mix.mean();
+            let drawn: Vec<u32> = Sizes::new(mix, 7).take(200_000).collect();
+            let mean = drawn.iter().map(|size| f64::from(*size)).sum::<f64>() / drawn.len() as f64;
+            assert!(
+                (mean / expected - 1.0).abs() < 0.02,
+                "{name}: {mean}, {expected}"
+            );
+            assert!(drawn.iter().all(|size| mix.weight(*size) > 0.0), "{name}");
+            assert_eq!(drawn, Sizes::new(mix, 7).take(200_000).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_mix_is_of_powers_of_two() {
+        for (name, mix) in Mix::ALL {
+            assert!(mix.rounded_up() > 1.1, "{name}: {}", mix.rounded_up());
+        }
+    }
+}
