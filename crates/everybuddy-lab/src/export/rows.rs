@@ -144,14 +144,10 @@ impl Rows {
         }
         let all = outcome.all();
         self.tally("all", &all);
-        self.push("all", "splits", "count", all.counts.splits as f64, "1");
-        self.push(
-            "all",
-            "coalescings",
-            "count",
-            all.counts.coalescings as f64,
-            "1",
-        );
+        let (splits, coalescings) = outcome.moved();
+        self.push("all", "splits", "count", splits as f64, "1");
+        self.push("all", "coalescings", "count", coalescings as f64, "1");
+        self.services(outcome, all.operations);
         self.push("all", "reclaims", "count", all.counts.reclaims as f64, "1");
         for (metric, count) in [
             ("ghosts", all.counts.ghosts),
@@ -180,6 +176,30 @@ impl Rows {
         let per_frame = outcome.metadata_bytes as f64 / comparison.memory.frames as f64;
         self.push("all", "metadata_bytes_per_frame", "value", per_frame, "B");
         self.fragmentation(comparison, outcome);
+    }
+
+    /// What services did, and how long the queues to them were.
+    fn services(&mut self, outcome: &Outcome, operations: u64) {
+        if outcome.services.is_empty() {
+            return;
+        }
+        let queues = &outcome.queues;
+        let (queued, full) = (queues.queued as f64, queues.queue_full as f64);
+        let mean = share(queues.queue_lengths, queues.queued);
+        self.push_some("all", "queue_length", "mean", mean, "1");
+        let longest = queues.queue_longest as f64;
+        self.push("all", "queue_length", "max", longest, "1");
+        self.push("all", "queue_length", "count", queued, "1");
+        self.push("all", "queue_full", "count", full, "1");
+        let source = self.common.source.clone();
+        for service in &outcome.services {
+            self.common.source = format!("{source}:{}", service.name);
+            let each = service.busy.as_nanos() as f64 / operations.max(1) as f64;
+            self.push("all", "background_time", "mean", each, "ns");
+            let units = service.units as f64;
+            self.push("all", "background_time", "count", units, "1");
+        }
+        self.common.source = source;
     }
 
     fn tally(&mut self, operation: &'static str, tally: &Tally) {

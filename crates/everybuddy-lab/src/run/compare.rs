@@ -5,7 +5,7 @@
 //!
 //! Invariant: every pass begins with a freshly built system on the same memory.
 
-use everybuddy::{Setup, SystemSpec};
+use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
 use crate::run::clock::Timer;
@@ -18,6 +18,7 @@ use crate::run::pace::{Pace, Round};
 use crate::run::pass::{self, How, Times};
 use crate::run::play::Played;
 use crate::run::script::Script;
+use crate::run::watch::Watch;
 
 /// What to compare, and how.
 #[derive(Clone, Debug)]
@@ -118,6 +119,13 @@ impl Stage<'_> {
         let (memory, how) = (&self.memory, How::COUNTED);
         let done = pass::watch(self.script, memory, self.arena, spec, how, Counting::new)?;
         let mut tallies = [Tally::default(); 2];
+        let sum = |probes: &[Watch]| {
+            probes.iter().fold(Counts::default(), |mut sum, probe| {
+                sum.add(&probe.counts);
+                sum
+            })
+        };
+        let (queues, background) = (sum(&done.probes), sum(&done.background));
         let (mut samples, mut listed) = (Vec::new(), Vec::new());
         let places = Detail::places(self.script, &done.played.observers);
         let is_alone = done.played.observers.len() == 1;
@@ -153,6 +161,9 @@ impl Stage<'_> {
             metadata_bytes: done.metadata_bytes,
             pace: Pace::default(),
             tallies,
+            services: done.services,
+            background,
+            queues,
             refused: done.played.trouble.refused,
             samples,
             detail: Detail {

@@ -14,6 +14,7 @@
 //! | [`clock`] | the timer, and what it costs |
 //! | [`observe`] | the passes: throughput, mean latency, single latencies, counts |
 //! | [`watch`] | what listens inside of a system that is not timed |
+//! | [`services`] | the services of a system, on threads of their own |
 //! | [`moments`] | mean and standard deviation of what is not kept |
 //! | `pass` | one pass: a script on a freshly built system |
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
@@ -48,6 +49,7 @@ pub mod port;
 pub mod recording;
 pub mod reproduce;
 pub mod script;
+pub mod services;
 pub mod watch;
 
 pub use compare::{Plan, compare};

@@ -5,13 +5,14 @@
 //!
 //! Invariant: times are nanoseconds without the timer's cost; shares are fractions from 0 to 1.
 
-use everybuddy::{Order, SystemSpec};
+use everybuddy::{Counts, Order, SystemSpec};
 
 use crate::run::detail::Detail;
 use crate::run::memory::Memory;
 use crate::run::observe::{Sample, Tally};
 use crate::run::pace::Pace;
 use crate::run::script::Assignment;
+use crate::run::services::Served;
 
 /// All systems on one trace.
 #[derive(Clone, Debug)]
@@ -57,6 +58,12 @@ pub struct Outcome {
     pub pace: Pace,
     /// What allocations and frees did inside.
     pub tallies: [Tally; 2],
+    /// What the services did that have threads of their own, while counts were taken.
+    pub services: Vec<Served>,
+    /// What they counted.
+    pub background: Counts,
+    /// What all CPUs counted of the queues to them.
+    pub queues: Counts,
     /// Requests that were refused.
     pub refused: u64,
     /// Free memory over time; the last sample is from the end.
@@ -71,6 +78,15 @@ impl Outcome {
         let [mut all, frees] = self.tallies;
         all.add(&frees);
         all
+    }
+
+    /// Blocks that were split, and pairs of buddies that were joined, by callers and services.
+    pub fn moved(&self) -> (u64, u64) {
+        let (own, background) = (self.all().counts, self.background);
+        (
+            own.splits + background.splits,
+            own.coalescings + background.coalescings,
+        )
     }
 
     /// How many blocks of `order` could be given, at each sample.

@@ -23,6 +23,7 @@ use crate::run::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::run::play::{Part, Played, Stretch, play};
 use crate::run::port::{Floor, Port};
 use crate::run::script::{Lane, Script};
+use crate::run::services::{self, Served};
 use crate::run::watch::{Reading, Watch};
 
 /// What a watched pass gives.
@@ -31,6 +32,10 @@ pub(crate) struct Done<O> {
     pub(crate) played: Played<O>,
     /// The probe of each CPU, in no order.
     pub(crate) probes: Vec<Watch>,
+    /// What the services did that have threads of their own.
+    pub(crate) services: Vec<Served>,
+    /// Their probes.
+    pub(crate) background: Vec<Watch>,
     /// Free memory at the end, when the end was audited.
     pub(crate) end: Option<Snapshot>,
     /// The frames that lists kept then.
@@ -93,20 +98,26 @@ pub(crate) fn watch<O: Observer>(
     let visit = |system: &AnySystem<'_, Watch>| {
         let cpus = pass.begin(system)?;
         let probes = Mutex::new(Vec::new());
-        let played = play(script, window(script, memory), &|part| {
-            let observer = observer(part.lane);
-            let port = SystemPort::claim(system, &cpus, part.lane, &how.probe);
-            let (stretch, port) = part.perform(port, observer)?;
-            let own = port.surrender();
-            if let Ok(mut probes) = probes.lock() {
-                probes.extend(own);
-            }
-            Some(stretch)
-        })?;
+        let (played, services, background) =
+            services::beside(system, script.cpus, &how.probe, || {
+                play(script, window(script, memory), &|part| {
+                    let observer = observer(part.lane);
+                    let port = SystemPort::claim(system, &cpus, part.lane, &how.probe);
+                    let (stretch, port) = part.perform(port, observer)?;
+                    let own = port.surrender();
+                    if let Ok(mut probes) = probes.lock() {
+                        probes.extend(own);
+                    }
+                    Some(stretch)
+                })
+            });
+        let played = played?;
         sound(&played)?;
         let mut done = Done {
             played,
             probes: probes.into_inner().unwrap_or_default(),
+            services,
+            background,
             end: None,
             listed: Vec::new(),
             home: None,
@@ -200,12 +211,15 @@ impl WithSystem<Machine<NoProbe>> for Timed<'_> {
     ) -> Self::Output {
         let Timed { pass, timer, times } = self;
         let cpus = pass.begin(system)?;
-        let played = play(pass.script, window(pass.script, pass.memory), &|part| {
-            let port = SystemPort::claim(system, &cpus, part.lane, &NoProbe::default);
-            let (stretch, port) = timed(part, port, timer, times)?;
-            port.surrender();
-            Some(stretch)
-        })?;
+        let (played, _, _) = services::beside(system, pass.script.cpus, &NoProbe::default, || {
+            play(pass.script, window(pass.script, pass.memory), &|part| {
+                let port = SystemPort::claim(system, &cpus, part.lane, &NoProbe::default);
+                let (stretch, port) = timed(part, port, timer, times)?;
+                port.surrender();
+                Some(stretch)
+            })
+        });
+        let played = played?;
         sound(&played)?;
         Ok(played)
     }

@@ -24,7 +24,7 @@ pub(crate) fn few(value: f64) -> String {
             let places = 2 - v.log10().floor() as i32;
             format!("{value:.*}", places as usize)
         }
-        v if v >= 9.95 && v < 1000.0 && (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
+        v if (9.95..1000.0).contains(&v) && (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
         _ => short(value),
     }
 }

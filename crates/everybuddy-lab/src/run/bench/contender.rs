@@ -14,6 +14,7 @@ use everybuddy::{
 use super::perform::{Tools, Work, Worker};
 use crate::run::host::{Machine, Yielding};
 use crate::run::port::REFUSED;
+use crate::run::services;
 
 /// An allocator that takes part.
 pub trait Contender: Sync {
@@ -234,6 +235,8 @@ impl WithSystem<Machine<NoProbe>> for OfSystem<'_> {
 
     fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(self.threads);
-        (self.visitor)(&System { system, cpus });
+        services::beside(system, self.threads, &NoProbe::default, || {
+            (self.visitor)(&System { system, cpus });
+        });
     }
 }

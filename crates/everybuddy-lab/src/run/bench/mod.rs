@@ -43,6 +43,7 @@ use crate::run::clock::Timer;
 use crate::run::host::{AnySystem, Arena};
 use crate::run::memory::Memory;
 use crate::run::observe::Tally;
+use crate::run::services;
 use crate::run::watch::Watch;
 
 use check::{Checked, Shadow};
@@ -183,11 +184,10 @@ pub(crate) fn count(
         budget: f64::INFINITY,
     };
     let counted = |system: &AnySystem<'_, Watch>| {
-        visit.call(&Counted {
-            system,
-            cpus: NativeCpus::new(setting.threads),
-            sums: &sums,
-        })
+        let cpus = NativeCpus::new(setting.threads);
+        let sums = &sums;
+        let call = || visit.call(&Counted { system, cpus, sums });
+        services::beside(system, setting.threads, &Watch::default, call).0
     };
     let came = arena.build_any(spec, &memory, setting.threads, counted)?;
     judged(&Entrant::System(*spec), variant, came)?;
