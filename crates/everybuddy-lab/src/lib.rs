@@ -28,6 +28,7 @@ pub mod processes;
 pub mod run;
 pub mod show;
 pub mod size;
+pub mod sizes;
 pub mod time;
 
 pub use error::Error;

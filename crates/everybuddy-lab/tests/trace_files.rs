@@ -105,3 +105,25 @@ fn mistakes_are_refused_and_nothing_is_written() {
     assert_eq!(fs::read(&tiny).unwrap(), before);
     assert!(!Path::new(&new).exists());
 }
+
+#[test]
+fn sizes_are_gathered_into_a_file() {
+    let folder = Folder::new("sizes");
+    let (trace, file) = (folder.trace(), folder.file("tiny.sizes.json"));
+    let run = everybuddy(&["trace", "sizes", &trace, "-o", &file]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("tiny.sizes.json"), "{}", run.err);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        everybuddy(&["trace", "sizes", &trace, "-o", "-"]).done(),
+        text
+    );
+    let sizes = everybuddy_trace::Sizes::from_json(text.as_bytes()).unwrap();
+    let last = sizes.first.last().unwrap();
+    assert_eq!((last.requests, last.blocks), (sizes.total(), sizes.peak));
+    let run = everybuddy(&["trace", "sizes", &trace, "--memory", "64MiB", "-o", "-"]);
+    let other: serde_json::Value = serde_json::from_str(&run.done()).unwrap();
+    assert_eq!(other["frames"], 16384);
+    everybuddy(&["trace", "sizes", &trace, "-o", &trace]).refused(&[&trace]);
+    everybuddy(&["trace", "sizes"]).refused(&["TRACE"]);
+}

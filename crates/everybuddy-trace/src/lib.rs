@@ -13,6 +13,7 @@
 //! | write | [`write()`] | the same three files |
 //! | import | [`import()`] | a [`Trace`] of a recording by perf, ftrace or trace-cmd, or of CSV |
 //! | export | [`export()`] | CSV, or text like that of `perf script` |
+//! | gather sizes | [`Sizes::of`] | how many blocks of each order the first requests need; [`division()`] divides memory by it |
 //! | cut | [`cut()`] | a part of a trace that replays by itself |
 //!
 //! ```no_run
@@ -53,6 +54,7 @@ pub mod record;
 mod repair;
 mod resolve;
 mod schema;
+mod sizes;
 mod statistics;
 pub mod trial;
 mod write;
@@ -72,6 +74,7 @@ pub use model::{
 pub use read::read;
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
+pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
 pub use statistics::{
     CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs, region_runs,
     task_runs,

@@ -19,6 +19,7 @@ mod trace_cut;
 mod trace_export;
 mod trace_import;
 mod trace_info;
+mod trace_sizes;
 mod workloads;
 
 use std::process::ExitCode;

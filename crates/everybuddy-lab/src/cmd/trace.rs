@@ -8,9 +8,9 @@ use clap::Subcommand;
 
 use crate::Error;
 
-use super::{trace_check, trace_cut, trace_export, trace_import, trace_info};
+use super::{trace_check, trace_cut, trace_export, trace_import, trace_info, trace_sizes};
 
-/// Look at, check, import, export and cut trace files.
+/// Look at, check, import, export and cut trace files; gather their sizes.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -19,6 +19,7 @@ Examples:
   everybuddy trace import perf.data          a trace of what perf recorded
   everybuddy trace cut long.parquet -o short.parquet --first 100000
   everybuddy trace export gcc_build --to csv | head
+  everybuddy trace sizes gcc_build           which blocks its first requests need, as a file
 
 The format is described in traces/README.md; pandas, polars and DuckDB read it as it is.")]
 pub(super) enum Command {
@@ -27,6 +28,7 @@ pub(super) enum Command {
     Import(trace_import::Arguments),
     Export(trace_export::Arguments),
     Cut(trace_cut::Arguments),
+    Sizes(trace_sizes::Arguments),
 }
 
 /// Runs the command.
@@ -37,5 +39,6 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
         Command::Import(arguments) => trace_import::run(arguments),
         Command::Export(arguments) => trace_export::run(arguments),
         Command::Cut(arguments) => trace_cut::run(arguments),
+        Command::Sizes(arguments) => trace_sizes::run(arguments),
     }
 }

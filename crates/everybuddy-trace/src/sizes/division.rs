@@ -1,0 +1,195 @@
+//! How memory is best divided for the first requests of a workload.
+//!
+//! Why it exists: a request that finds no block of its order splits a larger one, up to ten times. A system that starts
+//! in largest blocks does so for nearly each of its first requests, when everybody waits for it to start.
+//!
+//! **Why it is the best.** Take the most blocks of each order that are live at once among the first N requests. If
+//! memory holds as many of each, every one of these requests finds a free block of exactly its order: of the order's
+//! blocks fewer than all are live when it comes, and one that came back is still whole and still there, as long as the
+//! system does not coalesce it. So nothing is split, and fewer splits than none there can't be. With one block fewer of
+//! any order the request that makes that order's peak would find none: so no smaller division does it either, and all
+//! that is not needed stays in largest blocks, for whoever comes later.
+//!
+//! If memory does not hold all of them, larger orders go first: a large block can serve small requests by being split,
+//! but small ones serve a large request only if they are coalesced again.
+//!
+//! Invariant: a division never asks for more frames than there are.
+
+use super::{ORDERS, Sizes};
+
+/// Returns into how many blocks of each order, from 0 on, memory of `frames` frames is to be divided so that the first
+/// `requests` of the workload split as little as can be. `max_order` is the largest order of the system; requests beyond
+/// it are left out. What is not asked for stays in largest blocks.
+///
+/// O(orders).
+pub fn division(sizes: &Sizes, frames: u64, requests: u64, max_order: u8) -> [u32; ORDERS] {
+    let need = sizes.need(requests).blocks;
+    let mut left = frames;
+    let mut blocks = [0; ORDERS];
+    let orders = blocks.iter_mut().zip(need).enumerate();
+    for (order, (own, need)) in orders.take(usize::from(max_order) + 1).rev() {
+        let fitting = u32::try_from(left >> order).unwrap_or(u32::MAX);
+        *own = need.min(fitting);
+        left -= u64::from(*own) << order;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Need;
+    use super::*;
+
+    const MAX: usize = 3;
+
+    /// A request of an order, or the release of one of the live blocks.
+    #[derive(Clone, Copy, Debug)]
+    enum Call {
+        Allocate(usize),
+        Free(usize),
+    }
+
+    /// Performs calls on memory that is divided so and never coalesced; gives requests refused, and splits.
+    fn perform(free: [u32; MAX + 1], calls: &[Call]) -> (u32, u32) {
+        let (mut free, mut live) = (free, Vec::new());
+        let (mut refused, mut splits) = (0, 0);
+        for call in calls {
+            match *call {
+                Call::Free(at) if !live.is_empty() => {
+                    let order: usize = live.swap_remove(at % live.len());
+                    free[order] += 1;
+                }
+                Call::Free(_) => {}
+                Call::Allocate(order) => match (order..=MAX).find(|from| free[*from] > 0) {
+                    None => refused += 1,
+                    Some(from) => {
+                        free[from] -= 1;
+                        for half in order..from {
+                            free[half] += 1;
+                            splits += 1;
+                        }
+                        live.push(order);
+                    }
+                },
+            }
+        }
+        (refused, splits)
+    }
+
+    /// What the calls need after each request, as statistics that were gathered on them say.
+    fn gathered(calls: &[Call]) -> Sizes {
+        let (mut live, mut now) = (Vec::new(), [0; ORDERS]);
+        let mut sizes = Sizes::default();
+        for call in calls {
+            match *call {
+                Call::Allocate(order) => {
+                    live.push(order);
+                    now[order] += 1;
+                    sizes.peak[order] = sizes.peak[order].max(now[order]);
+                    sizes.requests[order] += 1;
+                    sizes.first.push(Need {
+                        requests: sizes.total(),
+                        blocks: sizes.peak,
+                    });
+                }
+                Call::Free(at) if !live.is_empty() => now[live.swap_remove(at % live.len())] -= 1,
+                Call::Free(_) => {}
+            }
+        }
+        sizes
+    }
+
+    /// All divisions of so many largest blocks: every one is reached by splitting blocks.
+    fn all(largest: u32) -> Vec<[u32; MAX + 1]> {
+        let mut known = vec![[0, 0, 0, largest]];
+        let mut at = 0;
+        while at < known.len() {
+            for order in 1..=MAX {
+                let mut next = known[at];
+                if next[order] > 0 {
+                    next[order] -= 1;
+                    next[order - 1] += 2;
+                    if !known.contains(&next) {
+                        known.push(next);
+                    }
+                }
+            }
+            at += 1;
+        }
+        known
+    }
+
+    /// Memory in which these blocks were asked for: what is left stays as large as it can be.
+    fn made(asked: [u32; ORDERS], largest: u32) -> [u32; MAX + 1] {
+        let (mut rest, mut made) = ([0, 0, 0, largest], [0; MAX + 1]);
+        for order in (0..=MAX).rev() {
+            for _ in 0..asked[order] {
+                let from = (order..=MAX).find(|from| rest[*from] > 0);
+                let from = from.expect("no more is asked for than there is");
+                rest[from] -= 1;
+                for half in order..from {
+                    rest[half] += 1;
+                }
+                made[order] += 1;
+            }
+        }
+        std::array::from_fn(|order| made[order] + rest[order])
+    }
+
+    fn calls() -> impl Strategy<Value = Vec<Call>> {
+        let call = prop_oneof![
+            3 => prop_oneof![4 => 0..2usize, 1 => 2..=MAX].prop_map(Call::Allocate),
+            2 => any::<usize>().prop_map(Call::Free),
+        ];
+        prop::collection::vec(call, 0..14)
+    }
+
+    /// The calls up to the nth request.
+    fn start(calls: &[Call], requests: u64) -> Vec<Call> {
+        let mut seen = 0;
+        let is_in = |call: &&Call| {
+            seen += u64::from(matches!(call, Call::Allocate(_)));
+            seen <= requests
+        };
+        calls.iter().take_while(is_in).copied().collect()
+    }
+
+    proptest! {
+        /// Of all divisions that there are, those are without a split that have at least what is asked for.
+        #[test]
+        fn no_division_does_with_less(calls in calls(), requests in 0..10u64, largest in 1..4u32) {
+            let sizes = gathered(&calls);
+            let calls = start(&calls, requests);
+            let frames = u64::from(largest) << MAX;
+            let need = sizes.need(requests).blocks;
+            let asked = division(&sizes, frames, requests, MAX as u8);
+            for own in all(largest) {
+                let is_enough = (0..=MAX).all(|order| own[order] >= need[order]);
+                prop_assert_eq!(perform(own, &calls) == (0, 0), is_enough, "{:?}", own);
+            }
+            let needed = (0..=MAX).map(|order| u64::from(need[order]) << order).sum::<u64>();
+            if needed <= frames {
+                prop_assert_eq!(asked, need);
+                prop_assert_eq!(perform(made(asked, largest), &calls), (0, 0));
+            }
+        }
+
+        #[test]
+        fn no_more_is_asked_for_than_there_is(
+            calls in calls(),
+            requests in 0..10u64,
+            frames in 0..40u64,
+            max_order in 0..=18u8,
+        ) {
+            let sizes = gathered(&calls);
+            let asked = division(&sizes, frames, requests, max_order);
+            let sum: u64 = (0..ORDERS).map(|order| u64::from(asked[order]) << order).sum();
+            prop_assert!(sum <= frames);
+            prop_assert!(asked[usize::from(max_order) + 1..].iter().all(|blocks| *blocks == 0));
+            let need = sizes.need(requests).blocks;
+            prop_assert!((0..ORDERS).all(|order| asked[order] <= need[order]));
+        }
+    }
+}
