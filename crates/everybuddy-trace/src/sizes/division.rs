@@ -18,8 +18,8 @@
 use super::{ORDERS, Sizes};
 
 /// Returns into how many blocks of each order, from 0 on, memory of `frames` frames is to be divided so that the first
-/// `requests` of the workload split as little as can be. `max_order` is the largest order of the system; requests beyond
-/// it are left out. What is not asked for stays in largest blocks.
+/// `requests` of the workload split as little as can be. `max_order` is the largest order of the system; requests
+/// beyond it are left out. What is not asked for stays in largest blocks.
 ///
 /// O(orders).
 pub fn division(sizes: &Sizes, frames: u64, requests: u64, max_order: u8) -> [u32; ORDERS] {
@@ -66,8 +66,8 @@ mod tests {
                     None => refused += 1,
                     Some(from) => {
                         free[from] -= 1;
-                        for half in order..from {
-                            free[half] += 1;
+                        for half in &mut free[order..from] {
+                            *half += 1;
                             splits += 1;
                         }
                         live.push(order);
@@ -129,8 +129,8 @@ mod tests {
                 let from = (order..=MAX).find(|from| rest[*from] > 0);
                 let from = from.expect("no more is asked for than there is");
                 rest[from] -= 1;
-                for half in order..from {
-                    rest[half] += 1;
+                for half in &mut rest[order..from] {
+                    *half += 1;
                 }
                 made[order] += 1;
             }

@@ -249,7 +249,11 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_refused_and_never_a_panic(sizes in sizes(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        fn damage_is_refused_and_never_a_panic(
+            sizes in sizes(),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
             let mut bytes = sizes.to_json().into_bytes();
             let at = at.index(bytes.len());
             let _ = Sizes::from_json(&bytes[..at]);

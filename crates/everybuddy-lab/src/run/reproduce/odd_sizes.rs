@@ -33,7 +33,7 @@ const FRAMES: u64 = 1 << 14;
 const LOADS: [u32; 3] = [50, 75, 90];
 /// The load at which runs are freed in pieces, too.
 const IN_PARTS: u32 = 50;
-/// The load at which hardly anything is refused, so that what rounding costs can be calculated. Nobody is refused, so that what rounding costs can be calculated.
+/// The load at which hardly anything is refused, so that what rounding costs can be calculated.
 const CALCULATED: u32 = 50;
 /// Requests of a run, and those before that don't count.
 const REQUESTS: u32 = 40_000;
