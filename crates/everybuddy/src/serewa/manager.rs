@@ -9,8 +9,8 @@
 //! area that waits it belongs to; so a thread that stops there leaves every frame accounted for. One that stops while it
 //! gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
 
-use super::Serewa;
 use super::area::Area;
+use super::{Remnants, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{Coalesce, Eager, Row, moved};
@@ -61,14 +61,23 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         frames: u32,
     ) -> Result<Frame, AllocateError> {
         let nested = caller.nested;
-        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
-        if let Some(head) = self.cut(guard.probe, nested, order, frames) {
-            return Ok(head);
+        let mut divides = self.remnants == Remnants::First && !nested;
+        loop {
+            let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+            divides &= self.structure.blocks(order) == 0 && self.dividing.length() > 0;
+            if divides {
+                drop(guard);
+                divides = self.dividing_step(caller.probe);
+                continue;
+            }
+            if let Some(head) = self.cut(guard.probe, nested, order, frames) {
+                return Ok(head);
+            }
+            if nested {
+                return self.search_within(guard.probe, order, frames);
+            }
+            break;
         }
-        if nested {
-            return self.search_within(guard.probe, order, frames);
-        }
-        drop(guard);
         self.search(caller, order, frames)
     }
 
@@ -244,9 +253,11 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             if self.dividing_step(probe) || self.linking_step(probe) {
                 continue;
             }
+            let guard = Guard::lock(self.lock, probe);
             if self.dividing.is_empty() && self.linking.is_empty() {
                 return true;
             }
+            drop(guard);
             P::wait(self.done, seen, attempt);
             attempt += 1;
         }

@@ -70,6 +70,16 @@ pub enum Manager {
     Thread,
 }
 
+/// What a request does that finds no block of its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remnants {
+    /// `remnants=wait`: it takes the next larger block, and leaves its remnant behind too.
+    #[default]
+    Wait,
+    /// `remnants=first`: it divides what waits to be divided, if anything does, before it takes a larger block.
+    First,
+}
+
 /// How the actions are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Separation {
@@ -79,6 +89,8 @@ pub struct Separation {
     pub semaphore: bool,
     /// Who answers requests.
     pub manager: Manager,
+    /// What a request does that finds no block of its order.
+    pub remnants: Remnants,
 }
 
 /// Slots of a queue when nothing else is asked for.
@@ -106,6 +118,7 @@ pub(crate) struct Serewa<'a, P: Platform, S> {
     /// Changes whenever a service has done with an area.
     done: &'a P::AtomicU32,
     mail: Option<Mail<'a, P>>,
+    remnants: Remnants,
     /// Whether memory was divided in the beginning, so that buddies may both be free.
     divided: bool,
     memory: PhantomData<&'a P>,
@@ -137,6 +150,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             slots,
             semaphore,
             manager,
+            remnants,
         } = separation;
         let table = place.table;
         let mut ring = |which| Ring::new(arena, table, which, slots, semaphore);
@@ -153,6 +167,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             linking,
             done,
             mail,
+            remnants,
             divided,
             memory: PhantomData,
         })

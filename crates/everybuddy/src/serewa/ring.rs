@@ -323,13 +323,14 @@ impl<'a, P: Platform> Ring<'a, P> {
         if length > u32::MAX / 2 { 0 } else { length }
     }
 
-    /// Tells whether nothing waits and nobody works on anything. O(length).
+    /// Tells whether nothing waits and nobody has anything in hand, for whoever holds the lock under which areas are
+    /// filed: a slot that says that nothing of it remains was filed by then. O(length).
     pub(crate) fn is_empty(&self) -> bool {
         // A read-modify-write, because it reads the last value in any case, and a load need not.
         self.tail.fetch_add(0, Ordering::AcqRel);
         self.positions().all(|position| {
             let word = Word::unpack(self.slot(position).load(Ordering::Acquire));
-            word.lap != self.lap(position)
+            word.lap != self.lap(position) || word.stage == Stage::Taken && word.frames == 0
         })
     }
 

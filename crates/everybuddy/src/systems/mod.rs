@@ -44,7 +44,7 @@ use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
 use crate::region::{FrameRange, Span};
 use crate::serewa::Serewa;
-pub use crate::serewa::{Division, Manager, Separation};
+pub use crate::serewa::{Division, Manager, Remnants, Separation};
 pub use crate::structure::Kept;
 use crate::structure::{BitScan, Bits, FreeLists, Inverse, LocalLists, Placed, Trees};
 use crate::zone::memory::Shape;

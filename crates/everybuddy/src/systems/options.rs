@@ -11,7 +11,7 @@ use super::rows::Kind;
 use super::spec::SpecError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::serewa::Manager;
+use crate::serewa::{Manager, Remnants};
 use crate::structure::Kept;
 use crate::zone::Select;
 
@@ -54,6 +54,8 @@ pub struct Options {
     pub separate: Option<bool>,
     /// `manager=caller` or `manager=thread`: who answers requests.
     pub manager: Option<Manager>,
+    /// `remnants=wait` or `remnants=first`: whether what waits to be divided is, before a larger block is taken.
+    pub remnants: Option<Remnants>,
     /// `structure=list`, `structure=tree` or `structure=bitmap`: how the free blocks of an order are kept.
     pub structure: Option<Kept>,
     /// `division=on` or `division=off`: whether memory is divided in the beginning as statistics say.
@@ -121,6 +123,7 @@ const SELECT: [(&str, Select); 2] = [("used", Select::Used), ("fresh", Select::F
 const LOCK: [(&str, LockKind); 2] = [("spin", LockKind::Spin), ("ticket", LockKind::Ticket)];
 const LINE: [(&str, Line); 2] = [("own", Line::Own), ("beside", Line::Beside)];
 const MANAGER: [(&str, Manager); 2] = [("caller", Manager::Caller), ("thread", Manager::Thread)];
+const REMNANTS: [(&str, Remnants); 2] = [("wait", Remnants::Wait), ("first", Remnants::First)];
 const STRUCTURE: [(&str, Kept); 3] = [
     ("list", Kept::List),
     ("tree", Kept::Tree),
@@ -162,6 +165,7 @@ impl Options {
         speedup: None,
         separate: None,
         manager: None,
+        remnants: None,
         structure: None,
         division: None,
         queue: None,
@@ -206,6 +210,9 @@ impl Options {
             "separate" => self.separate = choose("separate", "`on` or `off`", value, &CHECK)?,
             "manager" => {
                 self.manager = choose("manager", "`caller` or `thread`", value, &MANAGER)?;
+            }
+            "remnants" => {
+                self.remnants = choose("remnants", "`wait` or `first`", value, &REMNANTS)?;
             }
             "structure" => {
                 let needs = "`list`, `tree` or `bitmap`";
@@ -324,6 +331,7 @@ impl fmt::Display for Options {
             speedup,
             separate,
             manager,
+            remnants,
             structure,
             division,
             queue,
@@ -383,6 +391,9 @@ impl fmt::Display for Options {
         }
         if let Some(manager) = manager {
             write!(f, "+manager={}", name_of(&manager, &MANAGER))?;
+        }
+        if let Some(remnants) = remnants {
+            write!(f, "+remnants={}", name_of(&remnants, &REMNANTS))?;
         }
         if let Some(structure) = structure {
             write!(f, "+structure={}", name_of(&structure, &STRUCTURE))?;

@@ -13,7 +13,7 @@ use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::serewa::{self, Manager, Separation};
+use crate::serewa::{self, Manager, Remnants, Separation};
 use crate::structure::Kept;
 use crate::zone::{Bulk, PATIENCE, Select};
 
@@ -148,6 +148,7 @@ impl fmt::Display for Parameters {
                 slots,
                 semaphore,
                 manager,
+                remnants,
             }) => {
                 write!(f, ", queues of {slots} areas")?;
                 if semaphore {
@@ -155,6 +156,9 @@ impl fmt::Display for Parameters {
                 }
                 if manager == Manager::Thread {
                     f.write_str(", requests answered by a thread")?;
+                }
+                if remnants == Remnants::First {
+                    f.write_str(", remnants first")?;
                 }
             }
         }
@@ -319,12 +323,14 @@ impl SystemSpec {
             select,
             idle,
             manager,
+            remnants,
             queue,
             semaphore,
             ..
         } = self.options;
         let kind = match self.options.separate {
             Some(false) if manager.is_some() => return Err(BuildError::BadOption("manager")),
+            Some(false) if remnants.is_some() => return Err(BuildError::BadOption("remnants")),
             Some(false) if queue.is_some() => return Err(BuildError::BadOption("queue")),
             Some(false) if semaphore.is_some() => return Err(BuildError::BadOption("sync")),
             Some(false) => ZoneKind::One,
@@ -352,6 +358,7 @@ impl SystemSpec {
                 slots: queue.unwrap_or(serewa::SLOTS),
                 semaphore: semaphore.unwrap_or(false),
                 manager: manager.unwrap_or_default(),
+                remnants: remnants.unwrap_or_default(),
             }),
         })
     }

@@ -369,13 +369,15 @@ pub const ROWS: &[Row] = &[
             bounded rings without locks, under binary semaphores with sync=semaphore. A full queue makes its caller do \
             the work; a request that finds no block does what waits before it fails; a piece whose buddy came back is \
             merged by who files it. Without statistics memory starts in largest blocks. Trees give the lowest address. \
-            The paper says none of this.",
+            Requests that come faster than remnants are divided break one large block after another; with \
+            remnants=first they divide what waits. The paper says none of this.",
         options: &[
             "order",
             "lock",
             "line",
             "separate",
             "manager",
+            "remnants",
             "structure",
             "division",
             "queue",

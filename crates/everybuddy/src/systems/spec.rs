@@ -199,7 +199,7 @@ mod tests {
             "is+space=1GiB",
             "delay-2+reclaim=on",
             "watermark+lazy=0.25+speedup=0.5",
-            "serewa+lock=ticket+separate=on+manager=thread+structure=tree+division=off+queue=16+sync=semaphore",
+            "serewa+lock=ticket+separate=on+manager=thread+remnants=first+structure=tree+division=off+queue=16+sync=semaphore",
             "delay-2+list=linux+batch=7+high=42+zone=spaces+hold=iteration",
             "watermark+list=linux-6",
             "watermark+list=spring+high=30",

@@ -105,6 +105,7 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+order=3+queue=2+sync=semaphore", row.name));
             texts.push(format!("{}+queue=4096+manager=thread", row.name));
             texts.push(format!("{}+separate=off", row.name));
+            texts.push(format!("{}+order=3+queue=64+remnants=first", row.name));
             texts.push(format!("{}+order=3+structure=list", row.name));
             texts.push(format!("{}+structure=bitmap", row.name));
             texts.push(format!(
