@@ -85,6 +85,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/odd-sizes.toml"),
     ),
     (
+        "emulation",
+        include_str!("../../../../experiments/emulation.toml"),
+    ),
+    (
         "streams-costs",
         include_str!("../../../../experiments/streams-costs.toml"),
     ),

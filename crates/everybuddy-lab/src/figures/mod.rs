@@ -19,6 +19,7 @@
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //! | `coalescing` | splits, coalescings and free blocks on traces, by coalescing policy |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
+//! | `emulation` | Serewa's program: case 2 over case 1, and steps, by store |
 //! | `streams_costs` | costs over the standard buddy's, beside the source's |
 //! | `streams_blocking` | shares of refused requests over the arena |
 //! | `streams_distribution` | operations and coalescings of single calls |
@@ -31,6 +32,7 @@ mod buffers;
 pub mod chart;
 mod coalescing;
 mod contention;
+mod emulation;
 mod fill_levels;
 mod fragmentation;
 mod latency_distribution;
@@ -110,6 +112,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "odd-sizes",
         draw: odd_sizes::draw,
+    },
+    Figure {
+        name: "emulation",
+        draw: emulation::draw,
     },
     Figure {
         name: "streams-costs",

@@ -18,6 +18,7 @@
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
+//! | `emulation` | calls, steps and times of Serewa's program, by what keeps its free blocks |
 //! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
 //! All but `stages` run on this machine. `repeats` says how often each measures.
@@ -29,6 +30,7 @@ mod bulk;
 mod coalescing;
 mod contention;
 mod distribution;
+mod emulation;
 mod fragmentation;
 mod lengths;
 mod locks;
@@ -42,6 +44,7 @@ mod streams;
 mod workloads;
 
 pub use distribution::{BANDS, BIN, bin};
+pub use emulation::{CASES, OVER, STORES};
 pub use fragmentation::{AT_ONCE, SEQUENCE};
 pub use lengths::REGION;
 pub use repeats::Repeats;
@@ -158,6 +161,12 @@ pub const METHODS: &[Method] = &[
         repeats: Repeats::Counted,
         steps: odd_sizes::steps,
         run: odd_sizes::run,
+    },
+    Method {
+        name: "emulation",
+        repeats: Repeats::Seeds(emulation::SEEDS),
+        steps: emulation::steps,
+        run: emulation::run,
     },
     Method {
         name: "streams-costs",

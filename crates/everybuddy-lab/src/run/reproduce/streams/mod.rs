@@ -102,7 +102,7 @@ fn published(
 }
 
 /// Makes the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
-fn seeds(
+pub(super) fn seeds(
     values: &[f64],
     common: &Row,
     metric: &'static str,
@@ -127,7 +127,7 @@ fn seeds(
 }
 
 /// Returns the ratio of two numbers of each seed.
-fn over(own: &[f64], other: &[f64]) -> Vec<f64> {
+pub(super) fn over(own: &[f64], other: &[f64]) -> Vec<f64> {
     let pairs = own.iter().zip(other);
     pairs.map(|(own, other)| own / other).collect()
 }
