@@ -1,45 +1,62 @@
-//! Statistics of sizes from a file, for a memory.
+//! Statistics of sizes from files, and the division of a memory that they give.
 //!
-//! Exists because what was gathered for one memory says little of another: who divides memory by it must ask here.
+//! Exists because what was gathered for one memory says little of another: who divides memory asks here.
 //!
-//! Invariant: a file that can't be used is refused with its name; one for another memory is not used.
+//! Invariant: a file that can't be used is refused with its name; one for another memory is not used, and that is said.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use everybuddy::Order;
+use everybuddy::systems::Division;
 use everybuddy_trace::Sizes;
 
 use crate::Error;
+use crate::run::Script;
 use crate::show::output;
 use crate::size;
+
+/// Statistics with the file that they are from.
+pub type Known = (PathBuf, Sizes);
 
 /// Reads statistics of sizes.
 ///
 /// # Errors
-/// A usage error that says what is wrong with the file.
-pub fn read(path: &Path) -> Result<Sizes, Error> {
-    let refuse = |what: String| Error::usage(format!("sizes {}: {what}", path.display()));
-    let bytes = fs::read(path).map_err(|cause| refuse(cause.to_string()))?;
-    Sizes::from_json(&bytes).map_err(|error| refuse(error.to_string()))
+/// A usage error that says what is wrong with which file.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Known>, Error> {
+    let read = |path: &PathBuf| {
+        let refuse = |what: String| Error::usage(format!("sizes {}: {what}", path.display()));
+        let bytes = fs::read(path).map_err(|cause| refuse(cause.to_string()))?;
+        let sizes = Sizes::from_json(&bytes).map_err(|error| refuse(error.to_string()))?;
+        Ok((path.clone(), sizes))
+    };
+    paths.iter().map(read).collect()
 }
 
-/// Returns the statistics if they are for a memory of so many frames; else says that memory is divided as without them.
-pub fn fitting<'s>(sizes: &'s Sizes, path: &Path, frames: u64) -> Option<&'s Sizes> {
-    if sizes.frames == frames {
-        return Some(sizes);
+/// Returns how a memory of so many frames is divided for the first `requests`: by the first statistics that are for it;
+/// not at all where there are none, and if others were given it is said.
+pub fn division(known: &[Known], script: &Script, frames: u64, requests: u64) -> Division {
+    let own = |(_, sizes): &&Known| sizes.frames == frames && sizes.source == script.name;
+    let fits = |(_, sizes): &&Known| sizes.frames == frames;
+    let found = known.iter().find(own).or(known.iter().find(fits));
+    if let Some((_, sizes)) = found {
+        let largest = script.largest_order.max(Order::TEN).get();
+        let blocks = everybuddy_trace::division(sizes, frames, requests, largest);
+        return Division::new(blocks);
     }
-    output::note(&other_memory(sizes, path, frames));
-    None
+    for (path, sizes) in known {
+        output::note(&other_memory(&script.name, path, sizes, frames));
+    }
+    Division::default()
 }
 
-fn other_memory(sizes: &Sizes, path: &Path, frames: u64) -> String {
+fn other_memory(trace: &str, path: &Path, sizes: &Sizes, frames: u64) -> String {
     format!(
-        "sizes {}: they are of a memory of {}, and this one has {}: memory is divided as without them \
-         (`everybuddy trace sizes --memory {}` gathers those for it)",
+        "sizes {}: they are for a memory of {}, and {trace} is replayed in {}: memory is divided as without them \
+         (`everybuddy trace sizes --memory SIZE` gathers sizes for another)",
         path.display(),
         size::frames(sizes.frames),
         size::frames(frames),
-        size::frames(frames).replace(' ', ""),
     )
 }
 
@@ -49,15 +66,29 @@ mod tests {
 
     #[test]
     fn sizes_of_another_memory_are_not_used() {
-        let sizes = Sizes {
-            frames: 4096,
-            ..Sizes::default()
+        use everybuddy_trace::{Need, ORDERS, Resolved};
+        let script = Script::new("own", &Resolved::default(), None).unwrap();
+        let sizes = |source: &str, blocks: u32| {
+            let mut need = Need {
+                requests: 1,
+                blocks: [0; ORDERS],
+            };
+            need.blocks[0] = blocks;
+            let sizes = Sizes {
+                source: source.to_string(),
+                frames: 4096,
+                first: vec![need],
+                ..Sizes::default()
+            };
+            (PathBuf::from(format!("{source}.sizes.json")), sizes)
         };
-        let path = Path::new("x.sizes.json");
-        assert_eq!(fitting(&sizes, path, 4096), Some(&sizes));
-        assert_eq!(fitting(&sizes, path, 8192), None);
-        let says = other_memory(&sizes, path, 8192);
-        assert!(says.contains("16 MiB") && says.contains("32 MiB"), "{says}");
-        assert!(says.contains("x.sizes.json"), "{says}");
+        let known = [sizes("other", 3), sizes("own", 5)];
+        assert_eq!(division(&known, &script, 4096, 1).blocks()[0], 5);
+        assert_eq!(division(&known[..1], &script, 4096, 1).blocks()[0], 3);
+        assert!(division(&known, &script, 8192, 1).is_none());
+        let says = other_memory("own", &known[0].0, &known[0].1, 8192);
+        for words in ["16 MiB", "32 MiB", "other.sizes.json", "own"] {
+            assert!(says.contains(words), "{says}");
+        }
     }
 }

@@ -19,6 +19,7 @@ fn help_teaches_by_example() {
         &["trace", "import"],
         &["trace", "export"],
         &["trace", "cut"],
+        &["trace", "sizes"],
         &[],
     ] {
         let help = everybuddy(&[command, &["--help"]].concat()).done();

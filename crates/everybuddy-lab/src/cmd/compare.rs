@@ -22,6 +22,7 @@ use crate::run::host::Arena;
 use crate::run::{self, Plan, Script};
 use crate::show::{self, output, progress::Progress};
 use crate::size::Size;
+use crate::sizes;
 
 /// Compare systems on traces of real programs.
 ///
@@ -44,6 +45,8 @@ Examples:
         the same on two threads at once: contention shows
   everybuddy compare numpy_thp --aged 1 --memory 1GiB
         in memory with long-lived blocks scattered in it
+  everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
+        memory divided beforehand, as an earlier run needed it (`everybuddy trace sizes`)
   everybuddy compare --json - | jq 'select(.metric == \"service_ratio\")'
         every number for programs; docs/metrics.md defines them
 
@@ -77,6 +80,14 @@ pub(super) struct Arguments {
     /// Begin with long-lived blocks scattered in a tenth of memory, chosen by this seed
     #[arg(long, value_name = "SEED")]
     aged: Option<u64>,
+
+    /// Divide memory beforehand by these sizes, for systems with division=on
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    sizes: Vec<PathBuf>,
+
+    /// Divide for the first N requests [default: for all that were counted]
+    #[arg(long, value_name = "N", requires = "sizes")]
+    sizes_first: Option<u64>,
 
     /// Seed of the order in which systems take turns
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -130,9 +141,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         seed: arguments.seed,
         rounds: Plan::ROUNDS,
     };
+    let known = sizes::read(&arguments.sizes)?;
+    let mut divisions = Vec::with_capacity(scripts.len());
     for script in &scripts {
         // Refuses what can't be set up before anything has run.
-        run::memory::Memory::new(script, plan.memory, plan.aged)?;
+        let memory = run::memory::Memory::new(script, plan.memory, plan.aged)?;
+        let requests = arguments.sizes_first.unwrap_or(u64::MAX);
+        divisions.push(sizes::division(&known, script, memory.frames, requests));
     }
     let machine = Machine::look();
     let progress = Progress::new(plan.passes() * scripts.len() as u64);
@@ -140,8 +155,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let style = output::Style::of_output(tables_to_errors);
     let mut arena = Arena::default();
     let mut comparisons = Vec::with_capacity(scripts.len());
-    for script in &scripts {
+    for (script, division) in scripts.iter().zip(divisions) {
         progress.says(&script.name);
+        arena.divide(division);
         let comparison = run::compare(script, &plan, &timer, &mut arena, || progress.step())?;
         progress.hidden(|| print(&show::comparison::text(&comparison, &timer, &style)))?;
         comparisons.push(comparison);

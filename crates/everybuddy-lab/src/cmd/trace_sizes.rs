@@ -25,14 +25,15 @@ Examples:
   everybuddy trace sizes day1.parquet day2.parquet -o days.sizes.json
   everybuddy trace sizes gcc_build --memory 1GiB -o - | jq .first
 
-They count for a memory of one size: 1.25 times the most frames that were live at once, which is what
-`compare` gives a trace, unless --memory says otherwise. Of several traces the larger need counts.")]
+They count for a memory of one size: 1.25 times the most frames that were live at once, which is
+what `compare` gives a trace, unless --memory says otherwise. Of several traces the larger need
+counts. `compare --sizes FILE` divides memory by them.")]
 pub(super) struct Arguments {
     /// Traces: files, or names of bundled ones
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
 
-    /// The file to write, - for standard output [default: TRACE.sizes.json, in this folder]
+    /// The file to write, or - for standard output [default: TRACE.sizes.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -40,7 +41,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Repair traces that contradict themselves, and say how, instead of refusing them
+    /// Repair traces that contradict themselves, and say how
     #[arg(long)]
     lenient: bool,
 }

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
+use everybuddy::systems::Division;
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
     Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
@@ -48,9 +49,16 @@ pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
 #[derive(Default)]
 pub struct Arena {
     bytes: Vec<MaybeUninit<u8>>,
+    /// Into which blocks memory is divided in the beginning, for systems that do so.
+    division: Division,
 }
 
 impl Arena {
+    /// Says into which blocks memory is divided in the beginning: of all systems from now on that do so.
+    pub fn divide(&mut self, division: Division) {
+        self.division = division;
+    }
+
     /// Builds a system on `memory` and runs `visitor` on it.
     ///
     /// # Errors
@@ -63,7 +71,8 @@ impl Arena {
         visitor: V,
     ) -> Result<V::Output, Error> {
         let ranges = [memory.range()];
-        let setup = Setup::new(&ranges, cpus);
+        let division = self.division;
+        let setup = Setup::new(&ranges, cpus).with_division(&division);
         self.reserve::<B>(spec, &setup)?;
         let built = with_system(spec, &setup, &mut self.bytes, visitor);
         built.map_err(|error| refused(spec, error))
@@ -81,7 +90,8 @@ impl Arena {
         visitor: impl FnOnce(&AnySystem<'_, B>) -> T,
     ) -> Result<T, Error> {
         let ranges = [memory.range()];
-        let setup = Setup::new(&ranges, cpus);
+        let division = self.division;
+        let setup = Setup::new(&ranges, cpus).with_division(&division);
         self.reserve::<B>(spec, &setup)?;
         let (mut visitor, mut came) = (Some(visitor), None);
         let visit = &mut |system: &AnySystem<'_, B>| {

@@ -13,17 +13,14 @@
 //! so a system that needs more is refused more. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{
-    Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec,
-    WithSystem,
-};
+use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
 use everybuddy_workload::odd::{Mix, Sizes};
 
 use super::{Bench, Conditions, common, row};
 use crate::Error;
 use crate::experiment::Experiment;
 use crate::export::Row;
-use crate::run::host::Machine;
+use crate::run::host::AnySystem;
 use crate::run::memory::Memory;
 use crate::run::outcome::mean;
 
@@ -146,8 +143,11 @@ fn measure(
             taken: 0,
             seed: None,
         };
-        let visitor = Visitor { traffic, service };
-        let seen = bench.arena.build::<NoProbe, _>(spec, &memory, 1, visitor)?;
+        // Compiled once for all systems: nothing is timed.
+        let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, traffic, service);
+        let seen = bench
+            .arena
+            .build_any::<NoProbe, _>(spec, &memory, 1, visitor)?;
         seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
     };
     let traffic = Traffic {
@@ -219,28 +219,9 @@ impl Seen {
     }
 }
 
-/// Performs a run on a system.
-struct Visitor {
-    traffic: Traffic,
-    service: Service,
-}
-
-impl WithSystem<Machine<NoProbe>> for Visitor {
-    type Output = Result<Seen, String>;
-
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(
-        self,
-        _: &'static str,
-        system: &A,
-    ) -> Self::Output {
-        // As an object: nothing is timed, and so this is compiled once for all systems.
-        perform(system, self.traffic, self.service)
-    }
-}
-
 /// A system, what is live in it, and the choices.
 struct Run<'s> {
-    system: &'s dyn FrameAllocator<Machine<NoProbe>>,
+    system: &'s AnySystem<'s, NoProbe>,
     cpu: NativeCpu<NoProbe>,
     service: Service,
     sizes: Sizes,
@@ -250,7 +231,7 @@ struct Run<'s> {
 }
 
 fn perform(
-    system: &dyn FrameAllocator<Machine<NoProbe>>,
+    system: &AnySystem<'_, NoProbe>,
     traffic: Traffic,
     service: Service,
 ) -> Result<Seen, String> {
