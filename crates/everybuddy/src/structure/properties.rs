@@ -245,7 +245,9 @@ fn a_scan_ends_with_the_words_of_its_order() {
     with_part::<Native, _>(8192, 1, kind, (4096, 0), |place| {
         let bits = BitScan::<Native>::new(place);
         let frame = |head| bits.table().frame(Pfn(head)).unwrap();
-        let _ = [0, 64].map(|head| bits.insert(frame(head), Order::ZERO));
+        for head in [0, 64] {
+            bits.insert(frame(head), Order::ZERO);
+        }
         assert_eq!(bits.pair(Order::ZERO, Pfn(4095)), None);
         bits.insert(frame(1), Order::ZERO);
         assert_eq!(bits.pair(Order::ZERO, Pfn(0)), Some(frame(0)));
