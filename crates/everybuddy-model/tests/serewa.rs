@@ -1,16 +1,17 @@
 //! Serewa's queues and services, under loom.
 //!
-//! Why it exists: a release is a word in a slot, a remnant another, and whoever comes by works on them. No frame may be
-//! in two hands, or in none; no request may fail while what would serve it waits in a queue or is being worked on; and
-//! whatever the services did or did not, in the end everything is linked.
+//! Why it exists: a release is a word in a slot, a remnant another, and whoever comes by works on them. No frame may
+//! be in two hands, or in none; no request may fail while what would serve it waits in a queue or is being worked on;
+//! and whatever the services did or did not, in the end everything is linked.
 //!
-//! Invariant: in every schedule no frame is given twice or lost, no request for a single frame fails while one is free,
-//! and at the end all is coalesced. That a model's queue was used at all is counted.
+//! Invariant: in every schedule no frame is given twice or lost, no request for a single frame fails while one is
+//! free, and at the end all is coalesced. That a model's queue was used at all is counted.
 //!
 //! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
 //!
 //! Not modelled: a slot's lap that comes round after 2048 laps; more than three CPUs; ranges that are added or
-//! withdrawn; a manager on a thread under loom, whose callers look too often. Threads that stop for good are tried in the allocator's own tests, at every operation of a queue.
+//! withdrawn; a manager on a thread under loom, whose callers look too often. Threads that stop for good are tried in
+//! the allocator's own tests, at every operation of a queue.
 
 use everybuddy::{FreeError, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;

@@ -96,12 +96,12 @@ fn a_number_stands_beside_what_was_expected_with_ratio_and_difference() {
     let markup = markup(&html(&made_up::study()));
     // 0.75 here, 0.50 in the source; and 3 where nothing was expected.
     let cell = |text: &str| format!("<td class=\"beside\">{text}</td>");
-    let line = ["0.50", "1.50", "+0.25"].map(|text| cell(text)).concat();
+    let line = ["0.50", "1.50", "+0.25"].map(cell).concat();
     assert!(markup.contains(&format!(">0.75</td>{line}")));
-    let nothing = [""; 3].map(|text| cell(text)).concat();
+    let nothing = [""; 3].map(cell).concat();
     assert!(markup.contains(&format!(">3.00</td>{nothing}")));
     // Of nothing no ratio can be formed.
-    let zero = ["0", "", "+2.00"].map(|text| cell(text)).concat();
+    let zero = ["0", "", "+2.00"].map(cell).concat();
     assert!(markup.contains(&format!(">2.00</td>{zero}")));
     assert!(!markup.contains("NaN") && !markup.contains(">inf"));
 }

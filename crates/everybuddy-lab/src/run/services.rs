@@ -1,9 +1,9 @@
 //! The services of a system, on threads of their own.
 //!
 //! Exists because a system that leaves dividing and linking to others needs others: while a script is performed, each
-//! service that wants a thread has one. It does one unit of work at a time and looks for the next; when it finds none it
-//! looks again a few times, then sleeps, for longer each time, so that on a machine with few processors it doesn't take
-//! the callers' time. What a kernel would do in its idle loop is done the same way: by `serve`, with a budget.
+//! service that wants a thread has one. It does one unit of work at a time and looks for the next; when it finds none
+//! it looks again a few times, then sleeps, for longer each time, so that on a machine with few processors it doesn't
+//! take the callers' time. What a kernel would do in its idle loop is done the same way: by `serve`, with a budget.
 //!
 //! Invariant: no service runs before `body` begins, and none when `beside` returns.
 

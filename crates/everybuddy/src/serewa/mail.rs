@@ -5,8 +5,8 @@
 //! Why it exists: to show what the literal reading costs. Each request goes through two threads, and if they are not
 //! both running, through two switches.
 //!
-//! Invariant: a box belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who gives
-//! up waiting takes the request back, unless a manager has it in hand.
+//! Invariant: a box belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who
+//! gives up waiting takes the request back, unless a manager has it in hand.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError};

@@ -2,12 +2,12 @@
 //!
 //! Source: Serewa (004) sections 2.2.1 and 2.2.2.
 //!
-//! Why it exists: a request takes a block out of a list and leaves the remnant to dividing; a release leaves its blocks
-//! to linking. What is asked of every zone layer stands here.
+//! Why it exists: a request takes a block out of a list and leaves the remnant to dividing; a release leaves its
+//! blocks to linking. What is asked of every zone layer stands here.
 //!
 //! Invariant: before each operation of a queue the records say of every frame whether it is allocated, free, or which
-//! area that waits it belongs to; so a thread that stops there leaves every frame accounted for. One that stops while it
-//! gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
+//! area that waits it belongs to; so a thread that stops there leaves every frame accounted for. One that stops while
+//! it gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
 
 use super::area::Area;
 use super::{Remnants, Serewa};
@@ -81,7 +81,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         self.search(caller, order, frames)
     }
 
-    /// Takes a block out, tags its first `frames` frames as allocated, and leaves the rest to be divided. Under the lock.
+    /// Takes a block out, tags its first `frames` frames as allocated, and leaves the rest to be divided. Under the
+    /// lock.
     #[inline]
     fn cut(&self, probe: &mut P::Probe, nested: bool, order: Order, frames: u32) -> Option<Frame> {
         let table = self.structure.table();
@@ -111,7 +112,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         Some(found)
     }
 
-    /// Takes a block of order `found` out, has its first frames tagged, and leaves the rest to be divided. Under the lock.
+    /// Takes a block of order `found` out, has its first frames tagged, and leaves the rest to be divided. Under the
+    /// lock.
     #[inline]
     fn split_off(
         &self,
@@ -439,7 +441,8 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         }
     }
 
-    /// The services by number: dividing, linking, and where it is one, the manager. The budget counts areas, or requests.
+    /// The services by number: dividing, linking, and where it is one, the manager. The budget counts areas, or
+    /// requests.
     fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
         for _ in 0..budget {
             let worked = match (service, &self.mail) {

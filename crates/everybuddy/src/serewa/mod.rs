@@ -1,8 +1,8 @@
 //! Serewa's system: whoever asks is answered from what is there, and others do the rest.
 //!
 //! Source: Serewa (004) section 2.2, figure 1. Three actions are kept apart: resource management answers requests,
-//! dividing cuts what remains of blocks that were larger than asked for, linking merges what was freed. Two queues join
-//! them.
+//! dividing cuts what remains of blocks that were larger than asked for, linking merges what was freed. Two queues
+//! join them.
 //!
 //! Why it exists: in the standard buddy who asks for a frame waits for all the splits that it takes, and who gives one
 //! back for all the merges. Here a request takes one block out and leaves the remnant behind as it is; a release is an
@@ -28,10 +28,10 @@
 //!    queues empty, has seen that memory is exhausted.
 //! 3. No two buddies are both in the free lists, except where memory was divided so in the beginning.
 //!
-//! Decides, where the paper is silent: a queue that is full makes its caller do the work. A request that finds no block
-//! does what waits in the queues, one area at a time, and waits for what others have in hand, before it fails. Who files
-//! a piece of a remnant merges it if its buddy has come back meanwhile. Linking goes one level at a time, and lets
-//! others at the free lists in between; so does dividing after each piece.
+//! Decides, where the paper is silent: a queue that is full makes its caller do the work. A request that finds no
+//! block does what waits in the queues, one area at a time, and waits for what others have in hand, before it fails.
+//! Who files a piece of a remnant merges it if its buddy has come back meanwhile. Linking goes one level at a time,
+//! and lets others at the free lists in between; so does dividing after each piece.
 
 pub(crate) mod area;
 mod division;
@@ -186,12 +186,12 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
 
     /// Divides a block as long as smaller ones are wanted. At most as deep as there are orders.
     fn seed_block(&self, head: Frame, order: Order, wanted: &mut Division) {
-        if wanted.take(order) {
-            self.structure.insert(head, order);
-        } else if !wanted.wants_below(order) {
+        if !self.divided {
             // Ranges may touch each other.
             let probe = &mut P::Probe::default();
             Eager.free(&self.structure, head, order, probe);
+        } else if wanted.take(order) || !wanted.wants_below(order) {
+            self.structure.insert(head, order);
         } else {
             let half = order.down();
             self.seed_block(head, half, wanted);

@@ -16,8 +16,8 @@
 //!    behind a slot that never comes back is found all the same.
 //!
 //! A lap is counted modulo 2048: somebody who sleeps between reading a slot and filling it while exactly a multiple of
-//! 2048 x slots areas pass, and no more, would fill it out of turn. A full queue is not an error: the caller does the work
-//! itself.
+//! 2048 x slots areas pass, and no more, would fill it out of turn. A full queue is not an error: the caller does the
+//! work itself.
 
 use super::area::Area;
 use crate::arena::{Arena, ArenaPlan};

@@ -3,8 +3,8 @@
 //! Source: Serewa (004) section 2.2.2: dividing breaks remnants into powers of two and adds them to the resources;
 //! linking merges freed areas with their twins.
 //!
-//! Why it exists: the same steps are done by a service's thread, by a CPU that is idle, and by a request that would fail
-//! otherwise.
+//! Why it exists: the same steps are done by a service's thread, by a CPU that is idle, and by a request that would
+//! fail otherwise.
 //!
 //! Invariant: what a step has in hand stands in its slot, which is told of each piece under the same lock, and before,
 //! the piece is filed.
@@ -44,8 +44,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         true
     }
 
-    /// Merges the block that was freed first with its free buddies, and files it; false when none waits. A lock for each
-    /// level, O(orders).
+    /// Merges the block that was freed first with its free buddies, and files it; false when none waits. A lock for
+    /// each level, O(orders).
     pub(super) fn linking_step(&self, probe: &mut P::Probe) -> bool {
         let Some((slot, area)) = self.linking.take(probe) else {
             return false;

@@ -275,7 +275,13 @@ impl SystemSpec {
             }
         }
         let structure = self.options.structure.or(preset.structure);
-        let division = self.options.division.or(preset.division);
+        let division = self.options.division.or(preset.division).unwrap_or(false);
+        // What coalesces at once would undo it.
+        let division = match (zone, self.options.division) {
+            (Zone::Separated(_), _) => division,
+            (_, Some(true)) => return Err(BuildError::BadOption("division")),
+            _ => false,
+        };
         let area = match self.row.area {
             Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
                 let lazy = self.options.lazy.unwrap_or(lazy);
@@ -299,7 +305,7 @@ impl SystemSpec {
             max_order,
             area,
             structure: structure.unwrap_or_default(),
-            division: division.unwrap_or(false),
+            division,
             reclaim: self.options.reclaim.unwrap_or(false),
             zone,
             lock,

@@ -364,7 +364,7 @@ pub const ROWS: &[Row] = &[
         source: "Serewa (004) 2.2, figure 1",
         faithful: "Exact requests, any part freed by itself (2.2.1); resource management, dividing and linking apart, \
             joined by two queues (2.2.2); memory divided in the beginning as statistics say (2.2.3); balanced trees \
-            (2.2.4). Each can be switched: separate=, division=, structure=; sizes are rounded up by asking for a block.",
+            (2.2.4). Each can be switched: separate=, division=, structure=; who asks for blocks rounds sizes up.",
         deviates: "The manager runs in the caller; on a thread, as the paper has it, with manager=thread. Queues are \
             bounded rings without locks, under binary semaphores with sync=semaphore. A full queue makes its caller do \
             the work; a request that finds no block does what waits before it fails; a piece whose buddy came back is \
