@@ -91,4 +91,54 @@ mod tests {
             assert!(says.contains(words), "{says}");
         }
     }
+
+    #[test]
+    fn requests_that_were_foreseen_split_nothing() {
+        use everybuddy::platform::NativeCpus;
+        use everybuddy::{CpuId, CpuToken, Request};
+        use everybuddy_trace::{Need, ORDERS};
+
+        use crate::run::host::{AnySystem, Arena};
+        use crate::run::memory::Memory;
+        use crate::run::watch::{Reading, Watch};
+
+        let orders = [0u8, 3, 0, 9, 1, 0, 5, 5, 2, 0].map(|order| Order::new(order).unwrap());
+        let mut need = Need {
+            requests: orders.len() as u64,
+            blocks: [0; ORDERS],
+        };
+        for order in orders {
+            need.blocks[order.index()] += 1;
+        }
+        let sizes = Sizes {
+            first: vec![need],
+            ..Sizes::default()
+        };
+        let splits = |requests| {
+            let mut arena = Arena::default();
+            let blocks = everybuddy_trace::division(&sizes, 4096, requests, 10);
+            arena.divide(Division::new(blocks));
+            let memory = Memory {
+                frames: 4096,
+                taken: 0,
+                seed: None,
+            };
+            let spec = "serewa".parse().unwrap();
+            let count = |system: &AnySystem<'_, Watch>| {
+                let cpus = NativeCpus::new(1);
+                let mut cpu = cpus.claim(CpuId(0)).unwrap();
+                for order in orders {
+                    system.allocate(&mut cpu, Request::order(order)).unwrap();
+                    for service in 0..system.services().len() {
+                        system.serve(&mut cpu, service, 64);
+                    }
+                }
+                cpu.probe().read().splits
+            };
+            let counted = arena.build_any::<Watch, _>(&spec, &memory, 1, count);
+            counted.unwrap()
+        };
+        assert!(splits(0) > 0);
+        assert_eq!(splits(10), 0);
+    }
 }
