@@ -186,7 +186,7 @@ fn counts_are_the_same_each_time() {
     let file = folder.trace();
     let arguments = [&file[..], "--aged", "5", "--seed", "9"];
     // Services on threads of their own come when they come.
-    let repeats = |rows: Vec<serde_json::Value>| {
+    let repeats = |rows: Vec<Value>| {
         let own = rows.into_iter().filter(|row| row["system"] != "serewa");
         own.collect::<Vec<_>>()
     };

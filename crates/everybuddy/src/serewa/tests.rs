@@ -156,7 +156,7 @@ fn first(text: &str, division: Option<&Division>, orders: &[u8]) -> (Vec<u64>, V
 
 #[test]
 fn memory_that_was_divided_for_the_first_requests_serves_them_without_a_remnant() {
-    let orders = [0, 0, 3, 9, 0, 3, 1, 10];
+    let orders = [10, 0, 0, 3, 9, 0, 3, 1];
     let mut wanted = [0; Order::LIMIT.index() + 1];
     orders
         .iter()
