@@ -17,6 +17,9 @@ LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test 
     both_exchange a_space_is_picked_up two_cpus_run_through inverse::three_cpus inverse_single::three_cpus
 LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test zone -- batches_ full_lists_
 cargo test --release --locked -p everybuddy --test domains -- --ignored --nocapture
+# Serewa's queues with a preemption more.
+LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p everybuddy-model --test serewa -- \
+    ring:: shared:: tight:: --skip services_work
 # Of domains: three CPUs that merge with two preemptions, two CPUs with three.
 LOOM_MAX_PREEMPTIONS=2 cargo test --release --locked -p everybuddy-model --test domains -- \
     idle::one_collects idle::three_cpus shared::two_cpus_collect ticket::one_collects

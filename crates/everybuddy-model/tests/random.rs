@@ -134,6 +134,13 @@ fn variants() -> Vec<String> {
             add("order=1+zone=spaces+space=8KiB+hold=iteration");
             add("order=1+zone=spaces+space=16KiB+lock=ticket+hold=when-contended");
         }
+        if takes("queue") {
+            // Queues that are mostly full; nobody serves but who finds nothing else.
+            add("order=2+queue=1");
+            add("order=3+queue=4+structure=list+remnants=first");
+            add("order=3+queue=2+structure=bitmap+sync=semaphore");
+            add("order=3+separate=off+structure=bitmap");
+        }
         if takes("bulk") {
             add("order=3+bulk=rows");
         }

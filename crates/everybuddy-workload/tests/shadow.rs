@@ -4,13 +4,13 @@
 //! `EVERYBUDDY_SYSTEMS` names the systems, with commas between (default: all rows, and [`VARIANTS`]).
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use everybuddy::platform::{Hosted, NativeCpus, Spin, Waiting};
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, CpuId, FrameAllocator, FrameRange, Frames, NoProbe, Order, Pfn, Release,
-    Request, Setup, Size, SystemSpec, WithSystem, metadata_layout, with_system,
+    AllocateError, CpuId, FrameAllocator, FrameRange, Frames, NoProbe, Order, Pfn, Progress,
+    Release, Request, Setup, Size, SystemSpec, WithSystem, metadata_layout, with_system,
 };
 use everybuddy_workload::{Churn, Mix, Step, Workload};
 
@@ -72,8 +72,26 @@ impl WithSystem<Machine> for Stress {
         let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
         let cpus = NativeCpus::new(THREADS);
         let refused = AtomicU64::new(0);
+        let services = system.services();
+        let working = AtomicU16::new(THREADS);
+        let service_cpus = NativeCpus::new(THREADS + services.len() as u16);
         std::thread::scope(|scope| {
+            for (number, service) in services.iter().enumerate() {
+                let (working, cpus) = (&working, &service_cpus);
+                if service.own_thread {
+                    scope.spawn(move || {
+                        let id = CpuId(THREADS + number as u16);
+                        let mut cpu = cpus.claim::<NoProbe>(id).unwrap();
+                        while working.load(Ordering::Relaxed) > 0 {
+                            if system.serve(&mut cpu, number, 64) == Progress::Idle {
+                                std::thread::yield_now();
+                            }
+                        }
+                    });
+                }
+            }
             for id in 0..THREADS {
+                let working = &working;
                 let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
                 scope.spawn(move || {
                     let mut cpu = cpus.claim::<NoProbe>(CpuId(id)).unwrap();
@@ -127,6 +145,7 @@ impl WithSystem<Machine> for Stress {
                     }
                     system.park(&mut cpu);
                     cpus.surrender(cpu);
+                    working.fetch_sub(1, Ordering::Relaxed);
                 });
             }
         });
@@ -146,7 +165,13 @@ impl WithSystem<Machine> for Stress {
 
 /// What the rows don't say: locks at the lists, other zone layers, locks that are let go within a batch, lists before
 /// what delays coalescing.
-const VARIANTS: [&str; 13] = [
+const VARIANTS: [&str; 19] = [
+    "serewa+queue=1",
+    "serewa+structure=list+remnants=first",
+    "serewa+structure=bitmap+sync=semaphore",
+    "serewa+manager=thread",
+    "serewa+separate=off",
+    "serewa+separate=off+structure=bitmap",
     "lbs-31+percpu=locked",
     "linux-6+percpu=locked",
     "bs+zone=spaces",

@@ -21,6 +21,7 @@
 //! | `spring-core` | none | elastic domains | as `bs` | at once | Spring Buddy (002) III-B |
 //! | `spring-fixlazy-186`, `-372`, `-744` | as `lbs-31`, `fixlazy-372`, `-744` | elastic domains | as `bs` | at once | Spring Buddy (002) IV-C2 |
 //! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | Barkley & Lee (003) |
+//! | `serewa` | none | one zone, whose blocks services divide and link | balanced trees | by a service | Serewa (004) |
 //! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
 //!
 //! Zone layers, locks and hold policies are exchanged by option (`bs+zone=spaces`, `lbs-31+zone=domains`,
