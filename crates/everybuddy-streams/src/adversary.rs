@@ -102,12 +102,21 @@ mod tests {
     #[test]
     fn the_bound_is_reached_while_memory_lasts_and_never_passed() {
         let find = |system: &str, order| {
-            let spec = format!("{system}+order={order}").parse().unwrap();
+            let (name, more) = system.split_once('+').unwrap_or((system, ""));
+            let more = if more.is_empty() {
+                String::new()
+            } else {
+                format!("+{more}")
+            };
+            let spec = format!("{name}+order={order}{more}").parse().unwrap();
             worst(&spec, Order::new(order).unwrap(), 2000, 1).unwrap()
         };
         for system in ["delay-2", "watermark"] {
             assert_eq!(find(system, 6), [2, 4, 8, 4, 2, 1], "{system}");
         }
         assert_eq!(find("bs", 6), [1; 6]);
+        let owing = find("delay-2+debt=on", 6);
+        assert!(owing.iter().all(|delays| *delays <= 2), "{owing:?}");
+        assert_eq!(owing[..2], [2, 2]);
     }
 }

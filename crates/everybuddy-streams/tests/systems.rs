@@ -6,12 +6,13 @@ use everybuddy_streams::recording::Recording;
 use everybuddy_streams::runs::{self, Failure, Grower};
 use everybuddy_workload::streams::{Timing, Traffic};
 
-const SYSTEMS: [&str; 5] = [
+const SYSTEMS: [&str; 6] = [
     "bs+order=7",
     "watermark+order=7",
     "watermark+order=7+lazy=0.25+speedup=0.4",
     "delay-2+order=7",
     "delay-2+order=7+reclaim=on",
+    "delay-2+order=7+debt=on",
 ];
 const TIMINGS: [Timing; 4] = [
     Timing::Deterministic,
@@ -54,8 +55,13 @@ fn every_arena_is_whole_in_the_end_and_counts_repeat() {
                 assert_eq!(allocations.operations.count(), served);
                 let apart = releases.operations.count().abs_diff(served);
                 assert!(apart < 1000, "what is held at the two ends: {apart}");
-                // With reclaim=on an allocation may coalesce.
-                assert!(allocations.delays.sum() == 0 || system.contains("reclaim"));
+                // With reclaim=on an allocation may coalesce, and with debt=on it pays.
+                let may = system.contains("reclaim") || system.contains("debt");
+                assert!(allocations.delays.sum() == 0 || may);
+                if system.contains("debt") {
+                    let both = counted.tallies.iter().flat_map(|tally| &tally.worst);
+                    assert!(both.max() <= Some(&2), "{system} {units}");
+                }
                 assert_eq!(releases.splits.sum(), 0);
             }
         }

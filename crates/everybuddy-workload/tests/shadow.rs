@@ -165,7 +165,7 @@ impl WithSystem<Machine> for Stress {
 
 /// What the rows don't say: locks at the lists, other zone layers, locks that are let go within a batch, lists before
 /// what delays coalescing.
-const VARIANTS: [&str; 19] = [
+const VARIANTS: [&str; 20] = [
     "serewa+queue=1",
     "serewa+structure=list+remnants=first",
     "serewa+structure=bitmap+sync=semaphore",
@@ -185,6 +185,7 @@ const VARIANTS: [&str; 19] = [
     "delay-2+list=linux+zone=spaces+hold=iteration",
     "delay-2+list=spring",
     "watermark+list=linux-6",
+    "delay-2+debt=on",
 ];
 
 fn systems() -> Vec<String> {

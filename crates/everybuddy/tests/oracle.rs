@@ -311,7 +311,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 15] = [
+const EXHAUSTED: [&str; 16] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
@@ -327,6 +327,7 @@ const EXHAUSTED: [&str; 15] = [
     "delay-2+list=linux+batch=2+high=3+order=3+reclaim=on",
     "delay-2+list=spring+high=3+order=2+zone=spaces+space=16KiB+reclaim=on",
     "watermark+list=linux-6+order=3+reclaim=on",
+    "delay-2+order=3+reclaim=on+debt=on",
 ];
 
 #[test]

@@ -20,7 +20,7 @@
 //!   refusal.
 //! - What a CPU's list keeps is allocated: the policy learns of it when the list gives it back.
 
-use super::{Coalesce, is_free, moved};
+use super::{Coalesce, debt, is_free, moved};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -32,6 +32,9 @@ use crate::structure::{LocalStructure, add};
 pub enum Rule {
     /// While the slack allows it: DELAY-2.
     Slack,
+    /// The same, but a call frees no more than two blocks of a class globally, and owes the others: see
+    /// [`debt`].
+    Debt,
     /// While at most a share of the class is free.
     Watermarks {
         /// Up to this share, in thousandths, blocks are freed locally: the lazy ratio.
@@ -73,7 +76,9 @@ impl Delay {
     fn mode<P: Platform, S: LocalStructure<P>>(self, structure: &S, order: Order) -> Mode {
         let class = structure.class(order);
         match self.rule {
-            Rule::Slack => match class.slack.get() {
+            // With a debt a call has its own way; by this rule all that is owed is paid at once.
+            Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
+            Rule::Slack | Rule::Debt => match class.slack.get() {
                 0 => Mode::Accelerated,
                 1 => Mode::Reclaiming,
                 _ => Mode::Lazy,
@@ -153,8 +158,32 @@ impl Delay {
         }
     }
 
-    /// Frees an allocated block globally: it is marked, or coalesced with its buddy; then the result is freed into
-    /// the next class.
+    /// Marks an allocated block as globally free, or coalesces it with its buddy; returns the result, which is to be
+    /// freed into the next class.
+    #[inline(always)]
+    pub(super) fn mark<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        head: Frame,
+        order: Order,
+        probe: &mut P::Probe,
+    ) -> Option<Frame> {
+        let class = structure.class(order);
+        less::<P>(&class.slack, 1);
+        let buddy = head.buddy(order);
+        if order >= structure.max_order() || !is_free(structure, buddy, order, probe) {
+            structure.insert(head, order);
+            moved::<P>(probe);
+            return None;
+        }
+        structure.remove(buddy, order);
+        moved::<P>(probe);
+        less::<P>(&class.total, 2);
+        probe.record(Event::Coalesce(order));
+        structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
+        Some(head.min(buddy))
+    }
+
+    /// Frees an allocated block globally; what it is coalesced to is freed into the next class.
     fn free_globally<P: Platform, S: LocalStructure<P>>(
         self,
         structure: &S,
@@ -162,20 +191,51 @@ impl Delay {
         order: Order,
         probe: &mut P::Probe,
     ) {
-        let class = structure.class(order);
-        less::<P>(&class.slack, 1);
-        let buddy = head.buddy(order);
-        if order >= structure.max_order() || !is_free(structure, buddy, order, probe) {
-            structure.insert(head, order);
-            moved::<P>(probe);
-            return;
+        if let Some(larger) = Self::mark(structure, head, order, probe) {
+            self.free_by_rule(structure, larger, order.up(), probe);
         }
-        structure.remove(buddy, order);
-        moved::<P>(probe);
-        less::<P>(&class.total, 2);
-        probe.record(Event::Coalesce(order));
-        structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
-        self.free(structure, head.min(buddy), order.up(), probe);
+    }
+
+    /// Frees a block as the mode of its class says.
+    #[inline(always)]
+    fn free_by_rule<P: Platform, S: LocalStructure<P>>(
+        self,
+        structure: &S,
+        head: Frame,
+        order: Order,
+        probe: &mut P::Probe,
+    ) {
+        let mode = self.mode(structure, order);
+        if mode == Mode::Lazy {
+            return Self::free_locally(structure, head, order, probe);
+        }
+        self.free_visibly(structure, head, order, mode, probe);
+    }
+
+    /// Frees a block locally.
+    #[inline(always)]
+    pub(super) fn free_locally<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        head: Frame,
+        order: Order,
+        probe: &mut P::Probe,
+    ) {
+        less::<P>(&structure.class(order).slack, 2);
+        structure.insert_local(head, order);
+        probe.record(Event::Link);
+    }
+
+    /// Takes a locally free block out, to free it globally.
+    #[inline(always)]
+    pub(super) fn take_second<P: Platform, S: LocalStructure<P>>(
+        structure: &S,
+        order: Order,
+        probe: &mut P::Probe,
+    ) -> Option<Frame> {
+        let second = structure.take_local(order)?;
+        probe.record(Event::Link);
+        add::<P>(&structure.class(order).slack, 2);
+        Some(second)
     }
 
     /// Frees a block in a class that is not in lazy mode. Out of line: most releases are local.
@@ -190,10 +250,8 @@ impl Delay {
     ) {
         self.free_globally(structure, head, order, probe);
         if mode == Mode::Accelerated
-            && let Some(second) = structure.take_local(order)
+            && let Some(second) = Self::take_second(structure, order, probe)
         {
-            probe.record(Event::Link);
-            add::<P>(&structure.class(order).slack, 2);
             self.free_globally(structure, second, order, probe);
         }
     }
@@ -242,7 +300,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
 
     #[inline]
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
-        let found = Self::find(structure, order, probe);
+        let found = self.allocate_more(structure, order, probe);
         if found.is_some() || !self.reclaim {
             return found;
         }
@@ -252,19 +310,28 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
 
     #[inline]
     fn allocate_more(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
-        Self::find(structure, order, probe)
+        let found = Self::find(structure, order, probe);
+        if self.rule == Rule::Debt {
+            debt::allocated(structure, order, probe);
+        }
+        found
     }
 
     #[inline]
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
-        let mode = self.mode(structure, order);
-        if mode == Mode::Lazy {
-            less::<P>(&structure.class(order).slack, 2);
-            structure.insert_local(head, order);
-            probe.record(Event::Link);
-            return;
+        match self.rule {
+            Rule::Debt => debt::free(structure, head, order, probe),
+            _ => self.free_by_rule(structure, head, order, probe),
         }
-        self.free_visibly(structure, head, order, mode, probe);
+    }
+
+    fn check(&self, structure: &S) -> Result<(), &'static str> {
+        // Condition (ii) of the lazy space; D is its slack. A class in debt is outside, and free locally only.
+        let is_owed = |order| debt::balance(structure, order) < 0;
+        match Order::up_to(structure.max_order()).any(is_owed) && self.rule != Rule::Debt {
+            true => Err("a class has left the lazy space"),
+            false => Ok(()),
+        }
     }
 
     fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
@@ -296,9 +363,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
 
     fn settle(&self, structure: &S, probe: &mut P::Probe) {
         for order in Order::up_to(structure.max_order()) {
-            while let Some(head) = structure.take_local(order) {
-                probe.record(Event::Link);
-                add::<P>(&structure.class(order).slack, 2);
+            while let Some(head) = Self::take_second(structure, order, probe) {
                 self.free_globally(structure, head, order, probe);
             }
         }

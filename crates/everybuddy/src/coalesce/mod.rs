@@ -10,9 +10,12 @@
 //! |---|---|---|
 //! | at once | [`eager`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
 //! | delayed: DELAY-2, watermarks | [`delay`] | Barkley & Lee (003) 3, 4 |
+//! | delayed, with a bound for each call | [`debt`] | ours, after Barkley & Lee (003) 3.2 |
 //! | none: frames ascend | [`ascend`] | iBuddy (000) 3.1.1 to 3.1.3 |
 
 pub mod ascend;
+pub mod debt;
+mod debt_tests;
 pub mod delay;
 mod delay_tests;
 pub mod eager;
@@ -128,6 +131,14 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     /// Learns that the frames from `from` up to `upto` of an allocated block are about to be freed without the
     /// rest, all counted from its head.
     fn cut(&self, _: &S, _: Order, _: u32, _: u32) {}
+
+    /// Checks what the policy promises of a structure. O(orders).
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&self, _: &S) -> Result<(), &'static str> {
+        Ok(())
+    }
 
     /// Coalesces everything that was delayed. O(blocks x orders).
     fn settle(&self, _: &S, _: &mut P::Probe) {}

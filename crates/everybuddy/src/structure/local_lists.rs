@@ -286,11 +286,8 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
                 return fail("a list's length or its tail is wrong");
             }
             let total = class.total.get();
-            // Condition (ii) of the lazy space; D is its slack.
-            if total < 2 * fl + fg {
-                return fail("a class has left the lazy space");
-            }
-            if class.slack.get() != total - 2 * fl - fg {
+            // Whether it may fall below zero is the policy's.
+            if class.slack.get() != total.wrapping_sub(2 * fl + fg) {
                 return fail("a slack variable is not N - 2 Fl - Fg");
             }
             global += u64::from(fg);

@@ -66,6 +66,8 @@ pub struct Options {
     pub semaphore: Option<bool>,
     /// `list=linux` and others: what each CPU keeps, of a system that may have any list or none.
     pub list: Option<ListKind>,
+    /// `debt=off` or `debt=on`: whether a call coalesces at most two blocks of a class, and owes the others.
+    pub debt: Option<bool>,
 }
 
 /// What each CPU keeps.
@@ -171,6 +173,7 @@ impl Options {
         queue: None,
         semaphore: None,
         list: None,
+        debt: None,
     };
 
     /// The most frames that a list may be told to keep or move.
@@ -205,6 +208,7 @@ impl Options {
             "line" => self.line = choose("line", "`own` or `beside`", value, &LINE)?,
             "bulk" => self.rows = choose("bulk", "`blocks` or `rows`", value, &BULK)?,
             "reclaim" => self.reclaim = choose("reclaim", "`on` or `off`", value, &CHECK)?,
+            "debt" => self.debt = choose("debt", "`on` or `off`", value, &CHECK)?,
             "lazy" => self.lazy = Some(ratio("lazy", value)?),
             "speedup" => self.speedup = Some(ratio("speedup", value)?),
             "separate" => self.separate = choose("separate", "`on` or `off`", value, &CHECK)?,
@@ -337,6 +341,7 @@ impl fmt::Display for Options {
             queue,
             semaphore,
             list,
+            debt,
         } = *self;
         if let Some(list) = list {
             write!(f, "+list={}", name_of(&list, &LIST))?;
@@ -383,6 +388,9 @@ impl fmt::Display for Options {
         }
         if let Some(reclaim) = reclaim {
             write!(f, "+reclaim={}", name_of(&reclaim, &CHECK))?;
+        }
+        if let Some(debt) = debt {
+            write!(f, "+debt={}", name_of(&debt, &CHECK))?;
         }
         write_ratio(f, "lazy", lazy)?;
         write_ratio(f, "speedup", speedup)?;

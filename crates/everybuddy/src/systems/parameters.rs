@@ -128,6 +128,9 @@ impl fmt::Display for Parameters {
                 ratio(speedup)
             )?;
         }
+        if self.area == Area::Delayed(Rule::Debt) {
+            f.write_str(", a call coalesces two of a class")?;
+        }
         if self.reclaim {
             f.write_str(", coalesces before it refuses")?;
         }
@@ -290,6 +293,9 @@ impl SystemSpec {
                     return Err(BuildError::BadOption("lazy"));
                 }
                 Area::Delayed(Rule::Watermarks { lazy, speedup })
+            }
+            Area::Delayed(Rule::Slack) if self.options.debt == Some(true) => {
+                Area::Delayed(Rule::Debt)
             }
             area => area,
         };

@@ -84,7 +84,9 @@ const DELAYED_DEVIATES: &str = "Memory need not be a power of two. A part of an 
     also before a request is refused, which is what a kernel wants; without it, as in the paper, a request may \
     be refused while locally free buddies could be coalesced. What a CPU's list keeps (+list=linux, bypass, linux-6, \
     spring; the paper knows no CPUs) is allocated for the policy. There is no +zone=domains: what is allocated belongs \
-    to no domain, so a class of blocks has no number there, and no slack.";
+    to no domain, so a class of blocks has no number there, and no slack. The two delays are for a release into a \
+    class, so one call may cause more; with +debt=on a call keeps to two of each class, and leaves the rest to later \
+    ones.";
 const FIXED_FAITHFUL: &str = "One list a CPU for single frames, of fixed length, before one zone.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Frames in other CPUs' \
@@ -350,7 +352,7 @@ pub const ROWS: &[Row] = &[
         deviates: DELAYED_DEVIATES,
         options: &[
             "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
-            "reclaim",
+            "reclaim", "debt",
         ],
         preset: Options::NONE,
         kind: Kind::Bare,

@@ -202,6 +202,7 @@ mod tests {
             "serewa+lock=ticket+separate=on+manager=thread+remnants=first+queue=16+sync=semaphore",
             "serewa+structure=bitmap+division=off",
             "delay-2+list=linux+batch=7+high=42+zone=spaces+hold=iteration",
+            "delay-2+zone=spaces+reclaim=on+debt=on",
             "watermark+list=linux-6",
             "watermark+list=spring+high=30",
         ] {
@@ -211,6 +212,7 @@ mod tests {
             ("", SpecError::UnknownSystem),
             ("BS", SpecError::UnknownSystem),
             ("bs+", SpecError::Malformed),
+            ("watermark+debt=on", SpecError::UnknownOption),
             ("bs+batch=3", SpecError::UnknownOption),
             ("lbs-31+colour=red", SpecError::UnknownOption),
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),

@@ -435,6 +435,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         for (index, space) in self.spaces.iter().enumerate() {
             let _guard = Guard::lock(space.lock, caller.probe);
             let frames = self.frames_of(index as u32);
+            let pfn = Pfn(frames.start);
+            let promised = self.policy.check(&space.structure);
+            promised.map_err(|what| Violation { pfn, what })?;
             let own = crate::check::walk(&space.structure, frames.clone())?;
             let managed = own.free + own.allocated + own.buffered;
             if u64::from(space.free.get()) != own.free || u64::from(space.managed.get()) != managed

@@ -36,6 +36,13 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+{on}", row.name));
             texts.push(format!("{}+order=3+{on}", row.name));
             texts.push(format!("{}+order=3+zone=spaces+space=64KiB+{on}", row.name));
+            if takes("debt") {
+                texts.push(format!("{}+{on}+debt=on", row.name));
+                texts.push(format!(
+                    "{}+list=linux+batch=2+high=3+order=3+{on}+debt=on",
+                    row.name
+                ));
+            }
             if takes("list") {
                 for list in [
                     "linux+batch=2+high=3+order=3+zone=spaces+space=64KiB",
