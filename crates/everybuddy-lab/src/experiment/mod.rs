@@ -85,6 +85,10 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/odd-sizes.toml"),
     ),
     (
+        "division",
+        include_str!("../../../../experiments/division.toml"),
+    ),
+    (
         "emulation",
         include_str!("../../../../experiments/emulation.toml"),
     ),

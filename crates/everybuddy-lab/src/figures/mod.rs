@@ -19,6 +19,7 @@
 //! | `stages` | fragmentation and domains over time, on simulated CPUs |
 //! | `coalescing` | splits, coalescings and free blocks on traces, by coalescing policy |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
+//! | `division` | blocks that the first requests break, by how memory was divided |
 //! | `emulation` | Serewa's program: case 2 over case 1, and steps, by store |
 //! | `streams_costs` | costs over the standard buddy's, beside the source's |
 //! | `streams_blocking` | shares of refused requests over the arena |
@@ -32,6 +33,7 @@ mod buffers;
 pub mod chart;
 mod coalescing;
 mod contention;
+mod division;
 mod emulation;
 mod fill_levels;
 mod fragmentation;
@@ -112,6 +114,10 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "odd-sizes",
         draw: odd_sizes::draw,
+    },
+    Figure {
+        name: "division",
+        draw: division::draw,
     },
     Figure {
         name: "emulation",

@@ -18,6 +18,7 @@
 //! | `buffers` | what lists of different sizes miss, and what they have left |
 //! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
+//! | `division` | blocks that the first requests break, by how memory was divided |
 //! | `emulation` | calls, steps and times of Serewa's program, by what keeps its free blocks |
 //! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
@@ -30,6 +31,7 @@ mod bulk;
 mod coalescing;
 mod contention;
 mod distribution;
+mod division;
 mod emulation;
 mod fragmentation;
 mod lengths;
@@ -161,6 +163,12 @@ pub const METHODS: &[Method] = &[
         repeats: Repeats::Counted,
         steps: odd_sizes::steps,
         run: odd_sizes::run,
+    },
+    Method {
+        name: "division",
+        repeats: Repeats::Counted,
+        steps: division::steps,
+        run: division::run,
     },
     Method {
         name: "emulation",

@@ -250,6 +250,7 @@ fn perform(
             if !run.allocate(size) {
                 break;
             }
+            run.serve();
         }
         seen.live.push(run.asked as f64 / FRAMES as f64);
         return Ok(seen);
@@ -347,7 +348,7 @@ impl Run<'_> {
         let census = census.map_err(|error| error.to_string())?;
         let snapshot = self.system.snapshot(&mut self.cpu);
         let counted = (snapshot.free_frames(), snapshot.buffered_frames);
-        if counted != (census.free, census.buffered) {
+        if counted != (census.free, census.buffered + census.queued) {
             return Err(format!("{snapshot:?} contradicts {census:?}"));
         }
         seen.internal
