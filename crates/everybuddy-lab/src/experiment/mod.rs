@@ -89,6 +89,14 @@ const EXPERIMENTS: &[(&str, &str)] = &[
         include_str!("../../../../experiments/division.toml"),
     ),
     (
+        "actions",
+        include_str!("../../../../experiments/actions.toml"),
+    ),
+    (
+        "break-even",
+        include_str!("../../../../experiments/break-even.toml"),
+    ),
+    (
         "emulation",
         include_str!("../../../../experiments/emulation.toml"),
     ),

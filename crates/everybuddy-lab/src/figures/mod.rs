@@ -20,6 +20,8 @@
 //! | `coalescing` | splits, coalescings and free blocks on traces, by coalescing policy |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
 //! | `division` | blocks that the first requests break, by how memory was divided |
+//! | `actions` | what callers wait for, total work and free blocks on traces, with services and without |
+//! | `break_even` | a caller's time over the standard buddy's, over the splits that are saved |
 //! | `emulation` | Serewa's program: case 2 over case 1, and steps, by store |
 //! | `streams_costs` | costs over the standard buddy's, beside the source's |
 //! | `streams_blocking` | shares of refused requests over the arena |
@@ -29,6 +31,8 @@
 //! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
 
+mod actions;
+mod break_even;
 mod buffers;
 pub mod chart;
 mod coalescing;
@@ -118,6 +122,14 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "division",
         draw: division::draw,
+    },
+    Figure {
+        name: "actions",
+        draw: actions::draw,
+    },
+    Figure {
+        name: "break-even",
+        draw: break_even::draw,
     },
     Figure {
         name: "emulation",

@@ -86,6 +86,7 @@ pub fn compare(
     }
     for (outcome, rounds) in systems.iter_mut().zip(&rounds) {
         outcome.pace = Pace::over(rounds, script, timer);
+        outcome.rounds = rounds.iter().map(|round| round.means(timer)).collect();
         outcome.detail.latency = Detail::latencies(rounds, script, timer);
     }
     Ok(Comparison {
@@ -160,6 +161,7 @@ impl Stage<'_> {
             given: self.memory.frames - self.memory.taken,
             metadata_bytes: done.metadata_bytes,
             pace: Pace::default(),
+            rounds: Vec::new(),
             tallies,
             services: done.services,
             background,

@@ -56,6 +56,8 @@ pub struct Outcome {
     pub metadata_bytes: usize,
     /// How fast it served.
     pub pace: Pace,
+    /// Mean latencies of allocations and frees in each round, disturbances included.
+    pub rounds: Vec<[f64; 2]>,
     /// What allocations and frees did inside.
     pub tallies: [Tally; 2],
     /// What the services did that have threads of their own, while counts were taken.
@@ -87,6 +89,16 @@ impl Outcome {
             own.splits + background.splits,
             own.coalescings + background.coalescings,
         )
+    }
+
+    /// What the services worked for each operation of the trace, in nanoseconds, without units that were interrupted.
+    pub(crate) fn background_work(&self) -> f64 {
+        let steady: f64 = self
+            .services
+            .iter()
+            .map(|s| s.steady.as_nanos() as f64)
+            .sum();
+        steady / self.all().operations.max(1) as f64
     }
 
     /// How many blocks of `order` could be given, at each sample.

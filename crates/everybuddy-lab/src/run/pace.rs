@@ -61,6 +61,17 @@ pub(crate) struct Round {
     pub(crate) singles: [Vec<u32>; 2],
 }
 
+impl Round {
+    /// Mean latencies of this round alone: with all that disturbed it.
+    pub(crate) fn means(&self, timer: &Timer) -> [f64; 2] {
+        [0, 1].map(|direction| {
+            let segments = &self.segments[direction];
+            let ticks = segments.iter().map(|ticks| f64::from(*ticks)).sum();
+            timer.sum(ticks, segments.len()) / self.operations[direction].max(1) as f64
+        })
+    }
+}
+
 impl Pace {
     /// Sums up the rounds.
     pub(crate) fn over(rounds: &[Round], script: &Script, timer: &Timer) -> Pace {
@@ -106,11 +117,7 @@ impl Latency {
             .map(|r| Singled::of(r.singles[direction].clone(), timer))
             .collect();
         let of = |value: &dyn Fn(&Singled) -> f64| median(singled.iter().map(value).collect());
-        let mean = rounds.iter().map(|round| {
-            let segments = &round.segments[direction];
-            let ticks = segments.iter().map(|ticks| f64::from(*ticks)).sum();
-            timer.sum(ticks, segments.len()) / round.operations[direction].max(1) as f64
-        });
+        let mean = rounds.iter().map(|round| round.means(timer)[direction]);
         let middle = Singled {
             stddev: of(&|s| s.stddev),
             quantiles: [0, 1, 2, 3].map(|at| of(&|s| s.quantiles[at])),

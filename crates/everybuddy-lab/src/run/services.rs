@@ -26,9 +26,14 @@ pub struct Served {
     pub name: &'static str,
     /// How long it worked, without looking for work and without sleeping.
     pub busy: Duration,
+    /// The same without units that took longer than [`LONGEST`].
+    pub steady: Duration,
     /// Units of work: areas divided or linked, requests answered.
     pub units: u64,
 }
+
+/// A unit that takes longer was interrupted: its thread was switched out, or waited for one that was.
+pub const LONGEST: Duration = Duration::from_micros(50);
 
 /// How often a service that found nothing looks again before it sleeps.
 const LOOKS: u32 = 64;
@@ -71,7 +76,11 @@ pub(crate) fn beside<B: Reading, T>(
                 while !ended.load(Ordering::Relaxed) {
                     let start = Instant::now();
                     if system.serve(&mut cpu, number, 1) == Progress::More {
-                        served.busy += start.elapsed();
+                        let took = start.elapsed();
+                        served.busy += took;
+                        if took <= LONGEST {
+                            served.steady += took;
+                        }
                         served.units += 1;
                         idle = 0;
                         continue;

@@ -19,6 +19,8 @@
 //! | `coalescing` | how often blocks of traces are split and coalesced, and what that does to free memory |
 //! | `odd_sizes` | what rounding up costs, and what exact service costs |
 //! | `division` | blocks that the first requests break, by how memory was divided |
+//! | `actions` | what callers wait for, and what is left to others, when dividing and linking are services |
+//! | `break_even` | the same over the number of splits that are saved |
 //! | `emulation` | calls, steps and times of Serewa's program, by what keeps its free blocks |
 //! | `streams` | message buffers: what coalescing policies cost, refuse and take |
 //!
@@ -26,6 +28,8 @@
 //!
 //! Invariant: every row bears its experiment's name, alone or before an `@`.
 
+mod actions;
+mod break_even;
 mod buffers;
 mod bulk;
 mod coalescing;
@@ -45,6 +49,7 @@ mod stages;
 mod streams;
 mod workloads;
 
+pub use break_even::{LOADS, ORDERS};
 pub use distribution::{BANDS, BIN, bin};
 pub use emulation::{CASES, OVER, STORES};
 pub use fragmentation::{AT_ONCE, SEQUENCE};
@@ -70,6 +75,7 @@ use crate::run::clock::Timer;
 use crate::run::host::Arena;
 use crate::run::memory::Memory;
 use crate::run::merge;
+use crate::run::outcome::{least, median};
 use crate::run::script::Script;
 
 /// A way to measure.
@@ -171,6 +177,18 @@ pub const METHODS: &[Method] = &[
         run: division::run,
     },
     Method {
+        name: "actions",
+        repeats: Repeats::RoundsAndCounted(actions::ROUNDS),
+        steps: actions::steps,
+        run: actions::run,
+    },
+    Method {
+        name: "break-even",
+        repeats: Repeats::Rounds(break_even::ROUNDS as u32),
+        steps: break_even::steps,
+        run: break_even::run,
+    },
+    Method {
         name: "emulation",
         repeats: Repeats::Seeds(emulation::SEEDS),
         steps: emulation::steps,
@@ -204,6 +222,9 @@ pub const METHODS: &[Method] = &[
 
 /// The directions, as rows name them.
 pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
+
+/// The system that others are compared with.
+pub const BASE: &str = "bs";
 
 /// The source of rows about the mean over all sources.
 pub const MEAN: &str = "mean";
@@ -265,6 +286,21 @@ fn common(
         operation: "all",
         ..Row::default()
     }
+}
+
+/// Makes rows of something that each round has: its median, least and most.
+fn rounds(common: &Row, metric: &'static str, values: &[f64], unit: &'static str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    if values.is_empty() {
+        return rows;
+    }
+    let most = values.iter().copied().max_by(f64::total_cmp);
+    rows.push(row(common, metric, "p50", median(values.clone()), unit));
+    let least = least(values.iter().copied());
+    rows.extend(least.map(|value| row(common, metric, "min", value, unit)));
+    rows.extend(most.map(|value| row(common, metric, "max", value, unit)));
+    rows
 }
 
 /// Makes a row with a number.
