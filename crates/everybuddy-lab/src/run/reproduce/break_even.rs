@@ -404,3 +404,55 @@ impl Calls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::host::Arena;
+
+    const MEMORY: Memory = Memory {
+        frames: BLOCKS << Order::TEN.get(),
+        taken: 0,
+        seed: None,
+    };
+
+    #[test]
+    fn a_pair_of_the_standard_buddy_splits_as_often_as_orders_lie_between() {
+        let (timer, mut arena) = (Timer::calibrated(), Arena::default());
+        let mut bench = Bench {
+            timer: &timer,
+            arena: &mut arena,
+            step: &mut |_| (),
+        };
+        for load in LOADS {
+            for order in ORDERS.into_iter().filter_map(Order::new) {
+                let plan = Plan {
+                    load,
+                    order,
+                    calls: 64,
+                    memory: &MEMORY,
+                };
+                let spec = BASE.parse().unwrap();
+                let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();
+                let of = |metric| rows.iter().find(|row| row.metric == metric).unwrap().value;
+                let (splits, apart) = (of("splits"), f64::from(10 - order.get()));
+                assert_eq!(splits, of("coalescings"), "all comes back together");
+                match load.burst {
+                    1 => assert_eq!(splits, apart),
+                    _ => assert!(splits <= 1.0 + apart / 64.0, "{} {order}", load.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn interrupted_calls_are_in_one_mean_only() {
+        let timer = Timer::calibrated();
+        let long = timer.ticks(1e9) as u32;
+        let calm = timer.ticks(1e3) as u32;
+        let calls = Calls::of(vec![calm, long, calm, calm], &timer);
+        assert_eq!(calls.disturbed, 0.25);
+        assert!(calls.mean < 1.1e3 && calls.all > 2e8);
+        assert_eq!(calls.p99, timer.single(long));
+    }
+}
