@@ -93,11 +93,8 @@ impl Outcome {
 
     /// What the services worked for each operation of the trace, in nanoseconds, without units that were interrupted.
     pub(crate) fn background_work(&self) -> f64 {
-        let steady: f64 = self
-            .services
-            .iter()
-            .map(|s| s.steady.as_nanos() as f64)
-            .sum();
+        let steady = self.services.iter().map(|own| own.steady.as_nanos());
+        let steady = steady.sum::<u128>() as f64;
         steady / self.all().operations.max(1) as f64
     }
 

@@ -7,6 +7,9 @@
 //! clock; that is not timed. All systems are called indirectly, so that the loops are compiled once. Queues and splits
 //! are counted in a pass of its own.
 //!
+//! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs are
+//! timed by the segment, too, and those are the pairs' times.
+//!
 //! Invariant: systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
@@ -62,17 +65,25 @@ impl Load {
 
 /// All loads.
 pub const LOADS: [Load; 6] = [
-    Load::new("pairs", 1, 0.0, 102_400),
+    Load::new("pairs", 1, 0.0, 1_024_000),
     Load::new("pairs-1us", 1, 1e3, 20_480),
     Load::new("pairs-10us", 1, 1e4, 4_096),
-    Load::new("bursts", 64, 0.0, 102_400),
+    Load::new("bursts", 64, 0.0, 1_024_000),
     Load::new("bursts-1us", 64, 1e3, 20_480),
     Load::new("bursts-10us", 64, 1e4, 4_096),
 ];
 
+/// Pairs of a segment.
+const SEGMENT: usize = 64;
+
+/// Nanoseconds of a pair below which nothing is divided by it: the clock has steps of ten.
+const LEAST: f64 = 5.0;
+
 /// What a system did in a round.
 struct Visit {
     calls: [Calls; 2],
+    /// Mean of a pair that was not interrupted.
+    pair: f64,
     services: Vec<Served>,
 }
 
@@ -154,8 +165,13 @@ impl Plan<'_> {
         let timer = bench.timer;
         let visit = |system: &AnySystem<'_, NoProbe>| {
             let (ticks, services, _) = self.visit(system, timer, &NoProbe::default)?;
+            let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
             Ok(Visit {
-                calls: ticks.map(|ticks| Calls::of(ticks, timer)),
+                calls,
+                pair: match ticks.segments.is_empty() {
+                    true => calls.iter().map(|calls| calls.mean).sum(),
+                    false => by_segment(&ticks.segments, timer),
+                },
                 services,
             })
         };
@@ -200,10 +216,18 @@ impl Plan<'_> {
         self.calls / 8
     }
 
+    /// Pairs that are timed by the segment, a whole number of segments.
+    fn in_segments(&self) -> usize {
+        match self.load.pause > 0.0 {
+            true => 0,
+            false => self.calls.next_multiple_of(SEGMENT),
+        }
+    }
+
     /// Pairs of a visit, all in all.
     fn performed(&self) -> usize {
-        let bursts = |calls: usize| calls.div_ceil(self.load.burst) * self.load.burst;
-        bursts(self.before()) + bursts(self.calls)
+        let bursts = |calls: usize| calls.next_multiple_of(self.load.burst);
+        bursts(self.before()) + bursts(self.calls) + self.in_segments()
     }
 
     /// Calls a fresh system beside its services, and gives the ticks of each allocation and release, what services did,
@@ -213,16 +237,20 @@ impl Plan<'_> {
         system: &AnySystem<'_, B>,
         timer: &Timer,
         probe: &(dyn Fn() -> B + Sync),
-    ) -> Result<([Vec<u32>; 2], Vec<Served>, Vec<B>), Error> {
+    ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
         let cpus = NativeCpus::new(1);
         let busy = || Error::Broken("the caller's CPU is taken".to_string());
         let mut cpu = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
         *cpu.probe() = probe();
-        let mut ticks = [0, 1].map(|_| Vec::with_capacity(self.performed()));
+        let mut ticks = Ticks {
+            singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
+            segments: Vec::with_capacity(self.in_segments() / SEGMENT),
+        };
         let (done, services, mut heard) = services::beside(system, 1, probe, || {
-            self.perform(self.before(), system, &mut cpu, timer, &mut ticks)?;
-            ticks.iter_mut().for_each(Vec::clear);
-            self.perform(self.calls, system, &mut cpu, timer, &mut ticks)
+            self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
+            ticks.singles.iter_mut().for_each(Vec::clear);
+            self.perform(self.calls, system, &mut cpu, timer, &mut ticks.singles)?;
+            self.perform_segments(system, &mut cpu, timer, &mut ticks.segments)
         });
         done?;
         heard.insert(0, std::mem::take(cpu.probe()));
@@ -273,6 +301,36 @@ impl Plan<'_> {
         Ok(())
     }
 
+    /// The same without pauses, timed by the segment.
+    fn perform_segments<B: Reading>(
+        &self,
+        system: &AnySystem<'_, B>,
+        cpu: &mut NativeCpu<B>,
+        timer: &Timer,
+        ticks: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let order = self.order;
+        let mut held = vec![Pfn(0); self.load.burst];
+        for _ in 0..self.in_segments() / SEGMENT {
+            let begun = timer.now();
+            for _ in 0..SEGMENT / self.load.burst {
+                for place in &mut held {
+                    *place = allocate(system, cpu, order)?;
+                }
+                for start in &held {
+                    let block = Block {
+                        start: *start,
+                        order,
+                    };
+                    let freed = system.free(cpu, Release::block(block));
+                    freed.map_err(|error| Error::Broken(error.to_string()))?;
+                }
+            }
+            ticks.push(timer.since(begun));
+        }
+        Ok(())
+    }
+
     /// Rows about times.
     fn times(&self, common: &Row, own: &[Visit], base: &[Visit], timer: &Timer) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -280,7 +338,13 @@ impl Plan<'_> {
             visits.iter().map(number).collect()
         };
         let middle = |number: &dyn Fn(&Visit) -> f64| median(each(own, number));
-        let ratios = |number: &dyn Fn(&Visit) -> f64| over(&each(own, number), &each(base, number));
+        let ratios = |number: &dyn Fn(&Visit) -> f64| {
+            let base = each(base, number);
+            match base.iter().all(|nanos| *nanos >= LEAST) {
+                true => over(&each(own, number), &base),
+                false => Vec::new(),
+            }
+        };
         for (at, operation) in DIRECTIONS.into_iter().enumerate() {
             let common = Row {
                 operation,
@@ -302,7 +366,7 @@ impl Plan<'_> {
         let of = |number: fn(&Calls) -> f64| {
             move |visit: &Visit| visit.calls.iter().map(number).sum::<f64>()
         };
-        let (mean, all) = (of(|calls| calls.mean), of(|calls| calls.all));
+        let (mean, all) = (|visit: &Visit| visit.pair, of(|calls| calls.all));
         let disturbed = of(|calls| calls.disturbed / 2.0);
         rows.push(row(&pair, "latency", "mean", middle(&mean), "ns"));
         rows.push(row(&pair, "latency_disturbed", "mean", middle(&all), "ns"));
@@ -318,7 +382,7 @@ impl Plan<'_> {
         let pairs = self.performed() as f64;
         let services = |visit: &Visit| {
             let steady = visit.services.iter().map(|s| s.steady.as_nanos() as f64);
-            steady.sum::<f64>() / pairs
+            steady.fold(0.0, |sum, steady| sum + steady) / pairs
         };
         let total = |visit: &Visit| mean(visit) + services(visit);
         rows.push(row(
@@ -347,6 +411,26 @@ impl Plan<'_> {
         }
         rows
     }
+}
+
+/// What is timed, in ticks.
+struct Ticks {
+    /// Each allocation and each release.
+    singles: [Vec<u32>; 2],
+    /// Segments; none where there are pauses.
+    segments: Vec<u32>,
+}
+
+/// The mean of a pair, of the segments that were not interrupted.
+fn by_segment(segments: &[u32], timer: &Timer) -> f64 {
+    let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
+    let calm = segments
+        .iter()
+        .filter(|ticks| u64::from(**ticks) <= longest);
+    let (count, sum) = calm.fold((0, 0.0), |(count, sum), ticks| {
+        (count + 1, sum + f64::from(*ticks))
+    });
+    timer.sum(sum, count) / (count * SEGMENT).max(1) as f64
 }
 
 /// Allocates a block; tries again while others keep the system busy.
