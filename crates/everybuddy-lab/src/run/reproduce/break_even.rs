@@ -77,7 +77,7 @@ pub const LOADS: [Load; 6] = [
 const SEGMENT: usize = 64;
 
 /// Nanoseconds of a pair below which nothing is divided by it: the clock has steps of ten.
-const LEAST: f64 = 5.0;
+const LEAST: f64 = 10.0;
 
 /// What a system did in a round.
 struct Visit {
