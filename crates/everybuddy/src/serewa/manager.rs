@@ -10,6 +10,7 @@
 //! it gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
 
 use super::area::Area;
+use super::ring::Contents;
 use super::{Remnants, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
@@ -160,21 +161,25 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         while attempt < PATIENCE {
             // Acquire: pairs with the release in `tell_done`.
             let seen = self.done.load(Ordering::Acquire);
-            let worked = self.dividing_step(caller.probe) || self.linking_step(caller.probe);
             let guard = Guard::lock(self.lock, caller.probe);
+            // In one go: what is filed here is not somebody else's before it is looked for.
+            let worked = self.step_within(guard.probe);
             if let Some(head) = self.cut(guard.probe, false, order, frames) {
                 return Ok(head);
             }
-            // Under the lock, and in this order: what left a queue meanwhile is in the lists that were looked at only
-            // if its slot was seen in use; see invariant 2 of the system.
-            if !worked && self.dividing.is_empty() && self.linking.is_empty() {
-                return Err(AllocateError::Exhausted);
+            if worked {
+                continue;
             }
-            drop(guard);
-            if !worked {
-                P::wait(self.done, seen, attempt);
-                attempt += 1;
+            match self.contents() {
+                Contents::Nothing => return Err(AllocateError::Exhausted),
+                // It came meanwhile, and nobody else may be about to work on it.
+                Contents::Waiting => {}
+                Contents::InHand => {
+                    drop(guard);
+                    P::wait(self.done, seen, attempt);
+                }
             }
+            attempt += 1;
         }
         Err(AllocateError::Busy)
     }
@@ -194,9 +199,9 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 return Ok(head);
             }
         }
-        Err(match self.dividing.is_empty() && self.linking.is_empty() {
-            true => AllocateError::Exhausted,
-            false => AllocateError::Busy,
+        Err(match self.contents() {
+            Contents::Nothing => AllocateError::Exhausted,
+            _ => AllocateError::Busy,
         })
     }
 
@@ -246,6 +251,11 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         }
     }
 
+    /// Returns what is in the queues. Under the lock.
+    fn contents(&self) -> Contents {
+        self.dividing.contents().max(self.linking.contents())
+    }
+
     /// Does everything that waits; false if somebody has something in hand for too long.
     fn finish(&self, probe: &mut P::Probe) -> bool {
         let mut attempt = 0;
@@ -256,11 +266,13 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 continue;
             }
             let guard = Guard::lock(self.lock, probe);
-            if self.dividing.is_empty() && self.linking.is_empty() {
-                return true;
-            }
+            let contents = self.contents();
             drop(guard);
-            P::wait(self.done, seen, attempt);
+            match contents {
+                Contents::Nothing => return true,
+                Contents::InHand => P::wait(self.done, seen, attempt),
+                Contents::Waiting => continue,
+            }
             attempt += 1;
         }
         false
@@ -420,10 +432,9 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             let guard = Guard::lock(self.lock, caller.probe);
             let result = range::withdraw(&self.structure, &Eager, start, frames, to, guard.probe);
             // Something of it may have gone through a queue just now.
-            let waits = || !self.dividing.is_empty() || !self.linking.is_empty();
             match result {
                 Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
-                Err(RegionError::NotFree(_)) if waits() => {}
+                Err(RegionError::NotFree(_)) if self.contents() != Contents::Nothing => {}
                 result => return result,
             }
         }

@@ -90,6 +90,17 @@ impl Word {
     }
 }
 
+/// What is in a queue, the last that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Contents {
+    /// Nothing.
+    Nothing,
+    /// Nothing waits, but somebody works on something.
+    InHand,
+    /// Something waits.
+    Waiting,
+}
+
 /// A slot that somebody took.
 #[derive(Debug)]
 #[must_use = "a slot that is not released is lost"]
@@ -323,15 +334,22 @@ impl<'a, P: Platform> Ring<'a, P> {
         if length > u32::MAX / 2 { 0 } else { length }
     }
 
-    /// Tells whether nothing waits and nobody has anything in hand, for whoever holds the lock under which areas are
-    /// filed: a slot that says that nothing of it remains was filed by then. O(length).
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns what is in the queue, for whoever holds the lock under which areas are filed: a slot that says that
+    /// nothing of it remains was filed by then. O(length).
+    pub(crate) fn contents(&self) -> Contents {
         // A read-modify-write, because it reads the last value in any case, and a load need not.
         self.tail.fetch_add(0, Ordering::AcqRel);
-        self.positions().all(|position| {
+        let contents = self.positions().map(|position| {
             let word = Word::unpack(self.slot(position).load(Ordering::Acquire));
-            word.lap != self.lap(position) || word.stage == Stage::Taken && word.frames == 0
-        })
+            match word.stage {
+                Stage::Filled if word.lap == self.lap(position) => Contents::Waiting,
+                Stage::Taken if word.lap == self.lap(position) && word.frames > 0 => {
+                    Contents::InHand
+                }
+                _ => Contents::Nothing,
+            }
+        });
+        contents.max().unwrap_or(Contents::Nothing)
     }
 
     /// Returns every area that a slot accounts for. O(slots).

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use super::Division;
 use super::area::Area;
-use super::ring::{Ring, Slot};
+use super::ring::{Contents, Ring, Slot};
 use crate::arena::{Arena, ArenaPlan};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -93,7 +93,12 @@ proptest! {
                 let own: u64 = waiting.iter().map(frames).sum();
                 let others: u64 = taken.iter().map(|(_, area)| frames(area)).sum();
                 prop_assert_eq!(ring.frames(), own + others);
-                prop_assert_eq!(ring.is_empty(), own + others == 0);
+                let contents = match (waiting.is_empty(), taken.is_empty()) {
+                    (false, _) => Contents::Waiting,
+                    (true, false) => Contents::InHand,
+                    (true, true) => Contents::Nothing,
+                };
+                prop_assert_eq!(ring.contents(), contents);
             }
             prop_assert_eq!(probe.queue_longest <= 1 << bits, true);
             Ok(())
