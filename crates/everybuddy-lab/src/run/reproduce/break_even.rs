@@ -7,8 +7,8 @@
 //! clock; that is not timed. All systems are called indirectly, so that the loops are compiled once. Queues and splits
 //! are counted in a pass of its own.
 //!
-//! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs are
-//! timed by the segment, too, and those are the pairs' times.
+//! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs
+//! are timed by the segment, too, and those are the pairs' times.
 //!
 //! Invariant: systems take turns, and ratios are formed within a round, of visits that follow each other.
 
