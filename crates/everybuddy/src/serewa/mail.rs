@@ -5,7 +5,7 @@
 //! Why it exists: to show what the literal reading costs. Each request goes through two threads, and if they are not
 //! both running, through two switches.
 //!
-//! Invariant: a box belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who
+//! Invariant: a letter belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who
 //! gives up waiting takes the request back, unless a manager has it in hand.
 
 use crate::arena::{Arena, ArenaPlan};
@@ -31,8 +31,10 @@ const LOOKS: u32 = 1 << 12;
 #[repr(C, align(64))]
 struct Letter<P: Platform> {
     state: P::AtomicU32,
-    /// The order, and the frames above it; then the frame that was given.
-    body: P::Cell<u64>,
+    /// The order, and the frames above it.
+    request: P::Cell<u64>,
+    /// The frame that was given, or why none was.
+    answer: P::Cell<u64>,
 }
 
 /// All letters.
@@ -53,7 +55,8 @@ impl<'a, P: Platform> Mail<'a, P> {
     pub(crate) fn new(arena: &mut Arena<'a>, cpus: u16) -> Result<Self, BuildError> {
         let letters = arena.slice(usize::from(cpus), |_| Letter {
             state: P::AtomicU32::new(IDLE),
-            body: P::Cell::new(0),
+            request: P::Cell::new(0),
+            answer: P::Cell::new(0),
         })?;
         let manned = arena.one(P::AtomicU32::new(0))?;
         Ok(Self { letters, manned })
@@ -70,8 +73,16 @@ impl<'a, P: Platform> Mail<'a, P> {
         if self.manned.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let Letter { state, body } = self.letters.get(cpu.index())?;
-        body.set(u64::from(frames) << 8 | u64::from(order.get()));
+        let Letter {
+            state,
+            request,
+            answer,
+        } = self.letters.get(cpu.index())?;
+        // A manager that was given up has the last request in hand still.
+        if state.load(Ordering::Relaxed) != IDLE {
+            return None;
+        }
+        request.set(u64::from(frames) << 8 | u64::from(order.get()));
         // Release: pairs with the acquire in `serve`: the manager sees the request.
         state.store(POSTED, Ordering::Release);
         P::wake(state);
@@ -91,20 +102,35 @@ impl<'a, P: Platform> Mail<'a, P> {
                 }
                 continue;
             }
-            // A manager that stopped with the request in hand: what it took for it stays allocated.
+            // A manager with the request in hand that stopped, or sleeps for long: what it takes for it is found by
+            // the next request if it is answered yet.
             if attempt >= 2 * LOOKS {
                 return Some(Err(AllocateError::Busy));
             }
             P::wait(state, seen, attempt.min(LOOKS));
             attempt += 1;
         }
-        let answer = body.get();
+        let given = answer.get();
         state.store(IDLE, Ordering::Relaxed);
-        Some(match answer {
+        Some(match given {
             EXHAUSTED => Err(AllocateError::Exhausted),
             BUSY => Err(AllocateError::Busy),
             frame => table.frame(Pfn(frame as u32)).ok_or(AllocateError::Busy),
         })
+    }
+
+    /// Takes an answer that came after its request was given up: the frames that were given, and nobody has.
+    #[inline]
+    pub(crate) fn late(&self, table: FrameTable<'_, P>, cpu: CpuId) -> Option<(Frame, u32)> {
+        let letter = self.letters.get(cpu.index())?;
+        // Acquire: pairs with the release in `serve`.
+        if letter.state.load(Ordering::Acquire) != ANSWERED {
+            return None;
+        }
+        let (given, frames) = (letter.answer.get(), letter.request.get() >> 8);
+        letter.state.store(IDLE, Ordering::Relaxed);
+        let frame = u32::try_from(given).ok()?;
+        Some((table.frame(Pfn(frame))?, frames as u32))
     }
 
     /// Answers what was sent, at most `budget` requests; returns how many.
@@ -115,7 +141,8 @@ impl<'a, P: Platform> Mail<'a, P> {
     ) -> u32 {
         self.manned.store(1, Ordering::Relaxed);
         let mut answered = 0;
-        for Letter { state, body } in self.letters {
+        for letter in self.letters {
+            let state = &letter.state;
             if answered == budget {
                 break;
             }
@@ -127,13 +154,15 @@ impl<'a, P: Platform> Mail<'a, P> {
             if taken.is_err() {
                 continue;
             }
-            let request = body.get();
+            let request = letter.request.get();
             let order = Order::saturating(request as u32 & 31);
-            body.set(match answer(order, (request >> 8) as u32) {
-                Ok(frame) => u64::from(frame.pfn().0),
-                Err(AllocateError::Exhausted) => EXHAUSTED,
-                Err(_) => BUSY,
-            });
+            letter
+                .answer
+                .set(match answer(order, (request >> 8) as u32) {
+                    Ok(frame) => u64::from(frame.pfn().0),
+                    Err(AllocateError::Exhausted) => EXHAUSTED,
+                    Err(_) => BUSY,
+                });
             // Release: pairs with the acquire in `ask`.
             state.store(ANSWERED, Ordering::Release);
             P::wake(state);

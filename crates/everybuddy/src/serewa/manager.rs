@@ -46,9 +46,16 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     ) -> Result<Frame, AllocateError> {
         if let Some(mail) = &self.mail
             && !caller.nested
-            && let Some(answer) = mail.ask(self.structure.table(), caller.cpu, order, frames)
         {
-            return answer;
+            let table = self.structure.table();
+            if let Some((head, frames)) = mail.late(table, caller.cpu) {
+                // Allocated by the manager a moment ago, and given to nobody: it can be freed.
+                let freed = self.free_run(caller, head, frames);
+                debug_assert!(freed.is_ok(), "{freed:?}");
+            }
+            if let Some(answer) = mail.ask(table, caller.cpu, order, frames) {
+                return answer;
+            }
         }
         self.give_here(caller, order, frames)
     }

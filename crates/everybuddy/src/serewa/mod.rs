@@ -21,8 +21,9 @@
 //! unit of the budget for each area). Where no host runs them, requests do when they find nothing else.
 //!
 //! Invariants:
-//! 1. A frame is in a free block, or in exactly one slot of a queue, or allocated; also while a thread stands still in
-//!    the middle of any operation of a queue. The first frame of an area in a slot is tagged with its length.
+//! 1. A frame is in a free block, or in exactly one slot of a queue, or allocated, or in the hand of who is giving it
+//!    back; also while a thread stands still before any operation of a queue. The first frame of an area in a slot or
+//!    a hand is tagged with its length.
 //! 2. Blocks leave the free lists for the dividing queue only under the lock; areas leave a queue for the free lists
 //!    under the lock, and their slots are emptied afterwards. So who holds the lock, finds no block, and then both
 //!    queues empty, has seen that memory is exhausted.

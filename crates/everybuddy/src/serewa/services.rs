@@ -77,9 +77,10 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         true
     }
 
-    /// Does what both steps do, in one go, under the lock that the caller holds: for who may not wait for it.
+    /// Does what both steps do, in one go, under the lock that the caller holds: for who may not let go of it, so that
+    /// what is filed is not somebody else's before it is looked for, and for who may not wait for it.
     pub(super) fn step_within(&self, probe: &mut P::Probe) -> bool {
-        let taken = |ring: &Ring<'_, P>, probe: &mut P::Probe| {
+        let taken = |ring: &Ring<'_, P>, divides: bool, probe: &mut P::Probe| {
             let (slot, area) = ring.take(probe)?;
             let mut rest = Some(area);
             while let Some(area) = rest {
@@ -89,6 +90,9 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                     let tag = Tag::queued(next.frames);
                     self.structure.table().set_tag(next.start, tag);
                 }
+                if divides {
+                    probe.record(Event::Split(order.up()));
+                }
                 Eager.free(&self.structure, head, order, probe);
                 rest = next;
             }
@@ -96,7 +100,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             self.tell_done();
             Some(())
         };
-        let worked = taken(&self.dividing, probe).or_else(|| taken(&self.linking, probe));
+        let worked =
+            taken(&self.dividing, true, probe).or_else(|| taken(&self.linking, false, probe));
         worked.is_some()
     }
 }

@@ -10,6 +10,7 @@ use std::borrow::ToOwned;
 use std::collections::VecDeque;
 use std::format;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::vec;
 use std::vec::Vec;
 
@@ -17,6 +18,7 @@ use proptest::prelude::*;
 
 use super::Division;
 use super::area::Area;
+use super::mail::Mail;
 use super::ring::{Contents, Ring, Slot};
 use crate::arena::{Arena, ArenaPlan};
 use crate::frame::{Order, Pfn};
@@ -26,7 +28,7 @@ use crate::probe::{Counts, Queue};
 use crate::region::FrameRange;
 use crate::request::Request;
 use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
-use crate::{FrameAllocator, Native};
+use crate::{AllocateError, FrameAllocator, Native};
 
 type Counting = Native<Spin, Counts>;
 
@@ -124,6 +126,45 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
+    with_ring(1, |_, table| {
+        let plan = Mail::<Counting>::plan(ArenaPlan::default(), 1);
+        let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+        let mail = &Mail::<Counting>::new(&mut Arena::new(&mut memory), 1).unwrap();
+        let (cpu, order) = (CpuId(0), Order::new(3).unwrap());
+        assert!(
+            mail.ask(table, cpu, order, 5).is_none(),
+            "no manager was seen"
+        );
+        mail.serve(0, |_, _| unreachable!());
+        let gave_up = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let answer = mail.ask(table, cpu, order, 5);
+                assert_eq!(answer, Some(Err(AllocateError::Busy)));
+                // The letter is still in the manager's hand.
+                assert!(mail.late(table, cpu).is_none());
+                assert!(mail.ask(table, cpu, Order::ZERO, 1).is_none());
+                gave_up.store(true, Ordering::Release);
+            });
+            let answer = |order, frames| {
+                assert_eq!((order, frames), (Order::new(3).unwrap(), 5));
+                while !gave_up.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                Ok(table.frame(Pfn(8)).unwrap())
+            };
+            while mail.serve(1, answer) == 0 {}
+        });
+        let late = mail
+            .late(table, cpu)
+            .map(|(head, frames)| (head.pfn(), frames));
+        assert_eq!(late, Some((Pfn(8), 5)));
+        assert!(mail.late(table, cpu).is_none(), "once");
+    });
 }
 
 /// Asks for blocks of these orders, and returns the splits of each request, and the free blocks before the first.
