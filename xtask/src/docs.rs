@@ -20,12 +20,16 @@ pub(crate) fn write(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 pub(crate) fn systems() -> String {
     let mut text = String::from(
         "# The systems\n\n\
-         For readers who want to know what a name stands for, where it is described, and where ours differs.\n\
-         Generated from `crates/everybuddy/src/systems/rows.rs` by `cargo run -p xtask -- docs`.\n\n\
-         Papers, by the numbers used here: **000** Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on \
-         Computers, 2015). **001** Porter: on releasing the zone lock in bulk page allocation. **002** Spring \
-         Buddy. **003** Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP \
-         1989). **004** Serewa: on improving the buddy algorithm.\n\n\
+         For readers who want to know what a system's name means, which source describes it, and where this \
+         implementation deviates from the source.\n\
+         Generated from `crates/everybuddy/src/systems/` by `cargo run -p xtask -- docs`.\n\n\
+         Sources, as they are cited in all documents:\n\n\
+         - **[iBuddy]**, source 000: Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015).\n\
+         - **[Porter]**, source 001: Porter: on releasing the zone lock in bulk page allocation.\n\
+         - **[Spring]**, source 002: Spring Buddy.\n\
+         - **[BL89]**, source 003: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class \
+         (SOSP 1989).\n\
+         - **[Serewa]**, source 004: Serewa: on improving the buddy algorithm.\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {

@@ -1,9 +1,12 @@
-//! Developer chores: `cargo run -p xtask -- tidy | docs`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs | prose [PATH]`.
 //!
-//! Why it exists: a rule that no tool checks rots. `tidy` checks what rustfmt, clippy and the compiler can't;
-//! `docs` writes what is generated from the code.
+//! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check, `docs`
+//! writes what is generated from the code, and `prose` stores the limits of the rules of plain English, or lists the
+//! places below PATH that break them.
 
 mod docs;
+mod documents;
+mod prose;
 mod tidy;
 
 use std::path::PathBuf;
@@ -12,10 +15,15 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let verb = std::env::args().nth(1).unwrap_or_default();
-    let faults = match verb.as_str() {
-        "tidy" => tidy::faults(&root),
-        "docs" => docs::write(&root),
-        _ => Err("usage: cargo run -p xtask -- tidy | docs".into()),
+    let path = std::env::args().nth(2);
+    let faults = match (verb.as_str(), path) {
+        ("tidy", None) => tidy::faults(&root),
+        ("docs", None) => docs::write(&root),
+        ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
+        ("prose", Some(path)) => {
+            tidy::files(&root).and_then(|files| prose::list(&root, &files, &path))
+        }
+        _ => Err("usage: cargo run -p xtask -- tidy | docs | prose [PATH]".into()),
     };
     match faults {
         Ok(faults) if faults.is_empty() => {

@@ -5,8 +5,10 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use crate::{documents, prose};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -38,8 +40,8 @@ const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimple
 const LONGEST_FILE: usize = 650;
 const LONGEST_LINE: usize = 120;
 
-/// Returns all faults, sorted by file.
-pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+/// Returns the files that git tracks or would track.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let listed = Command::new("git")
         .arg("-C")
         .arg(root)
@@ -48,26 +50,32 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     if !listed.status.success() {
         return Err("`git ls-files` failed: tidy checks the files that git knows".into());
     }
-    let files: Vec<PathBuf> = String::from_utf8(listed.stdout)?
-        .lines()
-        .map(PathBuf::from)
-        .collect();
+    let files = String::from_utf8(listed.stdout)?;
+    Ok(files.lines().map(str::to_owned).collect())
+}
+
+/// Returns all faults, sorted by file.
+pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let files = files(root)?;
     let mut faults = Vec::new();
-    for file in &files {
-        let name = file.to_string_lossy().into_owned();
-        let Ok(text) = fs::read_to_string(root.join(file)) else {
+    for name in &files {
+        let Ok(text) = fs::read_to_string(root.join(name)) else {
             continue;
         };
         if name.ends_with(".rs") && !name.starts_with("xtask/src/tidy.rs") {
-            source(&name, &text, &mut faults);
+            source(name, &text, &mut faults);
         }
         if name.ends_with(".md") {
-            links(root, file, &text, &mut faults);
+            documents::links(root, name, &text, &mut faults);
+        }
+        if name == "GLOSSARY.md" {
+            documents::glossary(&text, &mut faults);
         }
     }
     dependencies(root, &mut faults)?;
     generated(root, &mut faults);
-    readme(root, &mut faults);
+    documents::readme(root, &mut faults);
+    prose::check(root, &files, &mut faults)?;
     faults.sort();
     Ok(faults)
 }
@@ -154,33 +162,6 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Every relative link of a document leads somewhere.
-fn links(root: &Path, file: &Path, text: &str, faults: &mut Vec<String>) {
-    let folder = root
-        .join(file)
-        .parent()
-        .map(Path::to_path_buf)
-        .unwrap_or_default();
-    for (index, line) in text.lines().enumerate() {
-        for part in line.split("](").skip(1) {
-            let Some(target) = part.split(')').next() else {
-                continue;
-            };
-            let target = target.split('#').next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
-                continue;
-            }
-            if !folder.join(target).exists() {
-                faults.push(format!(
-                    "{}:{}: dead-link: {target}",
-                    file.display(),
-                    index + 1
-                ));
-            }
-        }
-    }
-}
-
 /// The allocators depend on nothing; nobody depends on the models or the program.
 fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(root.join("crates"))? {
@@ -211,17 +192,5 @@ fn generated(root: &Path, faults: &mut Vec<String>) {
     if fs::read_to_string(root.join("SYSTEMS.md")).unwrap_or_default() != crate::docs::systems() {
         let what = "out of date: cargo run -p xtask -- docs";
         faults.push(format!("SYSTEMS.md:1: generated: {what}"));
-    }
-}
-
-fn readme(root: &Path, faults: &mut Vec<String>) {
-    let lines = fs::read_to_string(root.join("README.md"))
-        .unwrap_or_default()
-        .lines()
-        .count();
-    if !(10..=120).contains(&lines) {
-        faults.push(format!(
-            "README.md:{lines}: readme: 10 to 120 lines, not {lines}"
-        ));
     }
 }
