@@ -1,51 +1,57 @@
-//! Who holds which frame, kept beside the allocator.
+//! A record of the holder of each frame, independent of the allocator.
 //!
-//! Why it exists: an allocator that gives a frame twice, loses one, or fails without need is found by
-//! somebody who counts along.
+//! # Purpose
 //!
-//! A holding ends *before* the release that gives it back begins (from then on anybody may get the
-//! frames), and begins *after* the request returned. What bears on whether a request may fail is the
-//! other way round: frames are *committed* from before a request until after their release. While fewer
-//! frames are committed than there are, some frame is free at every moment, in the zone or in a list; and
-//! a request for a single frame that fails as exhausted all the same failed wrongly.
+//! An independent count detects an allocator that hands out a frame twice, loses a frame, or fails a request
+//! unnecessarily.
 //!
-//! In buddy spaces less is promised: a searcher looks at one space after another, and a frame that comes free
-//! behind its back is not found. There a request failed wrongly if some frame was free throughout: more frames
-//! that nobody got and nobody gave back since it began than others ask for.
+//! A CPU's ownership ends *before* the call that frees the frames begins (from then on any CPU may allocate them) and
+//! begins *after* the allocation returned. To decide whether a request may fail, the intervals are widened: frames
+//! are *committed* from before a request until after their free. While fewer frames are committed than exist, some
+//! frame is free at every moment, in the zone or in a list. A request for a single frame that fails with
+//! out-of-memory in that state is an error.
 //!
-//! Invariant: a mutex of the standard library guards it; the checkers' threads take turns on one thread
-//! of the machine and never switch inside, so it is never contended, and orders nothing that they see.
+//! Buddy spaces guarantee less: a search visits one space after another and misses a frame that becomes free in a
+//! space that it has already visited. There, a failure is an error if some frame was free throughout the request: if
+//! more frames were neither allocated nor freed since the request began than other CPUs have requested.
 //!
-//! Not modelled: whether a request for a larger block may fail: that depends on which frames are free.
+//! # Invariants
+//!
+//! A mutex of the standard library guards the ledger. The checkers run all model threads on one host thread and never
+//! switch while the mutex is held, so it is never contended and adds no ordering that the checkers could see.
+//!
+//! # Not modelled
+//!
+//! Whether a request for a larger block may fail, because that depends on which frames are free.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everybuddy::{CpuId, Pfn};
 
-/// The holdings and commitments of all CPUs.
+/// The owners and commitments of all CPUs.
 #[derive(Debug)]
 pub struct Ledger(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Which CPU holds each frame.
+    /// The owner of each frame.
     holders: Vec<Option<CpuId>>,
-    /// Frames that are held, asked for, or on their way back.
+    /// The number of frames that are held, requested, or being freed.
     committed: u32,
-    /// The frames that each CPU asks for now.
+    /// The number of frames that each CPU currently requests.
     asked: Vec<u32>,
-    /// The most frames that were committed, beside its own, since each CPU's present request began.
+    /// For each CPU, the maximum number of frames that were committed by others since its current request began.
     peaks: Vec<u32>,
     /// Whether the memory is divided into spaces.
     in_spaces: bool,
-    /// How often each frame is on its way back; twice if somebody got it before a release returned.
+    /// The number of pending frees of each frame; two if another CPU allocated it before a free returned.
     returning: Vec<u32>,
-    /// For each CPU the frames that were free since its present request began.
+    /// For each CPU, the frames that have been free since its current request began.
     untouched: Vec<Vec<bool>>,
 }
 
 impl Ledger {
-    /// Makes the ledger of a machine on which every frame is free.
+    /// Creates the ledger of a machine on which every frame is free.
     pub fn new(frames: usize, cpus: u16, in_spaces: bool) -> Self {
         Self(Mutex::new(State {
             holders: vec![None; frames],
@@ -59,11 +65,11 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that failed on one thread may look at it from another; its failure is what counts.
+        // A test that failed on one thread may read the ledger from another; only the first failure matters.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a CPU begins to ask for so many frames.
+    /// Records that a CPU starts a request for `frames` frames.
     pub fn asks(&self, cpu: CpuId, frames: u32) {
         let state = &mut *self.state();
         state.asked[cpu.index()] = frames;
@@ -74,22 +80,22 @@ impl Ledger {
             .map(|(holder, returning)| holder.is_none() && *returning == 0)
             .collect();
         for (peak, asked) in state.peaks.iter_mut().zip(&state.asked) {
-            // What a request itself commits doesn't count against it.
+            // The frames of the request itself do not count against it.
             *peak = (state.committed - asked).max(*peak);
         }
     }
 
-    /// Notes what a CPU got that asked for so many frames.
+    /// Records that a request returned these frames.
     ///
     /// # Panics
-    /// If somebody holds any of them.
+    /// If a CPU already holds any of them.
     pub fn gets(&self, cpu: CpuId, start: Pfn, frames: u32) {
         let state = &mut *self.state();
         state.asked[cpu.index()] = 0;
         for pfn in start.0..start.0 + frames {
             let holder = &mut state.holders[pfn as usize];
             if let Some(other) = holder.replace(cpu) {
-                panic!("frame {pfn:#x} was given to {cpu:?} while {other:?} held it");
+                panic!("frame {pfn:#x} was handed out to {cpu:?} while {other:?} held it");
             }
             for untouched in &mut state.untouched {
                 untouched[pfn as usize] = false;
@@ -97,24 +103,24 @@ impl Ledger {
         }
     }
 
-    /// Notes that a CPU's request failed; tells whether so many frames were not free at some moment, or, in
-    /// spaces, no single one throughout.
+    /// Records that a CPU's request failed. Returns `true` if the failure is allowed: if fewer frames than requested
+    /// were free at some moment or, in spaces, if no single frame was free throughout.
     pub fn may_fail(&self, cpu: CpuId) -> bool {
         let state = &mut *self.state();
         let frames = core::mem::take(&mut state.asked[cpu.index()]);
         state.committed -= frames;
         if state.in_spaces {
             let untouched = state.untouched[cpu.index()].iter().filter(|free| **free);
-            // Others may have got some already, and not be back yet to say so.
+            // Other CPUs may have allocated frames already without having recorded it yet.
             return untouched.count() as u32 <= state.asked.iter().sum();
         }
         state.peaks[cpu.index()] + frames > state.holders.len() as u32
     }
 
-    /// Notes that a CPU begins to give frames back.
+    /// Records that a CPU starts to free frames.
     ///
     /// # Panics
-    /// If it doesn't hold them.
+    /// If the CPU does not hold them.
     pub fn gives_back(&self, cpu: CpuId, start: Pfn, frames: u32) {
         let state = &mut *self.state();
         for pfn in start.0..start.0 + frames {
@@ -124,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that frames are back. Somebody may have got them by now.
+    /// Records that a free returned. Another CPU may have allocated the frames by now.
     pub fn is_back(&self, start: Pfn, frames: u32) {
         let state = &mut *self.state();
         state.committed -= frames;
@@ -133,10 +139,10 @@ impl Ledger {
         }
     }
 
-    /// Notes that a CPU hands what it holds over to another.
+    /// Records that a CPU hands frames over to another CPU.
     ///
     /// # Panics
-    /// If it doesn't hold it.
+    /// If it does not hold them.
     pub fn is_handed(&self, start: Pfn, frames: u32, from: CpuId, to: CpuId) {
         let holders = &mut self.state().holders;
         for pfn in start.0..start.0 + frames {
@@ -145,7 +151,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the number of frames that anybody holds.
+    /// Returns the number of frames that are held.
     pub fn held(&self) -> u64 {
         self.state().holders.iter().flatten().count() as u64
     }

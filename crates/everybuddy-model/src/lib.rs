@@ -1,24 +1,30 @@
-//! The allocators under model checkers: never a dependency of anything.
+//! The allocators under model checkers; no other crate depends on this one.
 //!
-//! Why it exists: tests on a real machine see the few interleavings that it happens to produce. Here the
-//! very same allocator source runs on two platforms that choose the interleaving themselves.
+//! # Purpose
 //!
-//! | platform | explores | what is plain memory ([`Memory`]) | file |
+//! Tests on a real machine see only the few interleavings that happen to occur. Here the same allocator source runs
+//! on two platforms that choose the interleaving themselves.
+//!
+//! | platform | explores | treatment of plain memory ([`Memory`]) | file |
 //! |---|---|---|---|
-//! | [`Loom<Plain>`](Loom) | every schedule of a tiny program, and every value that a relaxed load may return | plain: an access that nothing orders is reported | [`weak`] |
+//! | [`Loom<Plain>`](Loom) | every schedule of a tiny program, and every value that a relaxed load may return | plain: an unordered access is reported | [`weak`] |
 //! | [`Loom<Shared>`](Loom) | the same | relaxed atomics, as natively: stale values are explored too | [`weak`] |
 //! | [`Shuttle<Plain>`](Shuttle) | random schedules of larger programs, sequentially consistent | plain: no switch at an access | [`strong`] |
-//! | [`Shuttle<Shared>`](Shuttle) | the same | a switch may come at each access | [`strong`] |
+//! | [`Shuttle<Shared>`](Shuttle) | the same | a switch is possible at each access | [`strong`] |
 //!
-//! A [`Machine`] is a system of any composition on such a platform; programs run on its CPUs as
-//! [`Worker`]s, which check every answer against a [`ledger`] that the checkers don't see.
+//! A [`Machine`] is a system of any composition on such a platform. Programs run on its CPUs as
+//! [`Worker`]s, which check every result against a [`ledger`] that is invisible to the checkers.
 //!
-//! Invariant: everything that an allocator shares lives in the checker's own objects, which are made
-//! inside the run and belong to it; the ledger is bookkeeping of the test and never orders anything.
+//! # Invariants
 //!
-//! Not modelled: more than two or three CPUs with a handful of operations (loom), weak memory in large
-//! programs (shuttle), sequentially consistent fences (the allocators use none), interrupts (a nested
-//! request comes from a thread of its own, or not at all), and the time that a wait takes.
+//! All memory that an allocator shares consists of the checker's own objects, which are created inside the run and
+//! belong to it. The ledger belongs to the test and never adds an ordering.
+//!
+//! # Not modelled
+//!
+//! More than two or three CPUs with a few operations (loom); weak memory in large programs (shuttle); sequentially
+//! consistent fences (the allocators use none); interrupts (a nested request comes from its own thread, or does not
+//! occur); and the duration of a wait.
 
 pub mod ledger;
 pub mod machine;
@@ -34,7 +40,7 @@ pub use weak::Loom;
 
 use everybuddy::platform::{CellValue, SharedCell};
 
-/// How a checker treats what layers call plain memory.
+/// The treatment of what the layers call plain memory.
 pub trait Memory: Send + Sync + 'static {
     /// The cell under loom.
     type LoomCell<T: CellValue>: SharedCell<T>;
@@ -43,7 +49,7 @@ pub trait Memory: Send + Sync + 'static {
     type ShuttleCell<T: CellValue>: SharedCell<T>;
 }
 
-/// Plain memory, taken at its word: one CPU at a time, ordered by something else.
+/// Truly plain memory: one CPU at a time, ordered by other means.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
@@ -52,7 +58,7 @@ impl Memory for Plain {
     type ShuttleCell<T: CellValue> = strong::QuietCell<T>;
 }
 
-/// Plain memory as the native platform has it: relaxed atomics.
+/// Plain memory as on the native platform: relaxed atomics.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared;
 

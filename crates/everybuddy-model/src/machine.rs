@@ -1,9 +1,13 @@
 //! A system on a modelled machine, and the programs of its CPUs.
 //!
-//! Why it exists: a model should read as what its CPUs do. Building the system, tokens, threads and the
-//! checking of every answer are the same for all.
+//! # Purpose
 //!
-//! Invariant: a CPU is acted as by one thread at a time: [`Machine::on`] and [`Machine::at_once`] end
+//! A model should read as a description of what its CPUs do. Building the system, the tokens, the threads and the
+//! checks of every result are shared by all models.
+//!
+//! # Invariants
+//!
+//! One thread at a time acts as a given CPU: [`Machine::on`] and [`Machine::at_once`] wait for all their threads
 //! before they return.
 
 use core::mem::MaybeUninit;
@@ -16,19 +20,19 @@ use everybuddy::{
 use crate::ModelCpu;
 use crate::ledger::Ledger;
 
-/// What one thread runs.
+/// The program of one thread.
 pub type Thread<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// What one CPU does.
+/// The program of one CPU.
 pub type Program<'a, P> = dyn Fn(&mut Worker<'_, P>) + Sync + 'a;
 
-/// A platform whose schedules a model checker picks.
+/// A platform whose schedules are chosen by a model checker.
 pub trait Checker: Platform<Cpu = ModelCpu, Probe = Counts> {
-    /// Runs all threads at once; returns when all have ended.
+    /// Runs all threads concurrently; returns when all have ended.
     fn run(threads: Vec<Thread<'_>>);
 }
 
-/// A system on a machine of a few CPUs, with the ledger of who holds what.
+/// A system on a machine of a few CPUs, with the ledger of owners.
 pub struct Machine<'s, P: Checker> {
     system: &'s dyn FrameAllocator<P>,
     ledger: Ledger,
@@ -38,21 +42,21 @@ impl<P: Checker> Machine<'_, P> {
     /// Builds a system of `frames` frames and runs `model` on it.
     ///
     /// # Panics
-    /// If `spec` names no system, or can't be built; and whenever something is wrong with its answers.
+    /// If `spec` names no system or cannot be built, and whenever a result is wrong.
     pub fn build(spec: &str, frames: u64, cpus: u16, model: impl FnOnce(&Machine<'_, P>)) {
         let spec: SystemSpec = spec
             .parse()
             .unwrap_or_else(|error| panic!("{spec}: {error}"));
         let ranges = [FrameRange::new(0, frames)];
         let setup = Setup::new(&ranges, cpus);
-        // Models are so small that all of it is one space, unless spaces are made small too.
+        // Models are so small that all memory is one space, unless the spec makes spaces small too.
         let in_spaces = spec.to_string().contains("+space=");
-        let layout = metadata_layout::<P>(&spec, &setup).expect("the system can be built");
+        let layout = metadata_layout::<P>(&spec, &setup).expect("the system has a layout");
         let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
         let mut model = Some(model);
         let visitor = &mut |system: &dyn FrameAllocator<P>| {
             let frames = system.span().frames() as usize;
-            let model = model.take().expect("it is built once");
+            let model = model.take().expect("the system is built once");
             model(&Machine {
                 system,
                 ledger: Ledger::new(frames, cpus, in_spaces),
@@ -61,7 +65,7 @@ impl<P: Checker> Machine<'_, P> {
         with_any_system::<P>(&spec, &setup, &mut memory, visitor).expect("the system can be built");
     }
 
-    /// Acts as a CPU on this thread.
+    /// Runs a program as one CPU on this thread.
     pub fn on<T>(&self, cpu: u16, program: impl FnOnce(&mut Worker<'_, P>) -> T) -> T {
         let mut cpu = ModelCpu::new(cpu);
         program(&mut Worker {
@@ -72,7 +76,7 @@ impl<P: Checker> Machine<'_, P> {
         })
     }
 
-    /// Runs a program on each CPU from zero on, all at once.
+    /// Runs a program on each CPU, starting at CPU 0, all concurrently.
     pub fn at_once(&self, programs: &[&Program<'_, P>]) {
         let threads = programs.iter().zip(0..).map(|(program, cpu)| {
             let thread: Thread<'_> = Box::new(move || self.on(cpu, |worker| program(worker)));
@@ -81,18 +85,18 @@ impl<P: Checker> Machine<'_, P> {
         P::run(threads.collect());
     }
 
-    /// Checks what must hold when every CPU is parked and holds nothing: every invariant, before and after
-    /// all frames came home; then every frame is free, and coalesced as far as it can be.
+    /// Checks the final state, in which every CPU is parked and holds nothing: every invariant, before and after all
+    /// lists are drained; then that every frame is free and fully coalesced.
     pub fn settle(&self) {
         self.on(0, |worker| {
             assert_eq!(
                 self.ledger.held(),
                 0,
-                "the model's programs give everything back"
+                "the model's programs free everything"
             );
             let frames = u64::from(self.system.span().frames());
             let census = worker.check();
-            // With `check=off` lists leave what they keep tagged as allocated.
+            // With `check=off`, frames in lists stay tagged as allocated.
             let all = census.free + census.buffered + census.queued + census.allocated;
             assert_eq!(all, frames, "{census:?}");
             worker.quiesce();
@@ -110,7 +114,7 @@ impl<P: Checker> Machine<'_, P> {
     }
 }
 
-/// A CPU at work: calls the system, and checks each answer against the ledger.
+/// A running CPU: calls the system and checks each result against the ledger.
 pub struct Worker<'w, P: Checker> {
     system: &'w dyn FrameAllocator<P>,
     ledger: &'w Ledger,
@@ -119,12 +123,12 @@ pub struct Worker<'w, P: Checker> {
 }
 
 impl<P: Checker> Worker<'_, P> {
-    /// Says for which region it works from now on: lists that predict notice that a run has ended.
+    /// Sets the region of all following requests: predictive lists detect the end of a run.
     pub fn work_for(&mut self, region: u32) {
         self.hint.region = region;
     }
 
-    /// Asks for a block; nothing when the request failed rightly.
+    /// Requests a block. Returns `None` if the request failed and the failure is allowed.
     pub fn try_allocate(&mut self, order: u8) -> Option<Block> {
         let order = Order::new(order).expect("an order");
         let request = Request::order(order);
@@ -132,16 +136,16 @@ impl<P: Checker> Worker<'_, P> {
             .map(|start| Block::new(start, order))
     }
 
-    /// Asks for a block that must be had.
+    /// Requests a block; the request must succeed.
     ///
     /// # Panics
-    /// If it can't.
+    /// If the request fails.
     pub fn allocate(&mut self, order: u8) -> Block {
         self.try_allocate(order)
             .expect("enough is free for this request")
     }
 
-    /// Asks for a run of frames; nothing when the request failed rightly.
+    /// Requests a run of frames. Returns `None` if the request failed and the failure is allowed.
     pub fn try_allocate_frames(&mut self, frames: u32) -> Option<Pfn> {
         self.request(Request::frames(frames), frames)
     }
@@ -158,7 +162,7 @@ impl<P: Checker> Worker<'_, P> {
                 let rightly = self.ledger.may_fail(id);
                 assert!(
                     rightly || frames > 1,
-                    "{id:?}: exhausted, but a frame was free throughout"
+                    "{id:?}: out of memory, but a frame was free throughout"
                 );
                 None
             }
@@ -166,12 +170,12 @@ impl<P: Checker> Worker<'_, P> {
         }
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub fn free(&mut self, block: Block) {
         self.release(Release::block(block), block.start, block.order.frames());
     }
 
-    /// Gives a run of frames back.
+    /// Frees a run of frames.
     pub fn free_frames(&mut self, start: Pfn, frames: u32) {
         self.release(Release::frames(start, frames), start, frames);
     }
@@ -185,65 +189,68 @@ impl<P: Checker> Worker<'_, P> {
         self.ledger.is_back(start, frames);
     }
 
-    /// Hands a block over to another CPU, which will give it back.
+    /// Hands a block over to another CPU, which will free it.
     pub fn hand(&self, block: Block, to: u16) {
         let frames = block.order.frames();
         let (from, to) = (self.cpu.id(), CpuId(to));
         self.ledger.is_handed(block.start, frames, from, to);
     }
 
-    /// Gets every frame there is, one by one, and gives them back, while nobody else holds or keeps any.
+    /// Allocates all frames one by one and frees them. No other CPU may hold or cache any.
     ///
     /// # Panics
-    /// If one can't be had.
+    /// If a request fails.
     pub fn has_all(&mut self) {
         let frames = self.system.span().frames();
         let blocks: Vec<_> = (0..frames).map(|_| self.allocate(0)).collect();
-        assert!(self.try_allocate(0).is_none(), "all frames are held");
+        assert!(
+            self.try_allocate(0).is_none(),
+            "every frame is already held"
+        );
         blocks.into_iter().for_each(|block| self.free(block));
     }
 
-    /// Gets a block and gives it back: it stays in this CPU's list if the list is open.
+    /// Allocates a block and frees it. The block stays in this CPU's list if the list is open.
     pub fn churn(&mut self, order: u8) {
         let block = self.allocate(order);
         self.free(block);
     }
 
-    /// Says that this CPU won't call for a while.
+    /// Parks this CPU: it makes no calls until its next request.
     pub fn park(&mut self) {
         self.system.park(self.cpu);
     }
 
-    /// Gives this CPU's list back.
+    /// Drains this CPU's list.
     pub fn drain(&mut self) {
         self.system.drain(self.cpu);
     }
 
-    /// Brings home what all CPUs keep.
+    /// Drains all per-CPU lists.
     pub fn quiesce(&mut self) {
         self.system
             .quiesce(self.cpu)
-            .expect("every CPU parks or answers");
+            .expect("every CPU parks or serves drain requests");
     }
 
-    /// Does steps of a service, at most so many; tells whether there was enough to do.
+    /// Runs at most `steps` steps of a service; returns `true` if it had that much work.
     pub fn serve(&mut self, service: usize, steps: u32) -> bool {
         self.system.serve(self.cpu, service, steps) == Progress::More
     }
 
-    /// Checks every invariant, while no other CPU works.
+    /// Checks every invariant while no other CPU runs.
     pub fn check(&mut self) -> everybuddy::Census {
         self.system
             .check(self.cpu)
             .unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    /// Returns the system and the token, to do what the ledger doesn't follow.
+    /// Returns the system and the token, for calls that the ledger does not follow.
     pub fn raw(&mut self) -> (&dyn FrameAllocator<P>, &mut ModelCpu) {
         (self.system, self.cpu)
     }
 
-    /// Returns what was counted on this CPU in this program.
+    /// Returns the events counted on this CPU in this program.
     pub fn counts(&self) -> &Counts {
         self.cpu.counts()
     }

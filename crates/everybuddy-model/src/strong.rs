@@ -1,14 +1,18 @@
 //! Shuttle: random schedules of larger programs.
 //!
-//! Why it exists: what goes wrong only with three CPUs and a hundred operations is out of loom's reach.
-//! Shuttle picks schedules at random, or with few preemptions at random places (PCT), and a failing one
-//! can be replayed.
+//! # Purpose
 //!
-//! Invariant: a schedule decides everything: the programs draw their choices from shuttle's generator.
+//! Errors that need three CPUs and a hundred operations are out of loom's reach. Shuttle picks schedules at random,
+//! or with few preemptions at random places (PCT), and can replay a failing schedule.
 //!
-//! Not modelled: weak memory. Every atomic operation is sequentially consistent here, whatever it says,
-//! so a missing acquire or release is not noticed; that is [`weak`](crate::weak)'s part. Nothing is
-//! exhaustive.
+//! # Invariants
+//!
+//! The schedule determines everything: the programs draw their random choices from shuttle's generator.
+//!
+//! # Not modelled
+//!
+//! Weak memory. Every atomic operation is sequentially consistent here, whatever ordering it names, so a missing
+//! acquire or release goes unnoticed; [`weak`](crate::weak) covers that. Nothing is exhaustive.
 
 use core::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -38,7 +42,7 @@ everybuddy::atomic_word!(
     shuttle::sync::atomic::AtomicU64
 );
 
-/// Plain memory without a switch at its accesses: quick, and enough where a lock or a token guards it.
+/// Plain memory without a switch at its accesses: fast, and sufficient where a lock or a token guards it.
 pub struct QuietCell<T: CellValue>(NativeCell<T>);
 
 impl<T: CellValue> SharedCell<T> for QuietCell<T> {
@@ -53,7 +57,7 @@ impl<T: CellValue> SharedCell<T> for QuietCell<T> {
     }
 }
 
-/// Plain memory at whose every access another CPU may come in: finds what is touched by two at once.
+/// Plain memory with a possible switch at every access: finds data that two CPUs touch at the same time.
 #[derive(Debug)]
 pub struct SwitchingCell<T>(shuttle::sync::atomic::AtomicU64, PhantomData<fn() -> T>);
 
@@ -96,20 +100,20 @@ impl<M: Memory> Checker for Shuttle<M> {
     }
 }
 
-/// How schedules are picked.
+/// The selection of schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picking {
-    /// At each step any thread, with the same chance.
+    /// At each step, any thread with equal probability.
     Random,
-    /// Probabilistic concurrency testing: the thread of the highest priority runs, and priorities change
-    /// at so many random steps.
+    /// Probabilistic concurrency testing: the thread with the highest priority runs, and priorities change at this
+    /// many random steps.
     Preempting(usize),
 }
 
-/// Runs `program` under `schedules` schedules that follow from `seed`.
+/// Runs `program` under `schedules` schedules that are derived from `seed`.
 ///
-/// A failing schedule is printed, with how to run it again: `EVERYBUDDY_SCHEDULE` in the environment
-/// replaces all schedules by that one, and `EVERYBUDDY_MODEL` all models by the one of that name.
+/// A failing schedule is printed with instructions to run it again: the environment variable `EVERYBUDDY_SCHEDULE`
+/// replaces all schedules by that one, and `EVERYBUDDY_MODEL` restricts the run to the model of that name.
 pub fn sample(
     name: &str,
     picking: Picking,
@@ -130,13 +134,13 @@ pub fn sample(
         },
     };
     let mut config = shuttle::Config::new();
-    // It warns that weak memory is not modelled; the head of this module says so.
+    // Shuttle warns that weak memory is not modelled; the documentation of this module says so.
     config.silence_warnings = true;
     config.stack_size = 1 << 17;
     let runner = shuttle::Runner::new(scheduler, config);
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runner.run(program))) {
         let test = std::thread::current().name().unwrap_or("TEST").to_owned();
-        eprintln!("to run it again, with the first string above as schedule:");
+        eprintln!("help: to run it again, set the schedule to the first string above:");
         eprintln!("EVERYBUDDY_MODEL='{name}' EVERYBUDDY_SCHEDULE=... \\");
         eprintln!("    cargo test -p everybuddy-model --release -- --exact {test}");
         resume_unwind(panic);

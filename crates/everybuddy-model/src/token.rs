@@ -1,9 +1,12 @@
 //! The token of a modelled CPU.
 //!
-//! Why it exists: one type serves both checkers; neither needs more of a token than a number and counts.
+//! # Purpose
 //!
-//! Invariant: tokens are made by [`Machine`](crate::Machine) alone, which hands out one of each number at
-//! a time.
+//! One type serves both checkers; neither needs more in a token than a number and counters.
+//!
+//! # Invariants
+//!
+//! Only [`Machine`](crate::Machine) creates tokens, and it hands out one token per number at a time.
 
 use core::marker::PhantomData;
 
@@ -14,12 +17,12 @@ use everybuddy::{Counts, CpuId, CpuToken};
 pub struct ModelCpu {
     id: CpuId,
     counts: Counts,
-    // A raw pointer is neither Send nor Sync: the token stays in the thread that it was made in.
+    // A raw pointer is neither `Send` nor `Sync`: the token stays on the thread that created it.
     not_send: PhantomData<*mut ()>,
 }
 
 impl ModelCpu {
-    /// Makes the token of a CPU that nobody acts as now.
+    /// Creates the token of a CPU that no thread currently uses.
     pub(crate) fn new(id: u16) -> Self {
         Self {
             id: CpuId(id),
@@ -28,7 +31,7 @@ impl ModelCpu {
         }
     }
 
-    /// Returns what was counted on this CPU since the token was made.
+    /// Returns the events counted on this CPU since the token was created.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -1,18 +1,23 @@
 //! Loom: every schedule of a tiny program, under the memory model of C11.
 //!
-//! Why it exists: the protocol that finds frames in other CPUs' lists rests on a few acquires and releases.
-//! Loom tries every order of the atomic operations that matter, lets relaxed loads return every value
-//! that the model allows, and reports an access to plain memory that nothing orders.
+//! # Purpose
 //!
-//! Invariant: a run starts no thread that outlives it, and nothing of a run is used in another.
+//! The protocol that finds frames in other CPUs' lists depends on a few acquires and releases. Loom tries every
+//! relevant order of the atomic operations, lets relaxed loads return every value that the model allows, and reports
+//! unordered accesses to plain memory.
 //!
-//! Not modelled: loom runs operations in the order in which they take effect, so no store or exchange
-//! overtakes one that ran before it (a relaxed answer in the protocol would go unnoticed); it keeps the
-//! last seven values of each atomic, so a load never returns an older one; a thread that yielded sees what
-//! others wrote before; sequentially consistent operations are treated as acquire and release; at most
-//! [`loom::MAX_THREADS`] threads; after a CPU looked [`LOOKS`] times in one wait, the rest of that schedule
-//! is run, fairly, but not varied. A bound on preemptions, where a model has one, leaves out schedules
-//! with more.
+//! # Invariants
+//!
+//! A run starts no thread that outlives it, and nothing from one run is used in another.
+//!
+//! # Not modelled
+//!
+//! Loom executes operations in the order in which they take effect, so no store or exchange overtakes an earlier one
+//! (a relaxed reply in the protocol would go unnoticed). It keeps the last seven values of each atomic, so a load
+//! never returns an older one. A thread that yielded sees all earlier writes of other threads. Sequentially
+//! consistent operations are treated as acquire and release. There are at most
+//! [`loom::MAX_THREADS`] threads. After a CPU has polled [`MAX_POLLS`] times in one wait, the rest of that schedule
+//! runs fairly but is not varied. A bound on preemptions, where a model has one, omits the schedules with more.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -27,11 +32,11 @@ use crate::machine::Thread;
 use crate::words::{from_word, to_word};
 use crate::{Checker, Machine, Memory, ModelCpu, Plain};
 
-/// How often one wait looks before its schedule is followed to its end without further branches.
+/// The number of polls of one wait after which its schedule runs to its end without further branches.
 ///
-/// Two CPUs that wait for a third could take turns for ever, and loom would follow them. From here on it
-/// lets the CPU run that waited least.
-pub const LOOKS: u32 = 3;
+/// Two CPUs that wait for a third could alternate for ever, and loom would explore that. From here on the CPU that
+/// has waited least runs.
+pub const MAX_POLLS: u32 = 3;
 
 /// Loom as a platform.
 #[derive(Debug)]
@@ -50,16 +55,16 @@ everybuddy::atomic_word!(
     loom::sync::atomic::AtomicU64
 );
 
-/// Plain memory whose accesses loom checks: two that nothing orders, one of them a write, end the run.
+/// Plain memory whose accesses loom checks: two unordered accesses, one of them a write, end the run.
 #[derive(Debug)]
 pub struct TrackedCell<T> {
     cell: loom::cell::Cell<T>,
-    /// The value again, for hints, which loom must not take for races.
+    /// A copy of the value for hints, which loom must not report as races.
     latest: std::sync::atomic::AtomicU64,
 }
 
-// SAFETY: all of a model's threads take turns on one thread of the machine, so no two accesses ever run
-// at once; and loom panics before an access that would race if they did.
+// SAFETY: all threads of a model take turns on one host thread, so no two accesses run simultaneously, and loom
+// panics before an access that would race if they did.
 unsafe impl<T: Send> Sync for TrackedCell<T> {}
 
 impl<T: CellValue> SharedCell<T> for TrackedCell<T> {
@@ -81,7 +86,7 @@ impl<T: CellValue> SharedCell<T> for TrackedCell<T> {
     }
 }
 
-/// Plain memory as the native platform has it: loom tries every value that a relaxed load may return.
+/// Plain memory as on the native platform: loom tries every value that a relaxed load may return.
 #[derive(Debug)]
 pub struct RelaxedCell<T>(loom::sync::atomic::AtomicU64, PhantomData<fn() -> T>);
 
@@ -108,7 +113,7 @@ impl<M: Memory> Platform for Loom<M> {
     type Probe = Counts;
 
     fn wait(_: &AtomicU32, _: u32, attempt: u32) {
-        if attempt >= LOOKS {
+        if attempt >= MAX_POLLS {
             loom::skip_branch();
         }
         loom::thread::yield_now();
@@ -123,10 +128,10 @@ impl<M: Memory> Checker for Loom<M> {
         let own = threads.next();
         let others: Vec<_> = threads
             .map(|thread| {
-                // SAFETY: only the lifetime changes, and nothing of it is used after it ends: below, every
-                // thread is joined before this function returns. It can also be left by a panic, here or
-                // in any of the threads; then loom ends the whole run: it drops the stacks of the other
-                // threads without running them any further.
+                // SAFETY: only the lifetime changes, and nothing is used after the lifetime ends: every thread is
+                // joined below before this function returns. A panic, here or in any of the threads, can also leave
+                // the function; loom then ends the whole run and drops the stacks of the other threads without
+                // running them any further.
                 let thread: Thread<'static> = unsafe { core::mem::transmute(thread) };
                 loom::thread::spawn(thread)
             })
@@ -142,14 +147,14 @@ impl<M: Memory> Checker for Loom<M> {
     }
 }
 
-/// Tries every schedule of `model`, of those with at most `preemptions` if that is given; returns how
-/// many there are.
+/// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions; returns the number of
+/// schedules.
 ///
-/// `LOOM_MAX_PREEMPTIONS` in the environment replaces the bound; a large one lifts it.
+/// The environment variable `LOOM_MAX_PREEMPTIONS` replaces the bound; a large value lifts it.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(preemptions);
-    // The longest run of the models here takes some thousand steps; an endless wait takes more.
+    // The longest run of the models here takes several thousand steps; an endless wait takes more.
     builder.max_branches = builder.max_branches.max(20_000);
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&schedules);
@@ -160,8 +165,8 @@ pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'sta
     schedules.load(StdOrdering::Relaxed)
 }
 
-/// Tries every schedule of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time. At the
-/// end of each, every CPU must be parked and every frame free: see [`Machine::settle`].
+/// Tries every schedule of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time. At the end of
+/// each schedule every CPU must be parked and every frame must be free: see [`Machine::settle`].
 pub fn exhaust<M: Memory>(
     spec: &'static str,
     frames: u64,

@@ -1,14 +1,18 @@
 //! Cell values as words of 64 bits.
 //!
-//! Why it exists: the checkers have atomics of fixed types, while a cell is generic over its value.
+//! # Purpose
 //!
-//! Invariant: `from_word(to_word(value)) == value` for every type that a cell may hold.
+//! The checkers provide atomics of fixed types, but a cell is generic over its value.
+//!
+//! # Invariants
+//!
+//! `from_word(to_word(value)) == value` for every type that a cell may contain.
 
 use core::any::Any;
 
 use everybuddy::platform::CellValue;
 
-/// Returns a value as a word.
+/// Converts a value to a word.
 pub(crate) fn to_word<T: CellValue>(value: T) -> u64 {
     let any: &dyn Any = &value;
     let narrow = any.downcast_ref::<u8>().map(|value| u64::from(*value));
@@ -20,7 +24,7 @@ pub(crate) fn to_word<T: CellValue>(value: T) -> u64 {
     }
 }
 
-/// Returns the value that a word stands for.
+/// Converts a word back to a value.
 pub(crate) fn from_word<T: CellValue>(word: u64) -> T {
     let mut value = T::default();
     let any: &mut dyn Any = &mut value;

@@ -1,6 +1,8 @@
-//! Does loom find anything? Each of these models is wrong on purpose.
+//! Tests that loom finds errors. Each of these models is deliberately wrong.
 //!
-//! Why it exists: a checker that reports nothing may be a checker that looks at nothing.
+//! # Purpose
+//!
+//! A checker that reports no error may be a checker that checks nothing.
 
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ fn loom_shows_the_stale_value_behind_a_lock_without_a_release() {
     });
 }
 
-/// Two threads count under a lock of the allocators; one of them only tries.
+/// Two threads increment a counter under a lock of the allocators; one of them only tries to lock.
 fn count_under_a_sound_lock<P: Platform>(spawn: fn(Box<dyn FnOnce() + Send>) -> Join) {
     let shared = Arc::new((<SpinLock<P> as RawLock<P>>::new(), P::Cell::new(0u32)));
     let others = Arc::clone(&shared);
@@ -63,7 +65,7 @@ fn count_under_a_sound_lock<P: Platform>(spawn: fn(Box<dyn FnOnce() + Send>) -> 
     lock.unlock(&state);
     join();
     assert_eq!(cell.get(), 3 + u32::from(tried.is_some()));
-    assert!(lock.try_lock().is_some(), "the lock is open again");
+    assert!(lock.try_lock().is_some(), "the lock is unlocked again");
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! Does shuttle find anything, and what does it not?
+//! Tests which errors shuttle finds, and which it does not.
 //!
-//! Why it exists: as `canary`; in a program of its own, because shuttle's report of a panic stays installed.
+//! # Purpose
+//!
+//! As in `canary`. This is a separate program because shuttle's panic hook stays installed.
 
 mod broken;
 
@@ -23,7 +25,7 @@ fn shuttle_finds_a_lock_that_is_not_atomic() {
 
 #[test]
 fn shuttle_does_not_see_a_missing_release() {
-    // Not a wish but a limit: see `strong`.
+    // A known limit, not a goal: see `strong`.
     sample("a broken lock", Picking::Random, 1, 1000, || {
         count_under::<Shuttle<Shared>>(Fault::NoRelease, shuttle_thread);
     });

@@ -1,18 +1,24 @@
 //! Elastic domains and their spring, under loom.
 //!
-//! Why it exists: a domain is taken by one exchange and put back by a store, while others queue up for it under a
-//! lock, get parts of it, and merge it with others. Nobody may take a block that another CPU's domain has, nobody
-//! may wait for ever, and no request may fail because its frames lie in a domain that it doesn't have.
+//! # Purpose
 //!
-//! Invariant: in every schedule no frame is given twice or lost; no request for a single frame fails while one is
-//! free; at the end nobody waits, no number is lost, every frame can be had by each CPU, and one domain is left in
-//! which all is coalesced. What a model is about happens in some of its schedules, which is counted.
+//! A domain is taken by one exchange and put back by a store, while other CPUs queue for it under a lock, receive
+//! parts of it, and merge it with others. No CPU may take a block from another CPU's domain, no CPU may wait for
+//! ever, and no request may fail because its frames are in a domain that the CPU does not hold.
+//!
+//! # Invariants
+//!
+//! In every schedule no frame is handed out twice or lost, and no request for a single frame fails while one is free.
+//! At the end no CPU waits, no domain number is lost, each CPU can allocate every frame, and one domain is left in
+//! which everything is coalesced. The event that a model tests occurs in some of its schedules, which is counted.
 //!
 //! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
 //!
-//! Not modelled: more than three CPUs; ranges that are added or withdrawn; a number that three domains had one
-//! after the other, which takes more preemptions than can be tried (that it names no old domain is checked after
-//! each step of the random programs of `zone/domain_tests.rs`).
+//! # Not modelled
+//!
+//! More than three CPUs; ranges that are added or removed; a domain number that three domains had in succession,
+//! which needs more preemptions than can be tried (the random programs of `zone/domain_tests.rs` check after each
+//! step that a number names no old domain).
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -24,10 +30,10 @@ use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
-/// What one CPU does.
+/// The program of one CPU.
 type Do<'a, M> = Program<'a, Loom<M>>;
 
-/// What happened in all schedules of a model together.
+/// The events of all schedules of a model together.
 #[derive(Default)]
 struct Seen(Arc<Sums>);
 
@@ -39,7 +45,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds what a CPU counted.
+    /// Adds the events that a CPU counted.
     fn add(&self, counts: &Counts) {
         self.ghosts.fetch_add(counts.ghosts, Ordering::Relaxed);
         self.extensions
@@ -60,7 +66,7 @@ impl Drop for Seen {
     }
 }
 
-/// Checks everything, and that every frame can be had, by each CPU.
+/// Checks every invariant, and that each CPU can allocate every frame.
 fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, cpus: u16) {
     for cpu in 0..cpus {
         machine.on(cpu, |w| {
@@ -73,7 +79,7 @@ fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, cpus: u16
     }
 }
 
-/// Runs programs at once, adds up what they count, and checks everything afterwards.
+/// Runs programs concurrently, adds up their events, and checks everything afterwards.
 fn at_once<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, programs: &[&Do<'_, M>]) {
     let counted: Vec<_> = programs
         .iter()
@@ -93,7 +99,7 @@ fn at_once<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, programs: &[&
     all_is_well(machine, sums, programs.len() as u16);
 }
 
-/// Runs a model whose last step is to run programs at once.
+/// Runs a model whose last step is to run programs concurrently.
 fn model<M: Memory>(
     spec: &'static str,
     (frames, cpus): (u64, u16),
@@ -107,21 +113,21 @@ fn model<M: Memory>(
     });
 }
 
-/// Asks for a block, gives it back if there was one.
+/// Requests a block and, if the request succeeds, frees it.
 fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
     if let Some(block) = w.try_allocate(order) {
         w.free(block);
     }
 }
 
-/// Each of two finds the other in the only domain, and is passed a part of it.
+/// Each of two CPUs finds that the other holds the only domain, and receives a part of it.
 fn two_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         at_once(machine, sums, &[&|w| w.churn(0), &|w| w.churn(0)]);
     });
 }
 
-/// The second ghost gets all the rest, or a part of what the first was passed.
+/// The second ghost receives the whole rest, or a part of what the first received.
 fn three_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (6, 3), preemptions, |machine, sums| {
         let churn = |w: &mut Cpu<'_, M>| w.churn(0);
@@ -129,7 +135,7 @@ fn three_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usiz
     });
 }
 
-/// Frames of one block are freed into different domains, while looks merge these.
+/// Frames of one block are freed into different domains while looks merge these domains.
 fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         let held = machine.on(0, |w| {
@@ -155,7 +161,7 @@ fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, pree
     });
 }
 
-/// No domain has a whole block, together they have: both want it.
+/// No single domain has a whole block, but together they do; both CPUs want it.
 fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (2, 2), preemptions, |machine, sums| {
         let program = |w: &mut Cpu<'_, M>| {
@@ -166,10 +172,10 @@ fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
-/// One collects for a block whose halves two domains may have, while another takes and puts.
+/// One CPU collects for a block whose halves may be in two domains, while another allocates and frees.
 fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (2, 2), preemptions, |machine, sums| {
-        // The other may have both frames.
+        // The other CPU may hold both frames.
         let work = |w: &mut Cpu<'_, M>| {
             try_churn(w, 0);
             try_churn(w, 0);
@@ -178,7 +184,7 @@ fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: 
     });
 }
 
-/// One collects for a large block while two others take and put.
+/// One CPU collects for a large block while two others allocate and free.
 fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 3), preemptions, |machine, sums| {
         let work = |w: &mut Cpu<'_, M>| w.churn(0);
@@ -186,8 +192,8 @@ fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize
     });
 }
 
-/// CPUs take all there is, each so many frames: whatever domain the last one lies in, who asks gets it. Nothing comes
-/// free before all have what they want.
+/// The CPUs allocate all frames, each a given number: whichever domain contains the last frame, the CPU that requests
+/// it gets it. No frame is freed before all requests are served.
 fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], preemptions: usize) {
     let frames = shares.iter().sum::<usize>() as u64;
     model::<M>(
@@ -232,12 +238,12 @@ fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize)
     take_all_frames::<M>(spec, &[1, 1, 1], preemptions);
 }
 
-/// As above, with lists that ask each other for what they keep, and enough that a domain can be divided.
+/// As above, with lists that are drained on demand, and enough frames that a domain can be divided.
 fn two_lists_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
     take_all_frames::<M>(spec, &[4, 3], preemptions);
 }
 
-/// All is brought home while another CPU works.
+/// All lists are drained while another CPU works.
 fn one_settles_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         at_once(
@@ -257,17 +263,18 @@ fn one_settles_while_another_works<M: Memory>(spec: &'static str, preemptions: u
     });
 }
 
-/// Both free the same frame, each into a domain of its own; who was believed is counted.
+/// Both CPUs free the same frame, each into its own domain; the accepted frees are counted.
 fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
-        // The ledger follows holders; this frame has one and two that free it, so it is left out.
+        // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
+        // is bypassed.
         let frame = machine.on(0, |w| {
             let (system, cpu) = w.raw();
             system.allocate(cpu, Request::FRAME).unwrap()
         });
         let accepted = Mutex::new(0);
         let free = |w: &mut Cpu<'_, M>| {
-            // Each finds or makes a domain of its own.
+            // Each CPU finds or creates its own domain.
             w.churn(0);
             let (system, cpu) = w.raw();
             match system.free(cpu, Release::frame(frame)) {
@@ -280,10 +287,10 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: us
     });
 }
 
-/// A run comes back in parts, by two CPUs.
+/// Two CPUs free a run in parts.
 fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
-        // The ledger follows holders, and a run that two CPUs give back has one: so it is asked directly.
+        // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| {
             let (system, cpu) = w.raw();
             system.allocate(cpu, Request::frames(3)).unwrap()
@@ -299,7 +306,7 @@ fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
-/// Code that interrupted one CPU asks and gives while the others take and put: it never waits.
+/// Code that interrupted one CPU allocates and frees while the others do too: it never waits.
 fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         let left = Mutex::new(None);
@@ -346,7 +353,7 @@ fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usiz
     });
 }
 
-/// A third CPU's nested release takes the domain for which one waits and that the other put back.
+/// A third CPU's nested free takes the domain that one CPU waits for and another has put back.
 fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 3), preemptions, |machine, sums| {
         let frame = machine.on(2, |w| {
@@ -409,7 +416,7 @@ models!(
     3 nested_requests_come_between,
     2 a_nested_release_comes_between,
 );
-// Whoever puts a domain back looks, and merges what is not needed.
+// A CPU that puts a domain back looks, and merges domains that are not needed.
 models!(
     idle, Plain, "spring-core+order=1+idle=1";
     3 two_cpus_extend_the_spring,

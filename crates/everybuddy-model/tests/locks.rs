@@ -1,12 +1,17 @@
 //! The locks by themselves, under loom.
 //!
-//! Why it exists: a lock that is handed over in a queue can lose the one thing that a test-and-set lock can't:
-//! the hand. Here waiters sleep as under a futex, so a wake-up that comes to nobody ends the run as a
-//! deadlock.
+//! # Purpose
 //!
-//! Invariant: what is counted under a lock is plain memory, whose accesses loom checks.
+//! A lock that is handed over in a queue can lose a hand-over, which a test-and-set lock cannot. Here waiters sleep
+//! as on a futex, so a lost wake-up ends the run as a deadlock.
 //!
-//! Not modelled: tickets that wrap around (after 2^32 of them); more than three threads.
+//! # Invariants
+//!
+//! The counters under a lock are plain memory, whose accesses loom checks.
+//!
+//! # Not modelled
+//!
+//! Tickets that wrap around (after 2^32); more than three threads.
 
 use std::sync::Arc;
 
@@ -16,12 +21,12 @@ use everybuddy_model::weak::explore;
 use everybuddy_model::{Loom, ModelCpu, Plain, Shared};
 
 loom::lazy_static! {
-    /// Where all sleepers sleep. A wake-up wakes everybody; who it isn't for looks and sleeps again.
+    /// The shared wait queue. A wake-up wakes all sleepers; those it is not for check and sleep again.
     static ref BED: (loom::sync::Mutex<()>, loom::sync::Condvar) =
         (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
 }
 
-/// As [`Loom`], but who waits sleeps until it is woken, unless the word has changed already.
+/// Like [`Loom`], but a waiter sleeps until it is woken, unless the word has changed already.
 struct Asleep;
 
 impl Platform for Asleep {
@@ -44,7 +49,7 @@ impl Platform for Asleep {
     }
 }
 
-/// Threads that count under a lock, so often each; one also tries.
+/// Threads that increment a counter under a lock, this many times each; one also tries to lock.
 fn count<P: Platform, L: RawLock<P> + 'static>(others: &'static [u32], own: u32, tries: bool) {
     let shared = Arc::new((L::new(), P::Cell::new(0u32)));
     let add = |(lock, cell): &(L, P::Cell<u32>)| {
@@ -69,9 +74,9 @@ fn count<P: Platform, L: RawLock<P> + 'static>(others: &'static [u32], own: u32,
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     let all = others.iter().sum::<u32>() + own + u32::from(tried.is_some());
-    let state = lock.try_lock().expect("the lock is open again");
+    let state = lock.try_lock().expect("the lock is unlocked again");
     assert_eq!(cell.get(), all);
-    assert!(lock.try_lock().is_none(), "and excludes");
+    assert!(lock.try_lock().is_none(), "the lock is held");
     lock.unlock(&state);
 }
 
@@ -99,7 +104,7 @@ fn no_waiter_sleeps_for_ever() {
     schedules("ticket, two", None, || {
         count::<Asleep, TicketLock<_>>(&[1], 1, true);
     });
-    // A wake-up for one is seen by all, and slept through by those whom it isn't for.
+    // All waiters see a wake-up for one of them; the others must go back to sleep.
     schedules("ticket, three", Some(2), || {
         count::<Asleep, TicketLock<_>>(&[1, 1], 1, false);
     });
@@ -111,7 +116,7 @@ fn no_waiter_sleeps_for_ever() {
     });
 }
 
-/// As [`Asleep`], but nobody is ever woken.
+/// Like [`Asleep`], but no sleeper is ever woken.
 struct Deaf;
 
 impl Platform for Deaf {
@@ -141,7 +146,7 @@ fn who_sees_that_somebody_waits_and_lets_go_comes_after_it() {
         let order: Arc<<Loom as Platform>::Cell<u32>> = Arc::new(SharedCell::new(0));
         let (state, waits) = lock.lock();
         assert_eq!(waits, 0);
-        assert!(!lock.is_contended(&state), "nobody else is there");
+        assert!(!lock.is_contended(&state), "no other thread waits");
         let waiter = {
             let (lock, order) = (Arc::clone(&lock), Arc::clone(&order));
             loom::thread::spawn(move || {

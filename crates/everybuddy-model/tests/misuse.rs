@@ -1,22 +1,24 @@
-//! A frame that two CPUs free at once, under loom.
+//! A frame that two CPUs free at the same time, under loom.
 //!
-//! Why it exists: a hit tells a double free by a tag that it reads and then writes, without a lock. So two
-//! CPUs that free the same frame at the same moment may both be believed. What is promised then:
+//! # Purpose
 //!
-//! - at least one of the releases is accepted;
-//! - the tag names one of the lists. Once both releases have returned, and every CPU that gives frames
-//!   knows that they have (by whatever ordered it after them), the frame is given to one holder only: the
-//!   other list drops it when it comes to it, and counts that.
+//! A hit detects a double free by a tag that it reads and then writes, without a lock. Two CPUs that free the same
+//! frame simultaneously may therefore both succeed. The guarantees are then:
 //!
-//! What is not promised: anything for a CPU that gives the frame, or drains it to the zone, *while* the
-//! other release is still on its way. The tag of a late release then overwrites that of the new holder
-//! (or a link of the zone's list). The last models show that both happen.
+//! - at least one of the frees succeeds;
+//! - the tag names one of the lists. Once both frees have returned, and every CPU that hands out frames has observed
+//!   this (through any ordering), the frame is handed out to only one holder: the other list discards the frame when
+//!   it reaches it, and counts that.
+//!
+//! There is no guarantee for a CPU that hands out the frame, or drains it to the zone, *while* the other free is
+//! still in progress. The tag of the late free then overwrites the new holder's tag (or a link of the zone's list).
+//! The last models show that both occur.
 
 use everybuddy::{FreeError, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, weak};
 
-/// Frees a frame behind the ledger's back.
+/// Frees a frame without the ledger's knowledge.
 fn free<M: Memory>(w: &mut Worker<'_, Loom<M>>, frame: Pfn) -> bool {
     let (system, cpu) = w.raw();
     match system.free(cpu, Release::frame(frame)) {
@@ -26,7 +28,7 @@ fn free<M: Memory>(w: &mut Worker<'_, Loom<M>>, frame: Pfn) -> bool {
     }
 }
 
-/// Gets a frame behind the ledger's back.
+/// Allocates a frame without the ledger's knowledge.
 fn get<M: Memory>(machine: &Machine<'_, Loom<M>>) -> Pfn {
     machine.on(0, |w| {
         let (system, cpu) = w.raw();
@@ -34,10 +36,10 @@ fn get<M: Memory>(machine: &Machine<'_, Loom<M>>) -> Pfn {
     })
 }
 
-/// Both free the same frame at once; then all frames are asked for, by turns.
+/// Both CPUs free the same frame simultaneously; then they allocate all frames in turn.
 fn raced<M: Memory>(spec: &'static str) {
     exhaust::<M>(spec, 2, 2, None, |machine| {
-        // Both lists are open and empty, so that both releases are hits.
+        // Both lists are open and empty, so both frees are hits.
         machine.on(1, |w| {
             w.churn(0);
             w.drain();
@@ -51,7 +53,7 @@ fn raced<M: Memory>(spec: &'static str) {
         };
         machine.at_once(&[&race, &race]);
         assert!((1..=2).contains(&*accepted.lock().unwrap()));
-        // The ledger ends the test if a frame is given twice.
+        // The ledger ends the test if a frame is handed out twice.
         let blocks: Vec<_> = (0..2)
             .map(|cpu| {
                 machine.on(cpu, |w| {
@@ -96,7 +98,7 @@ fn without_lists_one_of_two_raced_releases_is_refused() {
     });
 }
 
-/// As `raced`, but each CPU goes on at once.
+/// Like `raced`, but each CPU continues immediately.
 fn late(
     then: impl Fn(&mut Worker<'_, Loom>, bool) + Copy + Send + Sync + 'static,
     at_end: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
@@ -121,7 +123,7 @@ fn late(
 }
 
 #[test]
-#[should_panic(expected = "was given to")]
+#[should_panic(expected = "was handed out to")]
 fn a_late_release_may_give_a_frame_twice() {
     let go_on = |w: &mut Worker<'_, Loom>, accepted| {
         if accepted {

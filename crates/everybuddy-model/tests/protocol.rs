@@ -1,19 +1,23 @@
 //! The protocol that finds frames in other CPUs' lists, under loom.
 //!
-//! Why it exists: a request may fail only when no CPU keeps a frame that would do, while hits take no
-//! atomic read-modify-write. What makes both true is argued in `everybuddy::percpu::buffered`, and tried
-//! here: in every schedule, a request for a single frame that fails although one was free throughout ends
-//! the test, and so does a frame given twice, lost, or not coalesced at the end.
+//! # Purpose
+//!
+//! A request may fail only if no CPU caches a suitable frame, yet hits must not use an atomic read-modify-write.
+//! `everybuddy::percpu::buffered` argues that the protocol achieves both; these models test it. In every schedule,
+//! the test ends if a request for a single frame fails although one was free throughout, or if a frame is handed out
+//! twice, lost, or not coalesced at the end.
 //!
 //! The last argument of `all_models!` bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
 //!
-//! Not modelled: a CPU that neither calls nor parks (its asker gives up after 65,536 looks, too many for
-//! loom); three CPUs at once with more than one preemption.
+//! # Not modelled
+//!
+//! A CPU that neither calls nor parks (the CPU that waits for it gives up after 65,536 polls, too many for loom);
+//! three concurrent CPUs with more than one preemption.
 
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
 
-/// Leaves so many frames in the list of a CPU.
+/// Leaves `frames` frames in the list of a CPU.
 fn keep<M: Memory>(w: &mut Worker<'_, Loom<M>>, frames: usize) {
     let blocks: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
     blocks.into_iter().for_each(|block| w.free(block));
@@ -23,7 +27,7 @@ fn keep<M: Memory>(w: &mut Worker<'_, Loom<M>>, frames: usize) {
 fn each_keeps_one<M: Memory>(machine: &Machine<'_, Loom<M>>) {
     let first = machine.on(0, |w| {
         let block = w.allocate(0);
-        // The second CPU may have to fetch what a batch brought, and nobody would answer it here.
+        // The second CPU may have to drain the first one's list, which would not reply here.
         w.park();
         block
     });
@@ -32,7 +36,7 @@ fn each_keeps_one<M: Memory>(machine: &Machine<'_, Loom<M>>) {
     machine.on(1, |w| w.free(second));
 }
 
-/// Gets a frame, gives it back, parks.
+/// Allocates a frame, frees it, and parks.
 fn churn_and_park<M: Memory>(w: &mut Worker<'_, Loom<M>>) {
     w.churn(0);
     w.park();
@@ -225,8 +229,8 @@ fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, _: usize) {
     });
 }
 
-/// An asker comes while the owner ends one run and begins another: what it gives back then, and how far its
-/// limit then is, were predicted from what the asker has taken.
+/// A drain request arrives while the owner ends one run and begins another. The number of frames that the owner then
+/// drains, and its new limit, were predicted before the drain.
 fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
         machine.on(1, |w| {
@@ -243,7 +247,7 @@ fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: u
     });
 }
 
-/// Models on a kind of list: those on single frames, and those on a largest block of two.
+/// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
     ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($single:ident),*; $($pair:ident),*) => {
         mod $kind {
@@ -308,6 +312,6 @@ models!(spring_runs_plain, Plain, 2, "spring+zone=one+high=8"; an_asker_comes_be
 all_models!(linux6, Plain, 2, "linux-6");
 all_models!(linux6_locked, Plain, 2, "linux-6+percpu=locked");
 
-// Every access to plain memory checked for races: hits may look at a list that is being fetched, but only by
-// `peek`, as at a hint.
+// Every access to plain memory is checked for races. A hit may look at a list that is being drained, but only with
+// `peek`, as a hint.
 all_models!(linux_plain, Plain, 2, "lbs-31+batch=2+high=4");

@@ -1,9 +1,13 @@
 //! Every system on three CPUs, under random schedules.
 //!
-//! Why it exists: loom's programs are tiny. Here each CPU does some forty operations of all kinds, and
-//! every answer is checked against the ledger; at the end everything is home, sound and coalesced.
+//! # Purpose
 //!
-//! Not modelled: weak memory; bulk and nested requests; adding and withdrawing memory.
+//! Loom's programs are tiny. Here each CPU performs about forty operations of all kinds, and every result is checked
+//! against the ledger. At the end all lists are drained, and memory is consistent and coalesced.
+//!
+//! # Not modelled
+//!
+//! Weak memory; bulk and nested requests; adding and removing memory.
 
 use everybuddy::Pfn;
 use everybuddy::systems::ROWS;
@@ -15,7 +19,7 @@ const FRAMES: u64 = 20;
 const CPUS: u16 = 3;
 const OPERATIONS: usize = 40;
 
-/// Numbers that follow from a seed; one draw from shuttle's generator a CPU keeps schedules short.
+/// Pseudo-random numbers; one draw per CPU from shuttle's generator keeps schedules short.
 struct Dice(u64);
 
 impl Dice {
@@ -27,7 +31,7 @@ impl Dice {
     }
 }
 
-/// One CPU's program.
+/// The program of one CPU.
 fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
     let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
     let mut blocks = Vec::new();
@@ -81,7 +85,7 @@ fn survives<M: Memory>(spec: String, picking: Picking, schedules: usize) {
     );
 }
 
-/// All rows; where they have lists, also with locks, and with lists so small that they refill and drain.
+/// All rows; those with lists also with locks, and with lists so small that they refill and drain.
 fn specs() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS {
@@ -102,8 +106,8 @@ fn specs() -> Vec<String> {
     specs
 }
 
-/// Variants of all rows: other zone layers and spaces so small that they change hands all the time, other locks
-/// and other ways to hold them.
+/// Variants of all rows: other zone layers, spaces so small that they change hands all the time, other locks and
+/// other hold policies.
 fn variants() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
@@ -135,7 +139,7 @@ fn variants() -> Vec<String> {
             add("order=1+zone=spaces+space=16KiB+lock=ticket+hold=when-contended");
         }
         if takes("queue") {
-            // Queues that are mostly full; nobody serves but who finds nothing else.
+            // Queues that are mostly full; only a request that finds nothing else runs the services.
             add("order=2+queue=1");
             add("order=3+queue=4+structure=list+remnants=first");
             add("order=3+queue=2+structure=bitmap+sync=semaphore");
@@ -148,7 +152,7 @@ fn variants() -> Vec<String> {
             add("order=1+zone=spaces+space=16KiB+bulk=rows");
         }
         if takes("idle") {
-            // Domains that are merged whenever one comes back; and after a while, in one with larger blocks.
+            // Domains are merged whenever one is put back; in another variant, after a while, with larger blocks.
             add("order=1+zone=domains+idle=1");
             add("order=3+zone=domains+idle=2+lock=ticket");
             add("order=2+zone=domains");

@@ -1,17 +1,23 @@
 //! Serewa's queues and services, under loom.
 //!
-//! Why it exists: a release is a word in a slot, a remnant another, and whoever comes by works on them. No frame may
-//! be in two hands, or in none; no request may fail while what would serve it waits in a queue or is being worked on;
-//! and whatever the services did or did not, in the end everything is linked.
+//! # Purpose
 //!
-//! Invariant: in every schedule no frame is given twice or lost, no request for a single frame fails while one is
-//! free, and at the end all is coalesced. That a model's queue was used at all is counted.
+//! A free is one word in a slot, a remnant is another, and any CPU that comes by works on them. No frame may have two
+//! owners or none, no request may fail while a frame that would serve it waits in a queue or is being processed, and
+//! whatever the services did, everything is linked at the end.
+//!
+//! # Invariants
+//!
+//! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
+//! at the end everything is coalesced. The models count that the queue was actually used.
 //!
 //! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
 //!
-//! Not modelled: a slot's lap that comes round after 2048 laps; more than three CPUs; ranges that are added or
-//! withdrawn; a manager on a thread under loom, whose callers look too often. Threads that stop for good are tried in
-//! the allocator's own tests, at every operation of a queue.
+//! # Not modelled
+//!
+//! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed; a
+//! manager on a thread under loom, whose callers poll too often. The allocator's own tests stop threads permanently
+//! at every operation of a queue.
 
 use everybuddy::{FreeError, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
@@ -22,14 +28,14 @@ type Cpu<'w, M> = Worker<'w, Loom<M>>;
 const DIVIDING: usize = 0;
 const LINKING: usize = 1;
 
-/// Gets a block if it can, and gives it back.
+/// Allocates a block if possible, and frees it.
 fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
     if let Some(block) = w.try_allocate(order) {
         w.free(block);
     }
 }
 
-/// Two CPUs take single frames of one block: one leaves the other's frame in a queue.
+/// Two CPUs allocate single frames of one block: one leaves the other's frame in a queue.
 fn two_cpus_share_a_block<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.at_once(&[&|w: &mut Cpu<'_, M>| w.churn(0), &|w: &mut Cpu<'_, M>| {
@@ -38,7 +44,7 @@ fn two_cpus_share_a_block<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
-/// The frame that one CPU wants was given back by another, and nobody serves.
+/// A CPU requests a frame that another CPU freed while no service runs.
 fn what_was_given_back_is_found<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
@@ -56,7 +62,7 @@ fn what_was_given_back_is_found<M: Memory>(spec: &'static str, preemptions: usiz
     });
 }
 
-/// Two buddies are linked by two services at once.
+/// Two services link the same two buddies.
 fn buddies_are_linked_at_once<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(0, |w| {
@@ -68,14 +74,14 @@ fn buddies_are_linked_at_once<M: Memory>(spec: &'static str, preemptions: usize)
         };
         machine.at_once(&[&link, &link]);
         machine.on(0, |w| {
-            // Also without anybody who brings home what waits: nothing may be left.
+            // No CPU drains the queues here, but nothing may be left in them.
             let census = w.check();
             assert_eq!((census.free, census.queued), (2, 0), "{census:?}");
         });
     });
 }
 
-/// A caller leaves a remnant, gives its frame back and wants all of it, while services work.
+/// A caller leaves a remnant, frees its frame and requests the whole block, while services work.
 fn services_work_while_one_wants_the_whole<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.at_once(&[
@@ -91,7 +97,7 @@ fn services_work_while_one_wants_the_whole<M: Memory>(spec: &'static str, preemp
     });
 }
 
-/// Two callers and one who does both services: more areas than slots, if there is one slot.
+/// Two callers and a CPU that runs both services: with one slot, there are more areas than slots.
 fn two_callers_and_services<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 3, Some(preemptions), |machine| {
         machine.at_once(&[
@@ -105,7 +111,7 @@ fn two_callers_and_services<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
-/// Two CPUs give the same frame back: exactly one does.
+/// Two CPUs free the same frame: exactly one succeeds.
 fn one_of_two_gives_a_frame_back<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         let block = machine.on(0, |w| {
@@ -120,7 +126,7 @@ fn one_of_two_gives_a_frame_back<M: Memory>(spec: &'static str, preemptions: usi
                 Err(FreeError::NotAllocated) => {
                     refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
-                // One may have been linked, and be the head of a larger block.
+                // One frame may have been linked, and be the head of a larger block.
                 Err(error) => panic!("{error}"),
             }
         };
@@ -132,7 +138,7 @@ fn one_of_two_gives_a_frame_back<M: Memory>(spec: &'static str, preemptions: usi
     });
 }
 
-/// A part of an allocation comes back while another CPU wants it.
+/// A part of an allocation is freed while another CPU requests it.
 fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
         let run = machine.on(0, |w| w.try_allocate_frames(4).expect("all is free"));

@@ -1,13 +1,19 @@
 //! Serewa's three services with two callers, under shuttle.
 //!
-//! Why it exists: loom's programs are tiny. Here two callers ask for all kinds of sizes, give them back in parts, and
-//! dividing, linking and, where it is one, the manager run beside them; with queues that are mostly empty, and mostly
-//! full.
+//! # Purpose
 //!
-//! Invariant: in every schedule no frame is given twice or lost, no request for a single frame fails while one is free,
-//! and at the end all is coalesced.
+//! Loom's programs are tiny. Here two callers request all kinds of sizes and free them in parts, while dividing,
+//! linking and (where it is a service) the manager run concurrently, with queues that are mostly empty and queues
+//! that are mostly full.
 //!
-//! Not modelled: weak memory; threads that stop for good, which the allocator's own tests try.
+//! # Invariants
+//!
+//! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
+//! at the end everything is coalesced.
+//!
+//! # Not modelled
+//!
+//! Weak memory; threads that stop permanently, which the allocator's own tests cover.
 
 use everybuddy::Pfn;
 use everybuddy_model::strong::{Picking, sample};
@@ -18,7 +24,7 @@ const DIVIDING: usize = 0;
 const LINKING: usize = 1;
 const MANAGER: usize = 2;
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -30,7 +36,8 @@ impl Dice {
     }
 }
 
-/// Two callers ask for all kinds of sizes; dividing, linking and, where it is one, the manager run beside them.
+/// Two callers request all kinds of sizes; dividing, linking and, where it is a service, the manager run
+/// concurrently.
 fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking: Picking) {
     const FRAMES: u64 = 24;
     sample(spec, picking, 0x5e7e, schedules, move || {

@@ -1,17 +1,22 @@
 //! Buddy spaces and their pool, under loom.
 //!
-//! Why it exists: a space goes from one CPU to another while a third frees into it, under two locks that are
-//! taken one after the other, and a search of all spaces must not miss one that changes hands. Spaces here
-//! have one frame or two, so that every second request exchanges one.
+//! # Purpose
 //!
-//! Invariant: in every schedule no frame is given twice or lost; no request for a single frame fails while
-//! one is free throughout; at the end lists of spaces, users and counts are right, every frame can be had,
-//! and all is coalesced.
+//! A space moves from one CPU to another while a third CPU frees into it, under two locks that are acquired one after
+//! the other. A search of all spaces must not miss a space that changes hands. Spaces have one or two frames here, so
+//! that every second request exchanges one.
+//!
+//! # Invariants
+//!
+//! In every schedule no frame is handed out twice or lost, and no request for a single frame fails while one is free
+//! throughout. At the end the lists of spaces, the users and the counts are right, every frame can be allocated, and
+//! everything is coalesced.
 //!
 //! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
 //!
-//! Not modelled: nested requests; ranges that are added, withdrawn or freed over a border; more than three
-//! CPUs.
+//! # Not modelled
+//!
+//! Nested requests; ranges that are added, removed or freed across a border; more than three CPUs.
 
 use std::sync::Mutex;
 
@@ -21,7 +26,7 @@ use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
-/// Asks for a frame, gives it back if there was one, parks.
+/// Requests a frame, frees it if the request succeeded, and parks.
 fn try_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
     if let Some(block) = w.try_allocate(0) {
         w.free(block);
@@ -29,13 +34,13 @@ fn try_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
     w.park();
 }
 
-/// Gets a frame, gives it back, parks.
+/// Allocates a frame, frees it, and parks.
 fn churn_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
     w.churn(0);
     w.park();
 }
 
-/// Checks everything, and that every frame can be had, by each CPU.
+/// Checks everything, and that each CPU can allocate every frame.
 fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, cpus: u16) {
     for cpu in 0..cpus {
         machine.on(cpu, |w| {
@@ -51,7 +56,7 @@ fn two_cpus_share_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.at_once(&[
             &|w| {
-                // The other has one of two frames at most.
+                // The other CPU has one of two frames at most.
                 w.churn(0);
                 let pair = w.try_allocate(1);
                 pair.into_iter().for_each(|block| w.free(block));
@@ -66,7 +71,7 @@ fn two_cpus_share_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
-/// The first CPU exchanges its space, a second may pick that up, a third frees into it.
+/// The first CPU exchanges its space, a second CPU may pick it up, and a third frees into it.
 fn a_space_changes_hands_while_a_frame_comes_back<M: Memory>(
     spec: &'static str,
     preemptions: usize,
@@ -91,7 +96,7 @@ fn a_space_changes_hands_while_a_frame_comes_back<M: Memory>(
     });
 }
 
-/// As above, with two CPUs: the one that frees into the space then asks.
+/// As above, with two CPUs: the CPU that frees into the space then requests a frame.
 fn a_space_is_picked_up_by_who_frees_into_it<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
         let [first, second] = machine.on(0, |w| {
@@ -120,7 +125,7 @@ fn a_space_is_picked_up_by_who_frees_into_it<M: Memory>(spec: &'static str, pree
     });
 }
 
-/// Two CPUs whose spaces are full, at once, and `spare` spaces of two frames for both.
+/// Two concurrent CPUs whose spaces are full, and `spare` spaces of two frames for both.
 fn both_exchange<M: Memory>(spec: &'static str, spare: u64, preemptions: usize) {
     exhaust::<M>(spec, 4 + 2 * spare, 2, Some(preemptions), move |machine| {
         let held: Vec<_> = (0..2)
@@ -151,7 +156,7 @@ fn both_exchange_and_each_gets_a_space<M: Memory>(spec: &'static str, preemption
     both_exchange::<M>(spec, 2, preemptions);
 }
 
-/// Two CPUs run through spaces of one frame: each request exchanges.
+/// Two CPUs go through spaces of one frame: each request exchanges.
 fn two_cpus_run_through_all_spaces<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
         let two = |w: &mut Cpu<'_, M>| {
@@ -165,8 +170,8 @@ fn two_cpus_run_through_all_spaces<M: Memory>(spec: &'static str, preemptions: u
     });
 }
 
-/// Three CPUs take all there is at once. Nothing comes free before all have what they want, so each request
-/// finds a frame, whatever spaces change hands while it searches; the last space has one frame.
+/// Three concurrent CPUs allocate everything. No frame is freed before all requests are served, so each request finds
+/// a frame, whichever spaces change hands while it searches. The last space has one frame.
 fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 5, 3, Some(preemptions), |machine| {
         let take = |w: &mut Cpu<'_, M>, frames: usize| {
@@ -189,14 +194,15 @@ fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize)
     });
 }
 
-/// Two CPUs free the same frame, whose space is nobody's; who was believed is counted.
+/// Two CPUs free the same frame, whose space is unassigned; the accepted frees are counted.
 fn a_frame_is_freed_twice_at_once<M: Memory>(
     spec: &'static str,
     frames: u64,
     preemptions: Option<usize>,
 ) {
     exhaust::<M>(spec, frames, 2, preemptions, |machine| {
-        // The ledger follows holders; this frame has one and two that free it, so it is left out.
+        // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
+        // is bypassed.
         let [first, second] = machine.on(0, |w| {
             let (system, cpu) = w.raw();
             let mut get = || system.allocate(cpu, Request::FRAME).unwrap();
@@ -222,12 +228,12 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(
 
 #[test]
 fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
-    // Two spaces of one frame: the second request gave the first space away.
+    // Two spaces of one frame: the second request gave up the first space.
     a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB", 2, None);
     a_frame_is_freed_twice_at_once::<Shared>("is+order=0+space=4KiB", 2, Some(2));
     a_frame_is_freed_twice_at_once::<Plain>("bs+order=0+zone=spaces+space=4KiB", 2, None);
     a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB+lock=ticket", 2, Some(3));
-    // The space is its CPU's own.
+    // The space is assigned to the CPU.
     a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=8KiB", 2, None);
 }
 

@@ -1,10 +1,14 @@
 //! The zone layer without lists, under loom.
 //!
-//! Why it exists: splitting and coalescing move the same blocks under one lock; whatever two CPUs do at
-//! once, no frame is given twice and everything coalesces at the end. Also when a batch lets the lock go in the
-//! middle, and another CPU takes or gives what lay between its blocks.
+//! # Purpose
 //!
-//! Not modelled: more than three preemptions where a model says so; adding and withdrawing memory.
+//! Splitting and coalescing move the same blocks under one lock. Whatever two CPUs do concurrently, no frame is
+//! handed out twice and everything coalesces at the end. This includes batches that release the lock in the middle,
+//! while another CPU allocates or frees blocks between those of the batch.
+//!
+//! # Not modelled
+//!
+//! More than three preemptions where a model has a bound; adding and removing memory.
 
 use everybuddy::{Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
@@ -32,7 +36,7 @@ fn two_cpus_split_and_coalesce_one_block() {
 #[test]
 fn a_run_is_freed_in_parts_by_two_cpus() {
     exhaust::<Plain>("bs+order=2", 4, 2, None, |machine: &Machine<'_, Loom>| {
-        // The ledger follows holders, and a run that two CPUs give back has one: so it is asked directly.
+        // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| {
             let (system, cpu) = w.raw();
             system.allocate(cpu, Request::frames(3)).unwrap()
@@ -62,7 +66,7 @@ fn two_cpus_ask_for_the_whole_memory() {
     });
 }
 
-/// Two CPUs whose lists refill and drain by three at once, with the lock let go in between.
+/// Two CPUs whose lists refill and drain three frames at a time, with the lock released in between.
 fn two_cpus_refill_and_drain(spec: &'static str, preemptions: usize) {
     // Not enough for two batches: a refill ends early.
     for frames in [4, 6] {
@@ -109,7 +113,7 @@ fn batches_move_in_rows() {
     two_cpus_refill_and_drain("lbs-31+batch=3+high=3+order=1+bulk=rows", 2);
 }
 
-/// Two CPUs whose lists are full drain a batch each at once, and each ends with a release of its own.
+/// Two CPUs with full lists each drain a batch concurrently, each triggered by its own free.
 fn two_full_lists_drain(spec: &'static str, preemptions: usize) {
     exhaust::<Plain>(spec, 8, 2, Some(preemptions), |machine| {
         let held: Vec<Vec<_>> = (0..2)

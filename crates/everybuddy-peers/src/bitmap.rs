@@ -1,9 +1,13 @@
 //! bitmap-allocator behind a spin lock.
 //!
-//! Why it exists: no buddy system, but the smallest metadata, and single frames within a few dozen
-//! instructions. It looks for larger blocks bit by bit.
+//! # Purpose
 //!
-//! Invariant: bits past the last frame stay unavailable.
+//! Not a buddy system, but the peer with the least metadata, and one that serves a single frame in a few dozen
+//! instructions. It searches for larger blocks bit by bit.
+//!
+//! # Invariants
+//!
+//! Bits past the last frame stay unavailable.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M, BitAlloc16M};
 use everybuddy::{Block, Order, Pfn};
@@ -17,7 +21,7 @@ pub(crate) type Bitmap1M = Bitmap<BitAlloc1M>;
 /// Up to 2^24 frames: 64 GiB.
 pub(crate) type Bitmap16M = Bitmap<BitAlloc16M>;
 
-/// The peer.
+/// The adapter for bitmap-allocator.
 pub(crate) struct Bitmap<B>(Mutex<Box<B>>);
 
 impl<B: BitAlloc + Send> Peer for Bitmap<B> {
@@ -53,8 +57,8 @@ impl<B: BitAlloc + Send> Peer for Bitmap<B> {
     #[inline]
     fn free(&self, _local: &mut Bare, block: Block) {
         let mut bits = self.0.lock();
-        // The peer tells whether the frames were allocated. A wrong free isn't the benchmark's subject, and
-        // checking the answer would cost it time.
+        // The peer reports whether the frames were allocated. The benchmark does not study misuse, and checking the
+        // result would distort the peer's time.
         if block.order == Order::ZERO {
             bits.dealloc(block.start.index());
         } else {
@@ -62,7 +66,7 @@ impl<B: BitAlloc + Send> Peer for Bitmap<B> {
         }
     }
 
-    /// The size of the tree, which doesn't depend on the number of frames.
+    /// Returns the size of the tree, which does not depend on the number of frames.
     fn metadata_bytes(&self) -> Option<usize> {
         Some(size_of::<B>())
     }

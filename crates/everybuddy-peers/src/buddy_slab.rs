@@ -1,14 +1,18 @@
-//! buddy-slab-allocator: its page allocator, behind a spin lock.
+//! The page allocator of buddy-slab-allocator, behind a spin lock.
 //!
-//! Why it exists: the published buddy system that is built most like Linux's and ours: free lists linked
-//! through an array with a record a frame.
+//! # Purpose
 //!
-//! It wants a region of memory, keeps its records at the front of it and hands out addresses in the rest,
-//! which it never touches. Its page size is a parameter, so a page is one byte here and the dummy region is no
-//! larger than it must be. Its orders go to 20; requests to 10 here, as everywhere.
+//! This is the published buddy system whose design is closest to Linux's and ours: free lists that are linked through
+//! an array with one record per frame.
 //!
-//! Invariant: the region is touched by nobody but the peer from `init` on, and neither moves nor ends before
-//! the peer does.
+//! The peer takes a region of memory, keeps its records at the front of it, and returns addresses in the rest, which
+//! it never touches. Its page size is a parameter. Here a page is one byte, so that the dummy region is as small as
+//! possible. The peer supports orders up to 20; requests here stop at order 10, as for all peers.
+//!
+//! # Invariants
+//!
+//! From `init` on, only the peer touches the region, and the region neither moves nor is freed before the peer is
+//! dropped.
 
 #![allow(unsafe_code)]
 
@@ -18,14 +22,14 @@ use spin::Mutex;
 
 use crate::{Bare, Peer};
 
-/// Bytes of a page: addresses are frame numbers then, but for the region's start.
+/// Bytes per page. With one byte per page, addresses are frame numbers plus the start of the region.
 const PAGE: usize = 1;
-/// Bytes that a frame costs: its record and its page.
+/// Bytes needed per frame: its record and its page.
 const FRAME: usize = BuddyAllocator::<PAGE>::required_meta_size(PAGE) + PAGE;
-/// A region that certainly has room for the peer's header and some frames.
+/// A region size that is certainly large enough for the peer's header and a few frames.
 const TRIAL: usize = 1024;
 
-/// The peer. Fields drop in order: the allocator before its region.
+/// The adapter. Fields drop in order: the allocator before its region.
 pub(crate) struct BuddySlab {
     allocator: Mutex<BuddyAllocator<PAGE>>,
     /// The address of frame 0.
@@ -41,7 +45,8 @@ impl Peer for BuddySlab {
         let frames = frames as usize;
         let mut region = vec![0; TRIAL + frames * FRAME];
         let mut allocator = BuddyAllocator::new();
-        // How large its header is it doesn't say, but a trial does: each frame takes the same bytes.
+        // The peer does not report the size of its header. Starting it once on a small region reveals the size,
+        // because every frame takes the same number of bytes.
         start(&mut allocator, &mut region[..TRIAL]);
         let fixed = TRIAL - allocator.total_pages() * FRAME;
         start(&mut allocator, &mut region[..fixed + frames * FRAME]);
@@ -69,7 +74,7 @@ impl Peer for BuddySlab {
         if order > Order::TEN {
             return None;
         }
-        // Alignment of one page: blocks are aligned to their size relative to frame 0 anyway.
+        // One page of alignment suffices: blocks are aligned to their size relative to frame 0 anyway.
         let address = self
             .allocator
             .lock()
@@ -86,20 +91,20 @@ impl Peer for BuddySlab {
         );
     }
 
-    /// A record of 12 bytes a frame and the header of the region.
+    /// Returns the bytes of the records (12 per frame) and of the region's header.
     fn metadata_bytes(&self) -> Option<usize> {
         Some(self.bytes)
     }
 }
 
-/// Starts the allocator anew over the whole region.
+/// Restarts the allocator over the whole region.
 fn start(allocator: &mut BuddyAllocator<PAGE>, region: &mut [u8]) {
-    // SAFETY: the region is writable. It is part of a vector that is neither read, written nor resized after,
-    // and that lives beside the allocator in one value, whose fields drop in order: the allocator first.
-    // Moving a vector doesn't move its elements.
+    // SAFETY: the region is writable. It is part of a vector that is not read, written or resized afterwards. The
+    // vector and the allocator are fields of one value, which drops the allocator first. Moving a vector does not
+    // move its elements.
     let started = unsafe { allocator.init(region) };
     assert!(
         started.is_ok(),
-        "buddy-slab-allocator refused its region: {started:?}"
+        "buddy-slab-allocator rejected its region: {started:?}"
     );
 }

@@ -1,12 +1,16 @@
-//! buddy_system_allocator: its `LockedFrameAllocator`.
+//! The `LockedFrameAllocator` of buddy_system_allocator.
 //!
-//! Why it exists: the most used published allocator of frames in Rust, and a plain buddy system: the one that
-//! ours without a list has to beat everywhere.
+//! # Purpose
 //!
-//! Its free blocks are nodes of a `BTreeSet` an order, on the heap, so its metadata grows and shrinks with
-//! fragmentation. Built with orders 0 to 10, as our systems are by default.
+//! This is the most widely used published frame allocator in Rust, and a plain buddy system. Our systems without
+//! per-CPU lists should beat it everywhere.
 //!
-//! Invariant: an order that the peer wasn't built with never reaches it (it would index past its lists).
+//! Its free blocks are nodes of one `BTreeSet` per order, on the heap, so its metadata grows and shrinks with
+//! fragmentation. It is built with orders 0 to 10, the default of our systems.
+//!
+//! # Invariants
+//!
+//! The peer never receives an order that it was not built with (it would index past its lists).
 
 use buddy_system_allocator::LockedFrameAllocator;
 use everybuddy::{Block, Order, Pfn};
@@ -15,7 +19,7 @@ use crate::{Bare, Peer};
 
 const ORDERS: usize = Order::TEN.index() + 1;
 
-/// The peer.
+/// The adapter for buddy_system_allocator.
 pub(crate) struct BuddySystem(LockedFrameAllocator<ORDERS>);
 
 impl Peer for BuddySystem {

@@ -1,14 +1,18 @@
-//! The floor: arrays of frame numbers, private to a thread.
+//! The floor: arrays of frame numbers, private to each thread.
 //!
-//! Why it exists: it does the least that handing out frame numbers takes: a pop and a push. The distance of an
-//! allocator from it is the price of all it does beyond.
+//! # Purpose
 //!
-//! Each thread has one array an order, and a share of the frames, from which an empty array is served. A block
-//! freed by another thread enters that thread's array. An array that is half a share long passes half of itself
-//! through a locked pool, so that a thread that only allocates can live on what another only frees; nothing
-//! else is shared.
+//! The floor does the least work that is needed to hand out frame numbers: a pop and a push. The difference between
+//! an allocator and the floor is the cost of everything else that the allocator does.
 //!
-//! Invariant: a free block is in exactly one array, in the pool, or in the rest of one share.
+//! Each thread has one array per order, and a share of the frames that refills an empty array. A block that another
+//! thread frees enters the freeing thread's array. When an array reaches half the length of a share, it passes half
+//! of its blocks to a locked pool, so that a thread that only allocates can reuse what another thread only frees.
+//! Nothing else is shared.
+//!
+//! # Invariants
+//!
+//! A free block is in exactly one array, in the pool, or in the unused rest of one share.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -23,21 +27,22 @@ const ORDERS: usize = Order::TEN.index() + 1;
 /// The arrays of all threads.
 pub(crate) struct Floor {
     threads: Vec<Mutex<Arrays>>,
-    /// What arrays passed on, by order.
+    /// Blocks that arrays have passed on, by order.
     pool: Mutex<[Vec<Vec<u32>>; ORDERS]>,
     bytes: usize,
 }
 
-/// What a thread holds.
+/// The state of one thread.
 #[derive(Default)]
 pub(crate) struct Arrays {
     free: [Vec<u32>; ORDERS],
-    /// The rest of its share: never handed out.
+    /// The first frame of the share that was never handed out.
     next: u32,
     end: u32,
 }
 
-/// A thread's access: its arrays themselves, so that no operation looks them up. Dropping it returns them.
+/// A thread's handle. It owns the thread's arrays, so that no operation has to look them up. Dropping it returns
+/// them.
 pub(crate) struct FloorLocal<'p> {
     home: &'p Mutex<Arrays>,
     arrays: Arrays,
@@ -60,7 +65,7 @@ impl Peer for Floor {
     type Local<'p> = FloorLocal<'p>;
 
     fn new(frames: u32, threads: u16) -> Self {
-        // Shares start aligned, so that any order can be cut from the front of one.
+        // Shares start aligned, so that a block of any order can be taken from the front of one.
         let share = frames
             .div_ceil(u32::from(threads))
             .next_multiple_of(Order::TEN.frames());
@@ -112,14 +117,14 @@ impl Peer for Floor {
         free.push(block.start.0);
     }
 
-    /// The arrays' capacities; what the pool holds comes on top.
+    /// Returns the capacities of the arrays, without the blocks in the pool.
     fn metadata_bytes(&self) -> Option<usize> {
         Some(self.bytes)
     }
 }
 
 impl Floor {
-    /// Serves a thread whose array is empty: from the rest of its share, else with what another passed on.
+    /// Refills an empty array, from the rest of the thread's share or otherwise from the pool.
     #[cold]
     fn refill(&self, arrays: &mut Arrays, order: Order) -> Option<Pfn> {
         let start = arrays.next.next_multiple_of(order.frames());
@@ -127,7 +132,7 @@ impl Floor {
             .checked_add(order.frames())
             .filter(|end| *end <= arrays.end)
         {
-            // What alignment skips isn't lost: it enters the arrays of smaller orders.
+            // Frames that alignment skips are not lost: they enter the arrays of smaller orders.
             for skipped in Block::cover(Pfn(arrays.next), start - arrays.next, Order::TEN) {
                 arrays.free[skipped.order.index()].push(skipped.start.0);
             }

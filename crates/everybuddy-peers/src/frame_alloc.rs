@@ -1,17 +1,22 @@
-//! frame-alloc: its buddy system and its depot.
+//! The buddy system and the depot of frame-alloc.
 //!
-//! Why it exists: the published allocator closest in aim to ours: bitmaps without a lock, and a cache a CPU
-//! above them.
+//! # Purpose
 //!
-//! It keeps its bitmaps in the memory it manages and touches nothing else of it. So the machine it is told of
-//! ends with a few frames more, which host the bitmaps; they stand for a buffer of ours, and all other frames
-//! stay addresses that nobody dereferences. So frame 0 is free, and empty memory is whole blocks of order 10, as
-//! for all peers; hosted at the front, as the crate does by itself, the bitmaps would break the first blocks up,
-//! and a single frame from empty memory would need fewer splits.
+//! This is the published allocator whose goals are closest to ours: lock-free bitmaps with a per-CPU cache in front
+//! of them.
 //!
-//! The depot asks a static function for the CPU. The number is that of the last access taken up on the thread.
+//! The peer keeps its bitmaps in the memory that it manages and touches nothing else there. The adapter therefore
+//! reports a few more frames at the end of memory. These frames host the bitmaps and stand for a buffer of ours; all
+//! other frames stay addresses that are never dereferenced. As a result, frame 0 is free and empty memory consists of
+//! whole blocks of order 10, as for all peers. The crate's default places the bitmaps at the front, which would split
+//! the first blocks and reduce the number of splits for a single frame from empty memory.
 //!
-//! Invariant: the host buffer outlives the allocator and is touched by it alone.
+//! The depot calls a static function to find the current CPU. That function returns the number of the handle that
+//! this thread obtained last.
+//!
+//! # Invariants
+//!
+//! The host buffer outlives the allocator, and only the allocator touches it.
 
 #![allow(unsafe_code)]
 
@@ -30,8 +35,8 @@ use crate::{Bare, Peer};
 
 const ORDERS: usize = Order::TEN.index() + 1;
 const FRAME: PageSize = PageSize::from_log2(12);
-/// Caches of the depot; threads beyond share them. Each is searched before a request is refused, so that more
-/// of them than threads would only cost.
+/// The number of caches of the depot; additional threads share them. Every cache is searched before a request fails,
+/// so more caches than threads would only add cost.
 const SLOTS: usize = 8;
 
 type BuddyCore = SummaryBuddyAllocator<ORDERS, Host>;
@@ -39,27 +44,27 @@ type DepotCore = DepotAllocator<BuddyCore, Cpu, SLOTS>;
 
 /// The buddy system alone.
 pub(crate) type Buddy = Hosted<BuddyCore>;
-/// The buddy system below a cache a thread and a shared one.
+/// The buddy system with one cache per thread and one shared cache in front of it.
 pub(crate) type Depot = Hosted<DepotCore>;
 
 thread_local! {
     /// The buffer for the allocator that is being started on this thread.
     static HOST: Cell<*mut u8> = const { Cell::new(core::ptr::null_mut()) };
-    /// The CPU that this thread stands for.
+    /// The CPU number of this thread.
     static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Where the frames of the bitmaps are.
+/// Maps the frames of the bitmaps to the host buffer.
 pub(crate) struct Host;
 
-// SAFETY: `create` is called once an allocator, within `try_init`, for the run of frames that hosts the bitmaps.
-// `Hosted::new` sets `HOST` just before to a buffer of at least that run's length, so the pointer's provenance
-// covers it. `destroy` is never called (the bitmaps stay), and would end nothing: the buffer is of the heap.
+// SAFETY: `try_init` calls `create` once per allocator, for the run of frames that hosts the bitmaps. `Hosted::new`
+// sets `HOST` just before to a buffer of at least that length, so the pointer's provenance covers it. `destroy` is
+// never called (the bitmaps stay), and it would have nothing to release: the heap owns the buffer.
 unsafe impl Provenance for Host {
     unsafe fn create(_phys: usize) -> NonNull<u8> {
         match NonNull::new(HOST.get()) {
             Some(buffer) => buffer,
-            None => panic!("frame-alloc asked for memory outside of its start"),
+            None => panic!("frame-alloc requested memory outside its start-up call"),
         }
     }
 
@@ -68,7 +73,7 @@ unsafe impl Provenance for Host {
     }
 }
 
-/// Which CPU a thread stands for.
+/// Returns the CPU number of a thread.
 pub(crate) struct Cpu;
 
 impl CpuId for Cpu {
@@ -78,9 +83,9 @@ impl CpuId for Cpu {
     }
 }
 
-/// What can be made before it is started.
+/// An allocator that can be constructed before it is started.
 pub(crate) trait Core: PhysicalAllocator + RegionInit + Sync {
-    /// Makes one that has no memory yet.
+    /// Creates an allocator that manages no memory yet.
     fn unstarted() -> Self;
 }
 
@@ -96,13 +101,13 @@ impl Core for DepotCore {
     }
 }
 
-/// An allocator with the buffer of its bitmaps. Fields drop in order: the allocator first.
+/// An allocator and the buffer of its bitmaps. Fields drop in order: the allocator first.
 pub(crate) struct Hosted<A> {
     allocator: A,
-    /// The first frame past the last.
+    /// One past the last frame.
     end: u32,
     bytes: usize,
-    /// Atomic as the bitmaps are, so that the buffer may be shared; never touched from here.
+    /// Never accessed from here. The type is atomic, like the bitmaps, so that the buffer may be shared.
     _host: Vec<AtomicUsize>,
 }
 
@@ -124,13 +129,13 @@ impl<A: Core> Peer for Hosted<A> {
             base: end,
             len: host_bytes,
         };
-        // SAFETY: the only usable range is the host's, which `Host` maps to a buffer of its length, aligned for
-        // the words of the bitmaps, that nobody else touches. The allocator isn't shared before this returns.
+        // SAFETY: the only usable range is the host's. `Host` maps it to a buffer of the same length, aligned for the
+        // words of the bitmaps, which nothing else touches. The allocator is not shared before this returns.
         let started = unsafe { allocator.try_init(0, end + host_bytes, &[usable]) };
         HOST.set(core::ptr::null_mut());
-        assert!(started.is_ok(), "frame-alloc did not start: {started:?}");
-        // SAFETY: started above; the range lies within the span, is reserved so far, and its frames are never
-        // dereferenced by anybody, the allocator included: it keeps nothing in free frames.
+        assert!(started.is_ok(), "frame-alloc failed to start: {started:?}");
+        // SAFETY: the allocator was started above. The range lies within the span and has been reserved so far. Its
+        // frames are never dereferenced, not even by the allocator, which stores nothing in free frames.
         unsafe { allocator.add_usable(0, end) };
         Self {
             allocator,
@@ -153,22 +158,23 @@ impl<A: Core> Peer for Hosted<A> {
 
     #[inline]
     fn free(&self, _local: &mut Bare, block: Block) {
-        // The one check that soundness needs: the peer takes an address as an index into its bitmaps.
+        // This check is needed for soundness: the peer uses an address as an index into its bitmaps.
         assert!(
             block.order <= Order::TEN && block.start.0 < self.end,
             "{block:?} was not allocated here"
         );
         let address = block.start.index() * FRAME.bytes();
-        // SAFETY: by the contract of `Peer::free`, the block was allocated here with this order, that is with
-        // this count, and is not used any more. Should that be wrong, bits within the bitmaps are (checked
-        // above), and no frame is ever dereferenced.
+        // SAFETY: by the contract of `Peer::free`, the block was allocated here with this order, that is with this
+        // count, and is no longer in use. If the caller breaks the contract, the wrong bits change, but they are
+        // within the bitmaps (checked above), and no frame is ever dereferenced.
         unsafe {
             self.allocator
                 .deallocate_physical(FRAME, count(block.order), address);
         }
     }
 
-    /// The bitmaps, in whole frames, and the allocator's own value, with the depot's caches.
+    /// Returns the bytes of the bitmaps, in whole frames, and of the allocator's value, which contains the depot's
+    /// caches.
     fn metadata_bytes(&self) -> Option<usize> {
         Some(self.bytes)
     }
@@ -180,18 +186,18 @@ fn count(order: Order) -> NonZeroUsize {
     NonZeroUsize::MIN.saturating_add(order.frames() as usize - 1)
 }
 
-/// Asks how many bytes the bitmaps need for frames up to `end` and for the frames that host them.
+/// Returns the bytes that the bitmaps need for frames up to `end` and for the frames that host the bitmaps.
 fn host_bytes<A: RegionInit>(allocator: &A, end: usize) -> usize {
     let mut bytes = FRAME.bytes();
     loop {
-        // SAFETY: without a usable range there is nothing to own, and the start fails.
+        // SAFETY: without a usable range the allocator owns nothing, and the start fails.
         let refused = unsafe { allocator.try_init(0, end + bytes, &[]) };
         match refused {
             Err(InitError::MetadataWontFit { required_bytes }) if required_bytes > bytes => {
                 bytes = required_bytes;
             }
             Err(InitError::MetadataWontFit { .. }) => return bytes,
-            other => panic!("frame-alloc did not say what its bitmaps need: {other:?}"),
+            other => panic!("frame-alloc did not report the size of its bitmaps: {other:?}"),
         }
     }
 }

@@ -1,31 +1,35 @@
-//! Other people's allocators of page frames behind one small trait.
+//! Third-party page-frame allocators behind one small trait.
 //!
-//! Why it exists: a number says little alone. The benchmark runs the same work on what others published, and
-//! on a `floor` that no allocator can beat. Users of the library never build this crate.
+//! # Purpose
 //!
-//! Invariant: no peer touches a managed frame. Frames are numbers here; where a peer wants memory for its own
-//! records it gets a buffer of ours.
+//! A time in nanoseconds means little without a comparison. The benchmark runs the same work on published allocators,
+//! and on a `floor` that no allocator can beat. Users of the library never build this crate.
 //!
-//! Dispatch by name happens once per run: [`with_peer`] compiles its visitor for each peer, and inside it every
-//! call is static.
+//! # Invariants
 //!
-//! Peers that are not thread-safe stand behind the spin lock of the crate `spin`, which is also what
-//! buddy_system_allocator locks itself with.
+//! No peer touches a managed frame. Frames are only numbers here; a peer that stores its records in memory gets a
+//! buffer of ours.
 //!
-//! # Looked at and left out
+//! Dispatch by name happens once per run: [`with_peer`] compiles its visitor for each peer, and inside the visitor
+//! every call is static.
 //!
-//! | crate | why not |
+//! Peers that are not thread-safe are wrapped in the spin lock of the crate `spin`, which buddy_system_allocator also
+//! uses internally.
+//!
+//! # Allocators left out
+//!
+//! | crate | reason |
 //! |---|---|
 //! | llfree | not on crates.io |
 //! | lock_free_buddy_allocator 0.2.1 | needs a nightly compiler (`allocator_api`) |
-//! | osdk-frame-allocator 0.17.2 | runs only within a kernel built on OSTD |
-//! | ax-allocator, axallocator | their page allocator wraps bitmap-allocator, which is here |
-//! | ruvix-physmem 0.1.0 | a free list holds 1,024 blocks; what is freed beyond is lost |
-//! | buddy-alloc 0.6.0, buddyalloc 0.1.5 | heaps: their free lists lie in the managed memory |
-//! | free-list 0.3.4 | sorted list of free ranges: each operation walks it, and inserting moves the rest |
+//! | osdk-frame-allocator 0.17.2 | runs only inside a kernel built on OSTD |
+//! | ax-allocator, axallocator | their page allocator wraps bitmap-allocator, which is included |
+//! | ruvix-physmem 0.1.0 | a free list holds at most 1,024 blocks; blocks freed beyond that are lost |
+//! | buddy-alloc 0.6.0, buddyalloc 0.1.5 | heaps: their free lists are stored in the managed memory |
+//! | free-list 0.3.4 | sorted list of free ranges: every operation is a linear scan, and an insertion moves the rest |
 //! | range-alloc 0.1.5 | the same |
-//! | vm-allocator 0.1.4 | tree of free and allocated ranges: each allocation walks all of those before its own |
-//! | polished_allocators 0.2.1 | one stack of frames, order 0: what `floor` is, with a lock |
+//! | vm-allocator 0.1.4 | tree of free and allocated ranges: an allocation visits all ranges before its own |
+//! | polished_allocators 0.2.1 | one stack of frames of order 0: like `floor`, with a lock |
 
 mod bitmap;
 mod buddy_slab;
@@ -43,46 +47,48 @@ use everybuddy::{Block, Order, Pfn};
 
 pub use rows::{PEERS, PeerRow};
 
-/// What a benchmark needs of an allocator of page frames.
+/// The operations of a page-frame allocator that a benchmark needs.
 pub trait Peer: Sync + Sized {
-    /// What a thread holds while it uses the allocator (not `Send`).
+    /// The handle of a thread that uses the allocator (not `Send`).
     type Local<'p>
     where
         Self: 'p;
 
-    /// Makes an allocator of `frames` frames, all free, for `threads` threads. Frames are numbered from 0.
+    /// Creates an allocator of `frames` frames, all free, for `threads` threads. Frames are numbered from 0.
     ///
     /// # Panics
-    /// When `frames` or `threads` is 0, or the peer can't hold as many frames ([`with_peer`] asks before).
+    /// If `frames` or `threads` is 0, or if the peer cannot manage that many frames ([`with_peer`] checks first).
     fn new(frames: u32, threads: u16) -> Self;
 
-    /// Takes up a thread's access; `thread` is below `threads`, each taken by one thread at a time.
+    /// Returns the handle of a thread. `thread` is less than `threads`; only one thread at a time may use a number.
     fn local(&self, thread: u16) -> Self::Local<'_>;
 
-    /// Allocates a block of 2^order frames, aligned; `None` when refused (or the order is not supported).
+    /// Allocates an aligned block of 2^order frames. Returns `None` if the request fails or the order is not
+    /// supported.
     fn allocate(&self, local: &mut Self::Local<'_>, order: Order) -> Option<Pfn>;
 
     /// Frees a block that was allocated with this order, possibly by another thread.
     fn free(&self, local: &mut Self::Local<'_>, block: Block);
 
-    /// Returns the bytes of metadata beside the managed frames, if known.
+    /// Returns the bytes of metadata in addition to the managed frames, if known.
     ///
-    /// Computed by each peer's own arithmetic, not counted; `None` where they lie on the heap and change.
+    /// Each adapter calculates this number; it is not measured. `None` if the metadata is on the heap and its size
+    /// varies.
     fn metadata_bytes(&self) -> Option<usize> {
         None
     }
 }
 
-/// What runs on any peer.
+/// A visitor that runs on any peer.
 pub trait WithPeer {
-    /// What it returns.
+    /// The result of the visitor.
     type Output;
 
-    /// Runs. Compiled once for each peer.
+    /// Runs the visitor. Compiled once per peer.
     fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) -> Self::Output;
 }
 
-/// The access of a thread to a peer that keeps nothing for a thread.
+/// The handle of a thread for a peer that has no per-thread state.
 #[derive(Debug)]
 pub struct Bare(PhantomData<*const ()>);
 
@@ -92,10 +98,10 @@ impl Bare {
     }
 }
 
-/// Builds a peer by name and runs the visitor (static dispatch inside).
+/// Builds a peer by name and runs the visitor with static dispatch.
 ///
-/// Returns `None` for an unknown name, for no frames or no threads, and for more frames than the peer can be
-/// built with: 2^24 for bitmap-allocator, 2^20 for rvm-memory.
+/// Returns `None` if the name is unknown, if `frames` or `threads` is 0, or if `frames` exceeds the capacity of the
+/// peer: 2^24 for bitmap-allocator, 2^20 for rvm-memory.
 pub fn with_peer<V: WithPeer>(
     name: &str,
     frames: u32,
@@ -117,7 +123,7 @@ pub fn with_peer<V: WithPeer>(
         "buddy_system_allocator" => Some(run.on::<buddy_system::BuddySystem>()),
         "frame-alloc-buddy" => Some(run.on::<frame_alloc::Buddy>()),
         "frame-alloc-depot" => Some(run.on::<frame_alloc::Depot>()),
-        // The smallest tree that holds the frames: a larger one costs a level more per operation.
+        // Use the smallest tree that covers the frames: a larger tree adds one level per operation.
         "bitmap-allocator" if frames <= 1 << 20 => Some(run.on::<bitmap::Bitmap1M>()),
         "bitmap-allocator" if frames <= 1 << 24 => Some(run.on::<bitmap::Bitmap16M>()),
         "buddy-slab-allocator" => Some(run.on::<buddy_slab::BuddySlab>()),
@@ -128,7 +134,7 @@ pub fn with_peer<V: WithPeer>(
     }
 }
 
-/// A visitor with what it runs on.
+/// A visitor and its arguments.
 struct Run<V> {
     row: &'static PeerRow,
     frames: u32,

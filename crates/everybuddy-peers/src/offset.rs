@@ -1,12 +1,16 @@
 //! offset-allocator behind a spin lock.
 //!
-//! Why it exists: a published sub-allocator that keeps its records outside of what it manages; not
-//! a buddy system, but O(1), and it merges neighbours of any size.
+//! # Purpose
 //!
-//! It aligns nothing, so it serves order 0 only. It frees by a handle, not by an address; the handles are kept
-//! here in a table by frame, under the same lock, as its users would have to.
+//! A published sub-allocator that stores its records outside the memory that it manages. It is not a buddy system,
+//! but it takes O(1) time and merges neighbours of any size.
 //!
-//! Invariant: the table holds a handle for exactly the frames that are allocated.
+//! The peer does not align blocks, so it serves order 0 only. It frees by handle, not by address. The adapter
+//! therefore keeps the handles in a table indexed by frame, under the same lock, as users of the crate would have to.
+//!
+//! # Invariants
+//!
+//! The table contains a handle for exactly the frames that are allocated.
 
 use everybuddy::{Block, Order, Pfn};
 use offset_allocator::{Allocation, Allocator};
@@ -14,7 +18,7 @@ use spin::Mutex;
 
 use crate::{Bare, Peer};
 
-/// The peer.
+/// The adapter for offset-allocator.
 pub(crate) struct Offset(Mutex<State>);
 
 struct State {
@@ -27,7 +31,7 @@ impl Peer for Offset {
 
     fn new(frames: u32, _threads: u16) -> Self {
         Self(Mutex::new(State {
-            // A node a frame at worst, one for the rest, and two that the peer leaves unused.
+            // At worst one node per frame, one for the rest, and two that the peer leaves unused.
             allocator: Allocator::with_max_allocs(frames, frames.saturating_add(3)),
             handles: vec![None; frames as usize],
         }))
@@ -57,8 +61,8 @@ impl Peer for Offset {
         }
     }
 
-    /// Not claimed: by its source a node of 28 bytes and a stack entry of 4 a frame, but both are private. The
-    /// table of handles adds 8.
+    /// Returns `None`. By the crate's source, a frame takes a node of 28 bytes and a stack entry of 4 bytes, but both
+    /// types are private. The table of handles adds 8 bytes.
     fn metadata_bytes(&self) -> Option<usize> {
         None
     }

@@ -1,28 +1,32 @@
-//! The peers by name.
+//! The list of peers.
 //!
-//! Why it exists: reports and documents name what was measured, by crate and version, and say what it can't
-//! do that an everybuddy system can.
+//! # Purpose
 //!
-//! Invariant: versions are those of the manifest (a test compares them).
+//! Reports and documents identify each peer by crate and version, and list the features of an everybuddy system that
+//! it lacks.
+//!
+//! # Invariants
+//!
+//! The versions equal those in the manifest (a test compares them).
 
 use everybuddy::Order;
 
-/// A peer: what it is, and what it can't do.
+/// A peer: its identity and its missing features.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerRow {
-    /// The name it is asked for by.
+    /// The name on the command line.
     pub name: &'static str,
-    /// The crate that it comes from.
+    /// The name of the crate.
     pub package: &'static str,
-    /// That crate's version.
+    /// The version of the crate.
     pub version: &'static str,
-    /// What it is, in a phrase.
+    /// A one-line description.
     pub summary: &'static str,
-    /// The largest order it allocates here; larger ones are refused.
+    /// The largest order that it serves here; larger requests fail.
     pub max_order: Order,
-    /// What it can't do, or doesn't promise by its own documentation.
+    /// Features that it lacks, or that its own documentation does not guarantee.
     pub cannot: &'static [&'static str],
-    /// Whether it is no allocator but the bound below all.
+    /// Whether this row is the lower bound for all allocators instead of a real one.
     pub is_floor: bool,
 }
 
@@ -32,14 +36,14 @@ pub const PEERS: &[PeerRow] = &[
         name: "floor",
         package: "everybuddy-peers",
         version: env!("CARGO_PKG_VERSION"),
-        summary: "private arrays of frame numbers, one a thread and order: what no allocator can beat",
+        summary: "private arrays of frame numbers, one per thread and order: the lower bound for any allocator",
         max_order: Order::TEN,
         cannot: &[
             "merge",
             "free a part",
             "exact counts",
             "detect a double free",
-            "take what another thread holds",
+            "use memory that another thread caches",
         ],
         is_floor: true,
     },
@@ -47,7 +51,7 @@ pub const PEERS: &[PeerRow] = &[
         name: "buddy_system_allocator",
         package: "buddy_system_allocator",
         version: "0.13.0",
-        summary: "a BTreeSet of blocks an order, on the heap, behind a spin lock (LockedFrameAllocator)",
+        summary: "one BTreeSet of blocks per order, on the heap, behind a spin lock (LockedFrameAllocator)",
         max_order: Order::TEN,
         cannot: &[
             "free a part",
@@ -61,13 +65,13 @@ pub const PEERS: &[PeerRow] = &[
         name: "frame-alloc-buddy",
         package: "frame-alloc",
         version: "0.1.0",
-        summary: "lock-free bitmaps an order with a summary above (SummaryBuddyAllocator)",
+        summary: "one lock-free bitmap per order, with a summary (SummaryBuddyAllocator)",
         max_order: Order::TEN,
         cannot: &[
             "free a part",
             "exact counts",
             "detect a double free",
-            "promise a block while one is free",
+            "guarantee a block while one is free",
         ],
         is_floor: false,
     },
@@ -75,13 +79,13 @@ pub const PEERS: &[PeerRow] = &[
         name: "frame-alloc-depot",
         package: "frame-alloc",
         version: "0.1.0",
-        summary: "a locked stack of 128 frames a thread and a shared one of 512 over frame-alloc-buddy",
+        summary: "a locked stack of 128 frames per thread and a shared stack of 512, in front of frame-alloc-buddy",
         max_order: Order::TEN,
         cannot: &[
             "free a part",
             "exact counts",
             "detect a double free",
-            "promise a block while one is free",
+            "guarantee a block while one is free",
         ],
         is_floor: false,
     },
@@ -98,7 +102,7 @@ pub const PEERS: &[PeerRow] = &[
         name: "buddy-slab-allocator",
         package: "buddy-slab-allocator",
         version: "0.6.1",
-        summary: "linked lists through an array of 12 bytes a frame, behind a spin lock (its BuddyAllocator)",
+        summary: "lists linked through an array of 12 bytes per frame, behind a spin lock (its BuddyAllocator)",
         max_order: Order::TEN,
         cannot: &["free a part", "detect a double free"],
         is_floor: false,
@@ -107,7 +111,7 @@ pub const PEERS: &[PeerRow] = &[
         name: "rvm-memory",
         package: "rvm-memory",
         version: "0.1.1",
-        summary: "a bitmap an order without a summary, behind a spin lock (its BuddyAllocator); scans linearly",
+        summary: "one bitmap per order, without a summary, behind a spin lock (its BuddyAllocator); scans linearly",
         max_order: Order::TEN,
         cannot: &[
             "free a part",

@@ -1,13 +1,17 @@
 //! rvm-memory: its `BuddyAllocator`, behind a spin lock.
 //!
-//! Why it exists: a plain bitmap an order, searched word by word from its start: what the buddy system costs
+//! # Purpose
+//!
+//! Plain bitmaps, one per order, each searched word by word from its start. This peer shows what a buddy system costs
 //! without free lists and without a summary.
 //!
-//! Its number of frames is a power of two known to the compiler, so there are two sizes; frames past the last
-//! one are taken out first, in the fewest blocks. Double frees within a free block are noticed, double frees of
-//! a block of which a part is free are not.
+//! The number of frames must be a power of two that is known at compile time, so there are two sizes. Frames past the
+//! requested number are allocated at the start, in as few blocks as possible. The peer detects a double free within a
+//! free block, but not a double free of a block that is partly free.
 //!
-//! Invariant: no frame past the last one is free in the peer.
+//! # Invariants
+//!
+//! No frame past the last one is free in the peer.
 
 use everybuddy::{Block, Order, Pfn};
 use rvm_memory::{BuddyAllocator, PAGE_SIZE};
@@ -22,7 +26,7 @@ pub(crate) const SMALL: u32 = 1 << 18;
 /// Frames of the large size: 4 GiB.
 pub(crate) const LARGE: u32 = 1 << 20;
 
-/// Words of all bitmaps: nearly two bits a frame.
+/// Words of all bitmaps: nearly two bits per frame.
 const fn words(frames: u32) -> usize {
     frames as usize / 32
 }
@@ -30,7 +34,7 @@ const fn words(frames: u32) -> usize {
 pub(crate) type RvmSmall = Rvm<{ SMALL as usize }, { words(SMALL) }>;
 pub(crate) type RvmLarge = Rvm<{ LARGE as usize }, { words(LARGE) }>;
 
-/// The peer.
+/// The adapter for rvm-memory.
 pub(crate) struct Rvm<const FRAMES: usize, const WORDS: usize>(
     Mutex<Box<BuddyAllocator<FRAMES, WORDS>>>,
 );
@@ -44,7 +48,7 @@ impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
                 size_of::<BuddyAllocator<FRAMES, WORDS>>(),
                 || match BuddyAllocator::new(PhysAddr::new(0)) {
                     Ok(buddy) => Box::new(buddy),
-                    Err(error) => panic!("rvm-memory refused {FRAMES} frames: {error:?}"),
+                    Err(error) => panic!("rvm-memory failed to create {FRAMES} frames: {error:?}"),
                 },
             );
         keep_first(&mut buddy, frames);
@@ -57,21 +61,21 @@ impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
 
     #[inline]
     fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
-        // The peer itself refuses orders above 10.
+        // The peer itself rejects orders above 10.
         let address = self.0.lock().alloc_pages(order.index()).ok()?;
         Some(frame(address))
     }
 
     #[inline]
     fn free(&self, _local: &mut Bare, block: Block) {
-        // Only a wrong free fails, and that isn't the benchmark's subject.
+        // Only a wrong free fails, and the benchmark does not study misuse.
         let _ = self
             .0
             .lock()
             .free_pages(address(block.start), block.order.index());
     }
 
-    /// The size of the value, which doesn't depend on the number of frames in use.
+    /// Returns the size of the value, which does not depend on the number of frames in use.
     fn metadata_bytes(&self) -> Option<usize> {
         Some(size_of::<BuddyAllocator<FRAMES, WORDS>>())
     }
@@ -87,7 +91,7 @@ fn address(frame: Pfn) -> PhysAddr {
     PhysAddr::new(u64::from(frame.0) * PAGE_SIZE as u64)
 }
 
-/// Takes out all frames from `frames` on: all of them, then back those before.
+/// Allocates all frames from `frames` on: first every frame, then those before `frames` are freed again.
 fn keep_first<const FRAMES: usize, const WORDS: usize>(
     buddy: &mut BuddyAllocator<FRAMES, WORDS>,
     frames: u32,
@@ -100,7 +104,7 @@ fn keep_first<const FRAMES: usize, const WORDS: usize>(
         let freed = buddy.free_pages(address(block.start), block.order.index());
         assert!(
             freed.is_ok(),
-            "rvm-memory refused {block:?} back: {freed:?}"
+            "rvm-memory rejected the free of {block:?}: {freed:?}"
         );
     }
 }

@@ -1,19 +1,23 @@
-//! Values too large for a thread's stack.
+//! Construction of values that are too large for a thread's stack.
 //!
-//! Why it exists: two peers are single values of up to megabytes that can only be made by value, and the
-//! compiler may build them on the stack before they reach the heap; a test's thread has 2 MiB.
+//! # Purpose
 //!
-//! Invariant: only the making happens elsewhere; the value comes back boxed.
+//! Two peers are single values of up to several megabytes that can only be constructed by value. The compiler may
+//! build them on the stack before it moves them to the heap, but a test's thread has a stack of only 2 MiB.
+//!
+//! # Invariants
+//!
+//! Only the construction runs on another thread; the value is returned boxed.
 
 use std::thread;
 
-/// What fits any stack.
+/// A size that fits on any stack.
 const MODEST: usize = 256 << 10;
 
-/// Makes a boxed value of `bytes` on a stack that has room for it.
+/// Constructs a boxed value of `bytes` on a stack that is large enough.
 ///
 /// # Panics
-/// When the thread can't be started, or `make` panics.
+/// If the thread cannot be started, or if `make` panics.
 pub(crate) fn on_large_stack<T: Send>(bytes: usize, make: fn() -> Box<T>) -> Box<T> {
     if bytes <= MODEST {
         return make();
@@ -27,6 +31,8 @@ pub(crate) fn on_large_stack<T: Send>(bytes: usize, make: fn() -> Box<T>) -> Box
     match made {
         Ok(Ok(value)) => value,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        Err(error) => panic!("no thread to make a peer of {bytes} bytes on: {error}"),
+        Err(error) => {
+            panic!("failed to spawn a thread to construct a peer of {bytes} bytes: {error}")
+        }
     }
 }

@@ -1,8 +1,12 @@
-//! What the rows say that a peer can't do, shown where the peer's contract allows to try.
+//! Verifies the missing features in the rows, as far as the peer's contract allows the attempt.
 //!
-//! Why it exists: a table of other people's shortcomings must be true.
+//! # Purpose
 //!
-//! Invariant: a claim about misuse holds for release builds; a debug build of a peer may stop instead.
+//! A table of other people's shortcomings must be true.
+//!
+//! # Invariants
+//!
+//! A claim about misuse holds for release builds; a debug build of a peer may panic instead.
 
 mod support;
 
@@ -19,10 +23,10 @@ fn order(order: u8) -> Order {
     Order::new(order).expect("within the limit")
 }
 
-/// Allocates single frames until refusal and tells whether one came twice.
+/// Allocates single frames until a request fails. Returns `true` if a frame was handed out twice.
 fn doubles<P: Peer>(peer: &P, local: &mut P::Local<'_>, held: &[Pfn]) -> bool {
     let mut seen: HashSet<Pfn> = held.iter().copied().collect();
-    // At most one more than there are: a broken list may go round in circles.
+    // At most one more than there are frames: a broken list may be circular.
     for _ in 0..=FRAMES {
         match peer.allocate(local, Order::ZERO) {
             Some(frame) if !seen.insert(frame) => return true,
@@ -59,7 +63,7 @@ fn double_frees_are_noticed_by_those_that_say_so() {
         let run = AssertUnwindSafe(|| with_peer(row.name, FRAMES, 1, FreeTwice));
         let wrong = match catch_unwind(run) {
             Ok(doubled) => doubled.expect("every peer is built"),
-            // A debug assertion of the peer's: what a release build doesn't have.
+            // A debug assertion of the peer, which a release build does not contain.
             Err(_) => cfg!(debug_assertions),
         };
         let detects = !row.cannot.contains(&"detect a double free");
@@ -67,7 +71,7 @@ fn double_frees_are_noticed_by_those_that_say_so() {
     }
 }
 
-/// Frees a block again after a part of it was allocated anew.
+/// Frees a block again after part of it was allocated again.
 struct FreeTwiceAround;
 
 impl WithPeer for FreeTwiceAround {
@@ -98,7 +102,7 @@ fn rvm_memory_misses_a_double_free_around_a_held_frame() {
     );
 }
 
-/// Allocates a block and frees it in halves; returns how much is free then.
+/// Allocates a block and frees it in halves; returns the number of free frames afterwards.
 struct Halves;
 
 impl WithPeer for Halves {
@@ -119,7 +123,7 @@ fn freeing_a_part_frees_it_or_is_listed() {
         with_peer("bitmap-allocator", FRAMES, 1, Halves),
         Some(FRAMES - 16)
     );
-    // It goes by its own record of the block: the whole of it is free, and the holder of the rest not asked.
+    // The peer uses its own record of the block: it frees the whole block, although the other half is still in use.
     assert_eq!(
         with_peer("buddy-slab-allocator", FRAMES, 1, Halves),
         Some(FRAMES)

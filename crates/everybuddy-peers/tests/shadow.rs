@@ -1,9 +1,12 @@
-//! Every peer behind a shadow bitmap.
+//! Every peer checked against a shadow bitmap.
 //!
-//! Why it exists: a number of an allocator that loses or doubles frames is worthless, and so is one of an
-//! adapter that does.
+//! # Purpose
 //!
-//! Invariant: what `PeerRow::cannot` does not name is asserted of each peer.
+//! A measurement of an allocator that loses or duplicates frames is worthless. The same holds for a faulty adapter.
+//!
+//! # Invariants
+//!
+//! Every feature that `PeerRow::cannot` does not list is tested for each peer.
 
 mod support;
 
@@ -14,10 +17,10 @@ use everybuddy::{Block, Order};
 use everybuddy_peers::{PEERS, Peer, PeerRow, WithPeer, with_peer};
 use support::{Shadow, frames};
 
-/// No power of two, and a tail of 1,234 frames after 32 blocks of order 10.
+/// Not a power of two: 32 blocks of order 10 and a tail of 1,234 frames.
 const FRAMES: u32 = 32 * 1024 + 1234;
 
-/// Numbers that look random, the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +32,7 @@ impl Random {
         (self.0 % limit as u64) as usize
     }
 
-    /// Returns an order, small ones more often.
+    /// Returns an order; small orders are more likely.
     fn order(&mut self, max: Order) -> Order {
         let order = self.below(usize::from(max.get()) + 1).min(self.below(11));
         Order::new(order as u8).expect("within the limit")
@@ -120,7 +123,7 @@ impl WithPeer for TwoThreads {
                 scope.spawn(move || work(row, peer, shadow, thread, barrier, &inbox, &outbox));
             }
         });
-        // One access after the other: what a thread's cache holds counts only for itself with the floor.
+        // One thread's handle after the other: only the floor keeps a cache private to its thread.
         let mut all = shadow.drain(row, peer, &mut peer.local(0));
         all.extend(shadow.drain(row, peer, &mut peer.local(1)));
         assert_eq!(frames(&all), FRAMES, "{}: lost frames", row.name);
@@ -135,7 +138,7 @@ impl WithPeer for TwoThreads {
     }
 }
 
-/// One of the two: random replacement, in which the other frees every second block.
+/// Runs one of two threads: random replacement, in which the other thread frees every second block.
 fn work<P: Peer>(
     row: &PeerRow,
     peer: &P,
@@ -159,7 +162,7 @@ fn work<P: Peer>(
             if random.below(2) == 0 {
                 shadow.give(row, peer, &mut local, block);
             } else {
-                outbox.send(block).expect("the other thread listens");
+                outbox.send(block).expect("the other thread receives");
             }
         } else {
             let order = random.order(row.max_order);
@@ -186,10 +189,10 @@ impl WithPeer for Handover {
         let shadow = Shadow::new(FRAMES);
         let mut giver = peer.local(0);
         let mut taker = peer.local(1);
-        // Three times the memory: nobody lives on its own share alone.
+        // Three times the memory, so that no thread can live on its own share alone.
         for _ in 0..3 * FRAMES {
             let block = shadow.take(row, peer, &mut giver, Order::ZERO);
-            let block = block.unwrap_or_else(|| panic!("{} ran dry", row.name));
+            let block = block.unwrap_or_else(|| panic!("{} ran out of memory", row.name));
             shadow.give(row, peer, &mut taker, block);
         }
         let mut all = shadow.drain(row, peer, &mut giver);
@@ -211,7 +214,7 @@ impl WithPeer for Starts {
     fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) {
         let mut local = peer.local(0);
         let start = peer.allocate(&mut local, row.max_order);
-        let start = start.unwrap_or_else(|| panic!("{} refuses of {} frames", row.name, self.0));
+        let start = start.unwrap_or_else(|| panic!("{} fails with {} frames", row.name, self.0));
         peer.free(&mut local, Block::new(start, row.max_order));
         if let Some(bytes) = peer.metadata_bytes() {
             println!("{}: {} frames, {bytes} bytes", row.name, self.0);

@@ -1,8 +1,12 @@
-//! The rows' versions are those that are built.
+//! The versions in the rows equal the versions that are built.
 //!
-//! Why it exists: a report names versions from the rows; an update of the manifest must not leave them behind.
+//! # Purpose
 //!
-//! Invariant: each peer's version is pinned exactly.
+//! A report takes the versions from the rows, so an update of the manifest must update the rows too.
+//!
+//! # Invariants
+//!
+//! The version of each peer is pinned exactly.
 
 use std::collections::HashSet;
 use std::fs;
@@ -24,11 +28,15 @@ fn versions_are_pinned_and_locked() {
             "name = \"{}\"\nversion = \"{}\"\n",
             row.package, row.version
         );
-        assert!(lock.contains(&locked), "{} isn't what is locked", row.name);
+        assert!(
+            lock.contains(&locked),
+            "{}: the row differs from Cargo.lock",
+            row.name
+        );
         let pin = format!("{} = \"={}\"\n", row.package, row.version);
         assert!(
             row.is_floor || manifest.contains(&pin),
-            "{} isn't pinned",
+            "{}: version not pinned",
             row.name
         );
     }

@@ -1,43 +1,49 @@
-//! What an access costs.
+//! The cost of an access.
 //!
-//! Why it exists: the engine decides who runs, never how long anything takes. A model of caches and their
-//! coherence replaces [`Flat`] by implementing [`CostModel`], and nothing else changes.
+//! # Purpose
 //!
-//! Invariant: a cost model sees the accesses in the order of virtual time, and only decides their duration:
-//! values are read and written before it is asked.
+//! The engine decides which CPU runs, never how long an operation takes. A model of caches and coherence replaces
+//! [`Flat`] by implementing [`CostModel`]; nothing else changes.
 //!
-//! Not modelled by [`Flat`]: everything. It knows neither lines nor who touched them last.
+//! # Invariants
+//!
+//! A cost model sees the accesses in the order of virtual time, and decides only their duration. Values are read and
+//! written before the model is consulted.
+//!
+//! # Not modelled
+//!
+//! [`Flat`] models nothing. It ignores cache lines and which CPU touched them last.
 
 use everybuddy::CpuId;
 
 use crate::region::Line;
 
-/// What an access does to its word.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// Reads it.
+    /// A load.
     Load,
-    /// Writes it.
+    /// A store.
     Store,
-    /// Reads and writes it at once; a compare-and-exchange also when it fails.
+    /// An atomic read-modify-write. A failed compare-and-exchange counts too.
     ReadModifyWrite,
 }
 
 /// An access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What it does.
+    /// The kind of the access.
     pub kind: AccessKind,
     /// The cache line of the word.
     pub line: Line,
-    /// Who does it.
+    /// The CPU that makes the access.
     pub cpu: CpuId,
-    /// The virtual time at which it begins, in cycles from the start of the run. Never decreases from one
-    /// access to the next, apart from accesses by destructors while a panic unwinds.
+    /// The virtual time at which the access begins, in cycles from the start of the run. It never decreases from one
+    /// access to the next, except in destructors that run while a panic unwinds.
     pub now: u64,
 }
 
-/// How many virtual cycles things take.
+/// The durations of operations, in virtual cycles.
 ///
 /// A model that counts the accesses to each line:
 ///
@@ -63,26 +69,27 @@ pub struct Access {
 /// }
 /// ```
 pub trait CostModel {
-    /// Forgets everything: a run with `cpus` CPUs begins.
+    /// Resets the model: a run with `cpus` CPUs begins.
     fn reset(&mut self, cpus: u16);
 
-    /// Returns the cycles that an access takes. Called once for each access, so it must be fast and must
-    /// not touch a simulated cell. Zero counts as one: time passes whenever memory is touched, or the
-    /// limit of virtual time could not end a loop.
+    /// Returns the number of cycles that an access takes. This is called once per access, so it must be fast, and it
+    /// must not touch a simulated cell. Zero counts as one: time must pass whenever memory is touched, or the time
+    /// limit could not end a loop.
     fn access(&mut self, access: Access) -> u64;
 
-    /// Returns the cycles from the moment when the change of a word of `line` took effect to the moment
-    /// when `cpu`, one of them, runs again.
+    /// Returns the number of cycles from the moment when a store to `line` takes effect to the moment when `cpu`,
+    /// which waits for it, runs again.
     fn wake(&mut self, cpu: CpuId, line: Line) -> u64;
 
-    /// Returns the cycles that so many instructions without memory take; one each unless overridden.
+    /// Returns the number of cycles that `instructions` instructions without memory accesses take; one each by
+    /// default.
     fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {
         let _ = cpu;
         u64::from(instructions)
     }
 }
 
-/// Every access costs the same.
+/// A cost model in which every access costs the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flat {
     access: u64,
@@ -90,7 +97,7 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Charges `cycles` for an access, and as much for a wake-up.
+    /// Creates a model that charges `cycles` per access and per wake-up.
     pub const fn new(cycles: u64) -> Self {
         Self {
             access: cycles,
@@ -98,7 +105,7 @@ impl Flat {
         }
     }
 
-    /// Charges `cycles` for a wake-up.
+    /// Sets the cost of a wake-up to `cycles`.
     #[must_use]
     pub const fn with_wake(self, cycles: u64) -> Self {
         Self {
@@ -109,7 +116,7 @@ impl Flat {
 }
 
 impl Default for Flat {
-    /// Charges 10 cycles for an access or a wake-up: a round number, measured nowhere.
+    /// Charges 10 cycles per access and per wake-up: a round number, not a measurement.
     fn default() -> Self {
         Self::new(10)
     }

@@ -1,22 +1,26 @@
 //! Virtual CPUs as coroutines of one host thread.
 //!
-//! Why it exists: an allocator is ordinary code that can't be cut at its accesses. A coroutine has a stack
-//! of its own, so a CPU can stop inside an access, however deep, and go on later.
+//! # Purpose
 //!
-//! Who calls whom: [`run`] resumes the coroutine that [`Schedule`] names. The platform's cells call
-//! [`accessed`] *after* their effect; if another CPU is earlier now, the coroutine suspends itself back to
-//! `run`. Effect first, then charge and switch: a waiter's look at a word and its parking are one step then,
-//! and no wake-up falls between them.
+//! An allocator is ordinary code that cannot be suspended at its accesses. A coroutine has its own stack, so a CPU
+//! can stop inside an access, at any call depth, and continue later.
 //!
-//! Invariants:
-//! 1. `CURRENT` of a thread is null, or points to a living engine and the code that runs is (on the stack
-//!    of) the coroutine of its running CPU.
-//! 2. A coroutine ends, or is unwound, before `run` returns, also when `run` unwinds.
-//! 3. No coroutine suspends itself while it unwinds. So destructors that run because of a panic take effect
-//!    at once, and panics of two CPUs never mix.
+//! Control flow: [`run`] resumes the coroutine that [`Schedule`] names. The platform's cells call
+//! [`accessed`] *after* their effect. If another CPU has a smaller clock now, the coroutine suspends itself and
+//! returns to `run`. Because the effect comes first and the charge and switch come second, a waiter's check of a word
+//! and its parking are one step, and no wake-up can be lost between them.
 //!
-//! Not modelled: what other host threads do. A closure may start some; their accesses take effect and are
-//! neither charged nor counted.
+//! # Invariants
+//! 1. `CURRENT` of a thread is either null, or it points to a live engine and the running code is the coroutine of
+//!    the engine's running CPU (on that coroutine's stack).
+//! 2. Every coroutine finishes or is unwound before `run` returns, even if `run` unwinds.
+//! 3. A coroutine never suspends itself while it unwinds. Destructors that run because of a panic therefore run to
+//!    completion, and panics of two CPUs never interleave.
+//!
+//! # Not modelled
+//!
+//! The actions of other host threads. A closure may start threads; their accesses take effect but are neither charged
+//! nor counted.
 #![allow(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
@@ -33,26 +37,26 @@ use crate::report::{Report, SimError};
 use crate::schedule::{Next, Schedule};
 
 thread_local! {
-    /// The engine whose coroutine runs on this thread; the lifetime is not the true one.
+    /// The engine whose coroutine runs on this thread. The lifetime is a placeholder.
     static CURRENT: Cell<*const Engine<'static>> = const { Cell::new(ptr::null()) };
 }
 
-/// A coroutine suspends itself with what is to run next.
+/// The handle with which a coroutine suspends itself; it passes the CPU that runs next.
 type Suspender = Yielder<(), Next>;
 
-/// A virtual CPU: a coroutine that returns what its closure does.
+/// A virtual CPU: a coroutine that returns the result of its closure.
 type VirtualCpu<T> = Coroutine<(), Next, T>;
 
-/// A run.
+/// The state of one run.
 struct Engine<'m> {
     schedule: RefCell<Schedule<'m>>,
-    /// By CPU: how its coroutine suspends itself; null before it was started.
+    /// For each CPU, the handle with which its coroutine suspends itself; null before the coroutine was started.
     suspenders: Box<[Cell<*const Suspender>]>,
-    /// Whether the run was given up, and coroutines are being unwound.
+    /// Whether the run was aborted and coroutines are being unwound.
     closing: Cell<bool>,
 }
 
-/// What unwinds a closure that has caught the unwinding of its coroutine, and went on.
+/// The panic payload for a closure that caught the unwinding of its coroutine and continued.
 struct GivenUp;
 
 /// Sets `CURRENT` while a coroutine runs.
@@ -78,14 +82,14 @@ fn with_engine<T>(then: impl for<'e, 'm> FnOnce(&'e Engine<'m>) -> T) -> Option<
     if engine.is_null() {
         return None;
     }
-    // SAFETY: by invariant 1 the engine lives: `Entered` was made from a reference to it, and is dropped,
-    // which makes the pointer null, before `run` drops the engine. The untrue lifetimes don't leave: `then`
-    // takes any, and its result can't name them.
+    // SAFETY: by invariant 1 the engine is alive. `Entered` was created from a reference to it, and dropping
+    // `Entered` sets the pointer to null before `run` drops the engine. The placeholder lifetimes do not escape:
+    // `then` accepts any lifetimes, and its result cannot name them.
     Some(then(unsafe { &*engine }))
 }
 
 impl Engine<'_> {
-    /// Gives way to the CPU that is to run next, if this one may be stopped.
+    /// Yields to the CPU that runs next, if this one may be suspended.
     #[inline(never)]
     fn give_way(&self) {
         if !self.may_suspend() {
@@ -100,8 +104,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Tells whether this coroutine may suspend itself. Unwinds it if the run was given up and its closure
-    /// caught that.
+    /// Returns `true` if this coroutine may suspend itself. Unwinds the coroutine if the run was aborted and its
+    /// closure caught the unwinding.
     fn may_suspend(&self) -> bool {
         if thread::panicking() {
             return false;
@@ -112,29 +116,29 @@ impl Engine<'_> {
         true
     }
 
-    /// Suspends the coroutine of `cpu`, whose code calls this.
+    /// Suspends the coroutine of `cpu`, which must be the caller.
     fn suspend(&self, cpu: CpuId, next: Next) {
         let suspender = self.suspenders[cpu.index()].get();
-        // SAFETY: the caller runs on the coroutine of `cpu` (invariant 1), which stored the pointer before
-        // it called any code that can get here. It points into that coroutine's stack, below all frames that
-        // run now, and to nothing that is ever borrowed exclusively.
+        // SAFETY: the caller runs on the coroutine of `cpu` (invariant 1), which stored the pointer before it called
+        // any code that can reach this line. The pointer refers to that coroutine's stack, below all active frames,
+        // and to data that is never borrowed exclusively.
         let suspender = unsafe { &*suspender };
         suspender.suspend(next);
     }
 
-    /// Gives the run up: from here on nobody is charged or suspended.
+    /// Aborts the run: from now on no CPU is charged or suspended.
     fn close(&self) {
         self.closing.set(true);
         self.schedule.borrow_mut().close();
     }
 }
 
-/// Tells whether the caller is a virtual CPU.
+/// Returns `true` if the caller is a virtual CPU.
 pub(crate) fn is_inside() -> bool {
     with_engine(|_| ()).is_some()
 }
 
-/// Charges an access to the word at `address`, which has taken effect, and lets an earlier CPU run.
+/// Charges an access to the word at `address`, which has already taken effect, and lets an earlier CPU run.
 #[inline(always)]
 pub(crate) fn accessed(kind: AccessKind, address: usize) {
     with_engine(|engine| {
@@ -144,8 +148,8 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
     });
 }
 
-/// Parks the CPU until somebody wakes those who wait for the word at `address`, unless the word has
-/// `changed`. The look is charged as a load. Returns whether the caller is a virtual CPU.
+/// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. The
+/// check is charged as a load. Returns `true` if the caller is a virtual CPU.
 pub(crate) fn wait(address: usize, changed: bool) -> bool {
     with_engine(|engine| {
         let switch = engine
@@ -160,7 +164,7 @@ pub(crate) fn wait(address: usize, changed: bool) -> bool {
         }
         assert!(
             engine.may_suspend(),
-            "a destructor waits for another CPU while its own CPU unwinds"
+            "a destructor waited for another CPU while its own CPU unwound"
         );
         let (cpu, next) = {
             let mut schedule = engine.schedule.borrow_mut();
@@ -171,7 +175,7 @@ pub(crate) fn wait(address: usize, changed: bool) -> bool {
     .is_some()
 }
 
-/// Wakes all who wait for the word at `address`.
+/// Wakes all waiters of the word at `address`.
 #[inline]
 pub(crate) fn wake(address: usize) {
     with_engine(|engine| {
@@ -196,12 +200,12 @@ pub(crate) fn poke(cpu: CpuId) {
     with_engine(|engine| engine.schedule.borrow_mut().poke(cpu));
 }
 
-/// Tells whether `cpu` was asked since the last time.
+/// Returns `true` if `cpu` was poked since the last call.
 pub(crate) fn take_poke(cpu: CpuId) -> bool {
     with_engine(|engine| engine.schedule.borrow_mut().take_poke(cpu)).unwrap_or(false)
 }
 
-/// Returns the clock of the virtual CPU that calls, in cycles.
+/// Returns the clock of the calling virtual CPU, in cycles.
 pub(crate) fn clock() -> Option<u64> {
     with_engine(|engine| engine.schedule.borrow().clock())
 }
@@ -209,7 +213,7 @@ pub(crate) fn clock() -> Option<u64> {
 /// Runs `body` once on each of `cpus` CPUs, each on a stack of `stack` bytes.
 ///
 /// # Panics
-/// With the panic of a closure, after all other coroutines were unwound.
+/// If a closure panics, with that panic, after all other coroutines were unwound.
 pub(crate) fn run<T>(
     cpus: u16,
     stack: usize,
@@ -232,9 +236,8 @@ pub(crate) fn run<T>(
             engine.suspenders[usize::from(cpu)].set(suspender);
             body(CpuId(cpu))
         };
-        // SAFETY: the closure borrows `engine` and `body`, which outlive `coroutines`: that was declared
-        // later, isn't moved away, and is dropped before them on every path. Dropping a coroutine unwinds
-        // it.
+        // SAFETY: the closure borrows `engine` and `body`, which outlive `coroutines`: `coroutines` is declared
+        // later, is never moved away, and is dropped first on every path. Dropping a coroutine unwinds it.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, closure) };
         coroutines.push(coroutine);
     }
@@ -244,7 +247,7 @@ pub(crate) fn run<T>(
     }));
     engine.close();
     for coroutine in &mut coroutines {
-        // A closure that catches its unwinding and panics itself has nobody left to tell.
+        // If a closure catches its unwinding and panics itself, that panic cannot be reported to anything.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let _entered = Entered::new(&engine);
             coroutine.force_unwind();
@@ -266,7 +269,7 @@ pub(crate) fn run<T>(
     }
 }
 
-/// Resumes whoever is next until all have returned. Unwinds with the panic of a closure.
+/// Resumes the next CPU until all have returned. Unwinds with the panic of a closure.
 fn drive<T>(
     engine: &Engine<'_>,
     coroutines: &mut [VirtualCpu<T>],

@@ -1,35 +1,39 @@
-//! A machine of virtual CPUs for the buddy systems of `everybuddy`: one host thread, any number of CPUs,
-//! the same run every time.
+//! A machine of virtual CPUs for the buddy systems of `everybuddy`: one host thread, any number of CPUs, and the same
+//! run every time.
 //!
-//! Why it exists: how a buddy system behaves on many CPUs can be neither measured on a host with two nor
-//! repeated on any host. Here the very same allocator source runs on the platform [`Sim`]: every access to
-//! shared metadata is noticed, costs virtual cycles, and may hand the host to another virtual CPU.
+//! # Purpose
 //!
-//! | module | what it holds |
+//! The behaviour of a buddy system on many CPUs cannot be measured on a host with two CPUs, and no measurement
+//! repeats exactly. Here the same allocator source runs on the platform [`Sim`]: every access to shared metadata is
+//! observed, costs virtual cycles, and may switch to another virtual CPU.
+//!
+//! | module | contents |
 //! |---|---|
-//! | `machine` | [`Machine`]: how many CPUs, what costs what; runs closures on them |
+//! | `machine` | [`Machine`]: the number of CPUs and the costs; runs closures on the CPUs |
 //! | `engine` | virtual CPUs as coroutines; the only unsafe code |
-//! | `schedule` | clocks, who runs next, who waits for what, counts |
-//! | `cost` | [`CostModel`]: cycles of an access; [`Flat`] |
+//! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
+//! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
 //! | `region` | [`Region`], [`Line`]: cache lines numbered by offset |
 //! | `platform` | [`Sim`] and its cells, atomics and tokens |
 //! | `report` | [`Report`], [`SimError`] |
 //!
-//! Invariant: at every access to shared memory the CPU that makes it has the smallest clock of all CPUs
-//! that can run (ties go to the smaller number). So a run is one interleaving, ordered by virtual time, and
-//! depends only on the code, the number of CPUs, the cost model, the seed and the jitter: not on the host,
-//! and not on where memory lies.
+//! # Invariants
 //!
-//! # What is not modelled
+//! At every access to shared memory, the CPU that makes it has the smallest clock of all CPUs that can run (ties go
+//! to the smaller CPU number). A run is therefore one interleaving, ordered by virtual time. It depends only on the
+//! code, the number of CPUs, the cost model, the seed and the jitter: not on the host, and not on where memory is
+//! placed.
 //!
-//! - Caches, coherence, bandwidth, memory latency: [`Flat`] charges every access the same. [`CostModel`] is
-//!   the place where a better model goes.
-//! - Weak memory: the simulation is sequentially consistent, orderings have no effect. It finds races of
-//!   logic, not missing barriers; model checkers do that.
-//! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] give others.
-//! - Instructions, beyond what [`Platform::work`](everybuddy::Platform::work) is told; memory that does not
-//!   lie in the platform's cells and atomics, and so everything that only one CPU can see.
-//! - The traffic of waiters: who waits is parked and looks again when it is woken.
+//! # Not modelled
+//!
+//! - Caches, coherence, bandwidth and memory latency: [`Flat`] charges every access the same. A better model
+//!   implements [`CostModel`].
+//! - Weak memory: the simulation is sequentially consistent, and orderings have no effect. It finds logical races,
+//!   not missing barriers; the model checkers do that.
+//! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] select others.
+//! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work). Memory outside the
+//!   platform's cells and atomics, and therefore everything that only one CPU can see.
+//! - The memory traffic of waiters: a waiter is parked and checks again when it is woken.
 //! - Preemption, interrupts, threads that share a CPU, hyperthreads, sockets.
 //!
 //! # Example

@@ -1,11 +1,15 @@
-//! The machine: how many CPUs, what costs what, and what runs on them.
+//! The machine: the number of CPUs, the costs, and the closures that run on the CPUs.
 //!
-//! Why it exists: it is the place where tokens come from. A token exists inside [`Machine::run`] and
-//! [`Machine::outside`] only; both borrow the machine exclusively, so that no two tokens of a machine have
-//! the same number at the same time.
+//! # Purpose
 //!
-//! Invariant: a run starts at time zero with a cost model that was reset: what ran before leaves no trace
-//! but in the caller's memory.
+//! The machine is the source of tokens. A token exists inside [`Machine::run`] and
+//! [`Machine::outside`] only. Both borrow the machine exclusively, so no two tokens of a machine have the same number
+//! at the same time.
+//!
+//! # Invariants
+//!
+//! A run starts at time zero with a cost model that was reset. Earlier runs leave no trace except in the caller's
+//! memory.
 
 use std::thread;
 
@@ -20,8 +24,8 @@ use crate::schedule::{LONGEST, Schedule, SplitMix64};
 
 /// A machine of virtual CPUs.
 ///
-/// (Tokens of two machines with the same number would both count as the owner of that CPU's lists. That
-/// can't cause undefined behaviour, but frames could be given twice: use a system with one machine.)
+/// (Tokens of two machines with the same number would both count as the owner of that CPU's lists. This cannot cause
+/// undefined behaviour, but a frame could be allocated twice: use a system with one machine only.)
 pub struct Machine {
     cpus: u16,
     cost: Box<dyn CostModel>,
@@ -32,18 +36,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The limit of virtual time of a new machine, in cycles: some seconds of a real machine, some minutes
-    /// of the host.
+    /// The default limit of virtual time, in cycles: several seconds of a real machine, several minutes on the host.
     pub const DEFAULT_LIMIT: u64 = 10_000_000_000;
 
     /// The largest limit of virtual time, in cycles.
     pub const LARGEST_LIMIT: u64 = LONGEST;
 
-    /// The size of a virtual CPU's stack on a new machine, in bytes.
+    /// The default size of a virtual CPU's stack, in bytes.
     pub const DEFAULT_STACK: usize = 256 * 1024;
 
-    /// Makes a machine of CPUs 0 to `cpus - 1` with [`Flat::default`] costs, no jitter, and the default
-    /// limit and stacks.
+    /// Creates a machine of CPUs 0 to `cpus - 1` with [`Flat::default`] costs, no jitter, and the default limit and
+    /// stacks.
     pub fn new(cpus: u16) -> Self {
         Self {
             cpus,
@@ -55,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Sets what accesses cost.
+    /// Sets the cost model.
     #[must_use]
     pub fn cost(self, cost: impl CostModel + 'static) -> Self {
         Self {
@@ -64,9 +67,9 @@ impl Machine {
         }
     }
 
-    /// Sets the virtual time, in cycles, at which a run is given up; at most
-    /// [`LARGEST_LIMIT`](Self::LARGEST_LIMIT). It ends every loop that touches shared memory; one that
-    /// doesn't hangs the host.
+    /// Sets the virtual time, in cycles, at which a run is aborted; at most
+    /// [`LARGEST_LIMIT`](Self::LARGEST_LIMIT). The limit ends every loop that touches shared memory. A loop that does
+    /// not touch shared memory hangs the host.
     #[must_use]
     pub fn limit(self, cycles: u64) -> Self {
         Self {
@@ -75,8 +78,8 @@ impl Machine {
         }
     }
 
-    /// Adds 0 to `most` random cycles to each access, which gives another schedule for each
-    /// [`seed`](Self::seed). Zero adds nothing.
+    /// Adds 0 to `most` random cycles to each access, which gives a different schedule for each
+    /// [`seed`](Self::seed). Zero adds no jitter.
     #[must_use]
     pub fn jitter(self, most: u64) -> Self {
         Self {
@@ -85,14 +88,14 @@ impl Machine {
         }
     }
 
-    /// Sets where the jitter's random numbers start. Without jitter it changes nothing.
+    /// Sets the seed of the jitter. Without jitter it has no effect.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Sets the size of each virtual CPU's stack in bytes, rounded up to pages. A closure that needs more
-    /// hits a guard page, and the process ends.
+    /// Sets the size of each virtual CPU's stack in bytes, rounded up to pages. A closure that needs more hits a
+    /// guard page, and the process is killed.
     #[must_use]
     pub fn stack(self, bytes: usize) -> Self {
         Self {
@@ -106,22 +109,22 @@ impl Machine {
         self.cpus
     }
 
-    /// Runs `body` once on each CPU, all from time zero, until all have returned. Lines are numbered within
+    /// Runs `body` once on each CPU, all from time zero, until all have returned. Cache lines are numbered within
     /// `region`.
     ///
-    /// `B` is what counts events on each CPU; a closure whose parameter is `&mut SimCpu<Counts>` says it,
-    /// and returns what its probe counted. What the closures share beside simulated memory is theirs to
-    /// guard: a virtual CPU stops only at accesses to simulated memory, at [`SimCpu::work`] and in waits,
-    /// so a `RefCell` will do if it isn't borrowed across those.
+    /// `B` is the probe that counts events on each CPU. A closure selects it by its parameter type (`&mut
+    /// SimCpu<Counts>`) and returns the probe's counts. Data that the closures share outside simulated memory is the
+    /// caller's responsibility. A virtual CPU is suspended only at accesses to simulated memory, at [`SimCpu::work`]
+    /// and in waits, so a `RefCell` suffices if it is not borrowed across those.
     ///
     /// # Errors
-    /// Any [`SimError`]. The closures' stacks are unwound then: what they hold is dropped.
+    /// Returns any [`SimError`]. The stacks of the closures have been unwound: everything they own is dropped.
     ///
     /// # Panics
-    /// When a closure panics, with that panic, after the other closures' stacks were unwound.
+    /// If a closure panics, with that panic, after the stacks of the other closures were unwound.
     ///
-    /// Unwinding is a panic too: a closure that catches panics in a loop must leave the loop then, and a
-    /// destructor must not wait for another CPU.
+    /// Unwinding is a panic too. A closure that catches panics in a loop must leave the loop, and a destructor must
+    /// not wait for another CPU.
     pub fn run<B: Probe, T>(
         &mut self,
         region: Region,
@@ -147,10 +150,10 @@ impl Machine {
         })
     }
 
-    /// Calls `body` with the tokens of all CPUs, by number, without simulating: nothing is charged, and
-    /// waits spin. For set-up, inspection, and tests that need tokens and no machine.
+    /// Calls `body` with the tokens of all CPUs, by number, without simulation: nothing is charged, and waits spin.
+    /// For set-up, inspection, and tests that need tokens but no machine.
     ///
-    /// Inside a closure of a run it is part of that closure's CPU, and charged to it.
+    /// If it is called inside a closure of a run, `body` runs as part of that closure's CPU and is charged to it.
     pub fn outside<B: Probe, T>(&mut self, body: impl FnOnce(&mut [SimCpu<B>]) -> T) -> T {
         let mut tokens: Vec<SimCpu<B>> =
             (0..self.cpus).map(|cpu| SimCpu::new(CpuId(cpu))).collect();

@@ -1,16 +1,21 @@
 //! The platform `Sim`.
 //!
-//! Why it exists: it is the allocators' whole view of the simulated machine. Every access through it first
-//! takes effect, as natively, and is then charged to the virtual CPU that made it.
+//! # Purpose
 //!
-//! Invariants: cells and words have the size and alignment of native ones, so that metadata has the same
-//! layout and the same false sharing; a [`SimCpu`] of a number exists once in a run, and only while its
-//! closure runs.
+//! This is the only interface between an allocator and the simulated machine. Every access through it takes effect
+//! first, as on the native platform, and is then charged to the virtual CPU that made it.
 //!
-//! Outside a run (set-up, inspection, on other threads) nothing is charged, and `Sim` behaves as the native
-//! platform with spinning waiters.
+//! # Invariants
 //!
-//! Not modelled: orderings. They are passed on to the host, which matters only if other host threads look.
+//! Cells and words have the size and alignment of native ones, so that metadata has the same layout and the same
+//! false sharing. A [`SimCpu`] with a given number exists once in a run, and only while its closure runs.
+//!
+//! Outside a run (set-up, inspection, other threads) nothing is charged, and `Sim` behaves like the native platform
+//! with spinning waiters.
+//!
+//! # Not modelled
+//!
+//! Orderings. They are passed on to the host, which matters only if other host threads read the memory.
 
 use core::hint::spin_loop;
 use core::marker::PhantomData;
@@ -24,7 +29,7 @@ use everybuddy::{CpuId, CpuToken, NoProbe, Platform, Probe};
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
 use crate::engine;
 
-/// Returns what names a word among those that live at the same time.
+/// Returns the identity of a word among the words that exist at the same time.
 #[inline(always)]
 fn address<T>(word: &T) -> usize {
     ptr::from_ref(word).addr()
@@ -122,18 +127,18 @@ atomic_word!(
 
 /// The simulated machine, with the probe `B` on each CPU.
 ///
-/// - [`wait`](Platform::wait) looks at the word once, which is charged as a load. If it still is as seen,
-///   the CPU is parked until somebody wakes those who wait for this very word; a parked CPU costs the host
-///   nothing. Outside a run it pauses, as natively.
-/// - [`wake`](Platform::wake) makes all who wait for the word run again, at the later of their clock and the
-///   waker's plus [`CostModel::wake`](crate::CostModel::wake). The waker pays nothing.
+/// - [`wait`](Platform::wait) reads the word once, which is charged as a load. If the word is unchanged, the CPU is
+///   parked until another CPU wakes the waiters of this word. A parked CPU costs the host nothing. Outside a run,
+///   `wait` pauses, as on the native platform.
+/// - [`wake`](Platform::wake) makes all waiters of the word runnable, at the later of their own clock and the waker's
+///   clock plus [`CostModel::wake`](crate::CostModel::wake). The waker pays nothing.
 /// - [`work`](Platform::work) adds [`CostModel::work`](crate::CostModel::work) cycles.
-/// - [`poke`](Platform::poke) raises a flag that the CPU's closure can ask for with
-///   [`SimCpu::take_poke`]; it interrupts and wakes nobody, and costs nothing.
+/// - [`poke`](Platform::poke) raises a flag that the CPU's closure reads with [`SimCpu::take_poke`]. It interrupts
+///   and wakes no CPU, and costs nothing.
 ///
 /// # Panics
-/// A wait panics in a destructor that runs because its CPU unwinds from a panic or the run was given up:
-/// nobody else can run then. (The process aborts, as for any panic in such a destructor.)
+/// A wait panics in a destructor that runs because its CPU unwinds or because the run was aborted: no other CPU can
+/// run then. (The process aborts, as for any panic in such a destructor.)
 pub struct Sim<B: Probe = NoProbe>(PhantomData<fn() -> B>);
 
 impl<B: Probe> Platform for Sim<B> {
@@ -167,7 +172,7 @@ impl<B: Probe> Platform for Sim<B> {
 
 /// The token of a virtual CPU.
 ///
-/// It can't leave its closure:
+/// It cannot leave its closure:
 ///
 /// ```compile_fail
 /// use everybuddy_sim::{Machine, Region, SimCpu};
@@ -198,13 +203,13 @@ impl<B: Probe> SimCpu<B> {
         engine::clock().unwrap_or(0)
     }
 
-    /// Lets so many instructions without shared memory pass: what a workload does between requests. O(1).
+    /// Advances the clock by `instructions` instructions without shared memory: the work between requests. O(1).
     pub fn work(&mut self, instructions: u32) {
         engine::work(instructions);
     }
 
-    /// Tells whether somebody asked this CPU to call into the allocator since the last time; never outside
-    /// a run. A closure that is long without a request looks here, and calls
+    /// Returns `true` if another CPU has poked this one since the last call; always `false` outside a run. A closure
+    /// that makes no request for a long time checks this, and calls
     /// [`drain`](everybuddy::FrameAllocator::drain). O(1), free of charge.
     pub fn take_poke(&mut self) -> bool {
         engine::take_poke(self.id)

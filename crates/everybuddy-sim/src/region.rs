@@ -1,10 +1,14 @@
-//! Cache lines, numbered so that results don't depend on where memory lies.
+//! Cache lines, numbered so that results do not depend on where memory is placed.
 //!
-//! Why it exists: the host puts an arena anywhere. A line's number is its offset from the arena's start, so
-//! two runs that differ in addresses alone are the same run.
+//! # Purpose
 //!
-//! Invariant: the numbers depend on offsets only. Words outside the region share one number, because their
-//! addresses mean nothing that lasts.
+//! The host may place an arena anywhere. A line's number is its offset from the start of the arena, so two runs that
+//! differ only in addresses are the same run.
+//!
+//! # Invariants
+//!
+//! The numbers depend on offsets only. All words outside the region share one number, because their addresses are not
+//! reproducible.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -18,7 +22,7 @@ use everybuddy::LINE;
 pub struct Line(pub u64);
 
 impl Line {
-    /// Stands for all words that lie outside the region.
+    /// The number of all words outside the region.
     pub const OUTSIDE: Line = Line(u64::MAX);
 }
 
@@ -43,18 +47,18 @@ impl Region {
     /// No memory: every word lies outside.
     pub const NONE: Region = Region { start: 0, bytes: 0 };
 
-    /// Names the memory that a system is built in: what [`with_system`](everybuddy::with_system) is given.
+    /// Describes the memory in which a system is built: the argument of [`with_system`](everybuddy::with_system).
     ///
-    /// Line 0 is the first whole cache line of it: systems skip what comes before. Only addresses are kept,
+    /// Line 0 is the first whole cache line, because systems skip anything before it. Only the addresses are stored;
     /// nothing is borrowed. O(1).
     pub fn of(memory: &[MaybeUninit<u8>]) -> Self {
         Self::around(memory)
     }
 
-    /// Names the memory of a value, for shared memory that is no arena: a lock, a struct of cells.
+    /// Describes the memory of a value, for shared memory outside an arena: a lock, a struct of cells.
     ///
-    /// Line 0 is the first whole cache line of it, so the value should be aligned to a line. Only addresses
-    /// are kept, nothing is borrowed. O(1).
+    /// Line 0 is the first whole cache line, so the value should be aligned to a line. Only the addresses are stored;
+    /// nothing is borrowed. O(1).
     pub fn around<T: ?Sized>(value: &T) -> Self {
         let start = ptr::from_ref(value).addr();
         let skip = (start.next_multiple_of(LINE) - start).min(size_of_val(value));
@@ -64,7 +68,7 @@ impl Region {
         }
     }
 
-    /// Returns the number of the line that `address` lies on. O(1).
+    /// Returns the number of the line that contains `address`. O(1).
     #[inline]
     pub(crate) fn line(&self, address: usize) -> Line {
         let offset = address.wrapping_sub(self.start);

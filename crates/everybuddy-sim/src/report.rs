@@ -1,9 +1,13 @@
-//! What came out of a run, or why it did not end.
+//! The results of a run, or the reason why it did not finish.
 //!
-//! Why it exists: reports of two runs are compared with `==`, which is what "deterministic" means here; a
-//! run that hangs must say where, not hang the host.
+//! # Purpose
 //!
-//! Invariant: nothing in a report or an error depends on the host, its time or its addresses.
+//! Reports of two runs are compared with `==`, which is what "deterministic" means here. A run that hangs must report
+//! where, instead of hanging the host.
+//!
+//! # Invariants
+//!
+//! Nothing in a report or an error depends on the host, its clock or its addresses.
 
 use core::fmt;
 use std::io::ErrorKind;
@@ -13,22 +17,22 @@ use everybuddy::CpuId;
 use crate::cost::AccessKind;
 use crate::region::Line;
 
-/// What one virtual CPU did.
+/// The counters of one virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuReport {
     /// Its clock when its closure returned, in cycles: work, accesses and waiting.
     pub cycles: u64,
-    /// Loads from shared memory; looks at a word before a wait are among them.
+    /// Loads from shared memory, including the check of a word before a wait.
     pub loads: u64,
     /// Stores to shared memory.
     pub stores: u64,
     /// Atomic read-modify-writes of shared memory.
     pub read_modify_writes: u64,
-    /// Times that it waited and was woken.
+    /// The number of times that it waited and was woken.
     pub parks: u64,
-    /// Cycles between parking and running again, summed; part of `cycles`.
+    /// Total cycles between parking and running again; part of `cycles`.
     pub parked_cycles: u64,
-    /// Times that it was asked to call into the allocator soon.
+    /// The number of times that it was asked to call into the allocator soon.
     pub pokes: u64,
 }
 
@@ -48,17 +52,17 @@ impl CpuReport {
     }
 }
 
-/// What a run did.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report<T = ()> {
-    /// What each CPU did, by number.
+    /// The counters of each CPU, by number.
     pub cpus: Vec<CpuReport>,
-    /// What each CPU's closure returned, by number.
+    /// The result of each CPU's closure, by number.
     pub results: Vec<T>,
-    /// How often the host went from one virtual CPU to another.
+    /// The number of switches between virtual CPUs.
     pub switches: u64,
-    /// A hash of all events in their order: each access (CPU, kind, line), each parking and each wake-up.
-    /// Two runs with the same hash went the same way. Not a cryptographic hash.
+    /// A hash of all events in order: each access (CPU, kind, line), each parking and each wake-up. Two runs with the
+    /// same hash had the same events. Not a cryptographic hash.
     pub hash: u64,
 }
 
@@ -74,7 +78,7 @@ impl<T> Report<T> {
     }
 }
 
-/// A CPU that waits, and for what.
+/// A waiting CPU and the word it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The CPU.
@@ -85,29 +89,30 @@ pub struct Waiting {
     pub since: u64,
 }
 
-/// Why a run did not end. What the closures held was dropped; what they left in shared memory stays.
+/// The reason why a run did not finish. The values owned by the closures were dropped; their changes to shared memory
+/// remain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimError {
-    /// Every CPU that has not ended waits for another. A CPU that ended without
-    /// [`park`](everybuddy::FrameAllocator::park) can be the one that they wait for.
+    /// Every CPU that has not ended waits for another. The waiters may be waiting for a CPU that ended without
+    /// [`park`](everybuddy::FrameAllocator::park).
     Deadlock {
-        /// Who waits for what, by CPU number.
+        /// The waiting CPUs, by number.
         waiting: Vec<Waiting>,
     },
-    /// A CPU's clock went beyond the limit.
+    /// A CPU's clock exceeded the limit.
     TimeLimit {
-        /// The CPU. All others that can run are at least as far.
+        /// The CPU. The clocks of all other CPUs that can run are at least as large.
         cpu: CpuId,
         /// The limit, in cycles.
         limit: u64,
     },
-    /// The host gave no memory for a virtual CPU's stack. Nothing was run.
+    /// The host could not allocate a virtual CPU's stack. Nothing was run.
     Stack(ErrorKind),
     /// The caller is a virtual CPU of a run on this thread. Nothing was run.
     Nested,
-    /// The caller is a destructor on a thread that unwinds from a panic, where virtual CPUs can't switch.
-    /// Nothing was run.
+    /// The caller is a destructor on a thread that unwinds from a panic, where virtual CPUs cannot switch. Nothing
+    /// was run.
     Unwinding,
 }
 
@@ -127,11 +132,14 @@ impl fmt::Display for SimError {
                 Ok(())
             }
             Self::TimeLimit { cpu, limit } => {
-                write!(f, "CPU {} went beyond the limit of {limit} cycles", cpu.0)
+                write!(f, "CPU {} exceeded the limit of {limit} cycles", cpu.0)
             }
-            Self::Stack(kind) => write!(f, "no stack for a virtual CPU: {kind}"),
-            Self::Nested => write!(f, "a virtual CPU can't run a machine"),
-            Self::Unwinding => write!(f, "a thread that unwinds from a panic can't run a machine"),
+            Self::Stack(kind) => write!(f, "failed to allocate the stack of a virtual CPU: {kind}"),
+            Self::Nested => write!(
+                f,
+                "a virtual CPU cannot run a machine: call `run` outside of a run"
+            ),
+            Self::Unwinding => write!(f, "a thread that unwinds from a panic cannot run a machine"),
         }
     }
 }

@@ -1,16 +1,18 @@
-//! Clocks: who runs next, who waits for what, and what it all counted.
+//! Clocks: which CPU runs next, which CPUs wait for which word, and the counters.
 //!
-//! Why it exists: everything that decides the order of events stands here, without coroutines and without
-//! unsafe code, so that it can be read and tested alone.
+//! # Purpose
 //!
-//! Invariants:
-//! 1. A CPU is exactly one of running, ready, parked, ended.
-//! 2. [`horizon`](Schedule) is the smallest key of a ready CPU, or the limit's if that is smaller. While the
-//!    running CPU's key is not above it, nobody else has to run.
-//! 3. Addresses are compared for equality only; hash and order use line numbers.
+//! Everything that decides the order of events is in this module, without coroutines and without unsafe code, so that
+//! it can be read and tested by itself.
 //!
-//! A *key* is a clock and a CPU number in one word, the clock above: comparing keys compares clocks, and
-//! numbers where clocks are equal.
+//! # Invariants
+//! 1. Each CPU is exactly one of running, ready, parked or ended.
+//! 2. [`horizon`](Schedule) is the smallest key of a ready CPU, or the key of the limit if that is smaller. While the
+//!    key of the running CPU does not exceed it, no other CPU has to run.
+//! 3. Addresses are compared for equality only; the hash and the order use line numbers.
+//!
+//! A *key* combines a clock (high bits) and a CPU number (low bits) in one word: comparing keys compares clocks, and
+//! CPU numbers where clocks are equal.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,10 +25,10 @@ use crate::report::{CpuReport, Waiting};
 
 const CPU_BITS: u32 = u16::BITS;
 
-/// The largest limit of virtual time, in cycles: sums of two clocks still fit a key.
+/// The largest limit of virtual time, in cycles: the sum of two clocks still fits into a key.
 pub(crate) const LONGEST: u64 = 1 << 46;
 
-/// Makes the key of a CPU at a time.
+/// Returns the key of a CPU at a given time.
 const fn key(clock: u64, cpu: u16) -> u64 {
     clock << CPU_BITS | cpu as u64
 }
@@ -39,7 +41,7 @@ const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)
 }
 
-/// Numbers that look random and depend on a seed alone.
+/// Pseudo-random numbers that depend on a seed alone.
 ///
 /// SplitMix64: a counter with an odd step, and a mixing function (Steele, Lea and Flood, "Fast splittable
 /// pseudorandom number generators", 2014).
@@ -59,14 +61,14 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number of 0 to `most`, each about as likely.
+    /// Returns a number from 0 to `most`, with nearly equal probability.
     fn up_to(&mut self, most: u64) -> u64 {
-        // The high half of the product: unbiased enough, and no division.
+        // The high half of the product: sufficiently unbiased, and without a division.
         ((u128::from(self.next()) * (u128::from(most) + 1)) >> 64) as u64
     }
 }
 
-/// What is hashed beside accesses.
+/// The hash input for parking, which is not an access.
 const PARK: u64 = 3;
 const WAKE: u64 = 4;
 
@@ -77,14 +79,14 @@ struct Parked {
     key: u64,
 }
 
-/// What the running CPU does next.
+/// The next action of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// This CPU runs.
+    /// Run this CPU.
     Run(CpuId),
-    /// Nobody can run.
+    /// No CPU can run.
     Nobody,
-    /// This CPU passed the limit of virtual time, which is given.
+    /// This CPU exceeded the limit of virtual time, which is given.
     Limit(CpuId, u64),
 }
 
@@ -101,7 +103,7 @@ pub(crate) struct Schedule<'m> {
     parked: Vec<Parked>,
     cpus: Vec<CpuReport>,
     poked: Vec<bool>,
-    /// When each CPU's last access took effect.
+    /// For each CPU, the time at which its last access took effect.
     effects: Vec<u64>,
     jitter: u64,
     random: SplitMix64,
@@ -110,7 +112,7 @@ pub(crate) struct Schedule<'m> {
 }
 
 impl<'m> Schedule<'m> {
-    /// Makes the state at time zero: all CPUs are ready.
+    /// Creates the state at time zero: all CPUs are ready.
     pub(crate) fn new(
         cpus: u16,
         region: Region,
@@ -148,7 +150,7 @@ impl<'m> Schedule<'m> {
         clock_of(self.now)
     }
 
-    /// Notices an access of the running CPU, which has taken effect. Returns whether to
+    /// Records an access of the running CPU, which has taken effect. Returns whether to
     /// [`switch`](Self::switch).
     #[inline]
     pub(crate) fn access(&mut self, kind: AccessKind, address: usize) -> bool {
@@ -172,7 +174,7 @@ impl<'m> Schedule<'m> {
         self.advance(cycles)
     }
 
-    /// Charges the running CPU for instructions. Returns whether to switch.
+    /// Charges the running CPU for instructions. Returns `true` if the engine must switch.
     #[inline]
     pub(crate) fn work(&mut self, instructions: u32) -> bool {
         let cycles = self.cost.work(self.cpu(), instructions);
@@ -181,12 +183,12 @@ impl<'m> Schedule<'m> {
 
     #[inline]
     fn advance(&mut self, cycles: u64) -> bool {
-        // Saturates only while destructors run after the limit was passed.
+        // Saturates only while destructors run after the limit was exceeded.
         self.now = self.now.saturating_add(cycles.min(LONGEST) << CPU_BITS);
         self.must_switch()
     }
 
-    /// Tells whether another CPU is earlier than the running one, or the limit was passed.
+    /// Returns `true` if another CPU is earlier than the running one, or if the limit was exceeded.
     #[inline]
     pub(crate) fn must_switch(&self) -> bool {
         self.now > self.horizon
@@ -195,12 +197,12 @@ impl<'m> Schedule<'m> {
     #[inline]
     fn note(&mut self, event: u64, cpu: CpuId, line: Line) {
         let word = line.0 << 19 | u64::from(cpu.0) << 3 | event;
-        // The order counts: each step mixes what came before.
+        // The hash depends on the order: each step mixes in the previous value.
         let mixed = (self.hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.hash = mixed ^ (mixed >> 32);
     }
 
-    /// Lets the earliest ready CPU run, and makes the running one ready.
+    /// Runs the earliest ready CPU and makes the running CPU ready.
     pub(crate) fn switch(&mut self) -> Next {
         let from = self.now;
         if from > self.last {
@@ -210,13 +212,13 @@ impl<'m> Schedule<'m> {
         if let Some(mut first) = self.ready.peek_mut()
             && first.0 < from
         {
-            // Replaced in place: half the work of a push and a pop.
+            // Replaced in place: half the work of a pop and a push.
             self.now = core::mem::replace(&mut first.0, from);
         }
         self.arrive(from)
     }
 
-    /// Parks the running CPU on a word, and lets the earliest ready CPU run.
+    /// Parks the running CPU on a word and runs the earliest ready CPU.
     pub(crate) fn park(&mut self, address: usize) -> Next {
         if self.now > self.last {
             return Next::Limit(self.cpu(), clock_of(self.last));
@@ -231,12 +233,12 @@ impl<'m> Schedule<'m> {
         self.take_next()
     }
 
-    /// Ends the running CPU, and lets the earliest ready CPU run.
+    /// Ends the running CPU and runs the earliest ready CPU.
     pub(crate) fn end(&mut self) -> Next {
         self.take_next()
     }
 
-    /// Lets the first CPU run.
+    /// Runs the first CPU.
     pub(crate) fn begin(&mut self) -> Next {
         match self.ready.pop() {
             Some(Reverse(first)) => {
@@ -273,7 +275,7 @@ impl<'m> Schedule<'m> {
         Next::Run(self.cpu())
     }
 
-    /// Makes all who wait for a word ready. Returns whether to switch.
+    /// Makes all waiters of a word ready. Returns `true` if the engine must switch.
     #[inline]
     pub(crate) fn wake(&mut self, address: usize) -> bool {
         if !self.parked.is_empty() {
@@ -283,12 +285,12 @@ impl<'m> Schedule<'m> {
     }
 
     fn wake_waiters(&mut self, address: usize) {
-        // The waker's last access is the change that the waiters wait for. They see it from the moment when it
-        // took effect, not from when the waker went on: else a waker that takes a lock again at once would
-        // always be the first.
+        // The waker's last access is the change that the waiters wait for. They see it from the moment when it took
+        // effect, not from the moment when the waker continued. Otherwise a waker that takes a lock again immediately
+        // would always win.
         let waking = self.effects[self.cpu().index()];
-        // Taken out first, because the loop needs the rest of `self`. The order of those that stay is kept:
-        // it depends on the events alone.
+        // Moved out first, because the loop needs the rest of `self`. The order of the remaining waiters is kept: it
+        // depends on the events alone.
         let woken = self
             .parked
             .extract_if(.., |parked| parked.address == address);
@@ -313,7 +315,7 @@ impl<'m> Schedule<'m> {
         }
     }
 
-    /// Notes that a CPU was asked to call; a number that is no CPU's is ignored.
+    /// Records that a CPU was poked. Ignores numbers that are not CPUs.
     pub(crate) fn poke(&mut self, cpu: CpuId) {
         if let Some(poked) = self.poked.get_mut(cpu.index()) {
             *poked = true;
@@ -321,20 +323,20 @@ impl<'m> Schedule<'m> {
         }
     }
 
-    /// Tells whether a CPU was asked to call since the last time.
+    /// Returns `true` if a CPU was poked since the last call.
     pub(crate) fn take_poke(&mut self, cpu: CpuId) -> bool {
         self.poked.get_mut(cpu.index()).is_some_and(core::mem::take)
     }
 
-    /// Makes every access ask to switch from now on.
+    /// Makes every access request a switch from now on.
     pub(crate) fn close(&mut self) {
         self.last = 0;
         self.horizon = 0;
-        // The key of CPU 0 at time zero is not above the horizon.
+        // The key of CPU 0 at time zero does not exceed the horizon.
         self.now = self.now.max(key(1, 0));
     }
 
-    /// Returns who waits for what, by CPU number.
+    /// Returns the waiting CPUs and their words, by CPU number.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
         let entry = |parked: &Parked| Waiting {
             cpu: cpu_of(parked.key),
@@ -346,7 +348,7 @@ impl<'m> Schedule<'m> {
         waiting
     }
 
-    /// Returns the counts: of each CPU, of switches, and the hash.
+    /// Returns the counters: of each CPU, of switches, and the hash.
     pub(crate) fn into_counts(self) -> (Vec<CpuReport>, u64, u64) {
         (self.cpus, self.switches, self.hash)
     }

@@ -1,5 +1,5 @@
-//! The conformance suite on the virtual machine: the same properties over the same systems as natively, in
-//! interleavings that repeat.
+//! The conformance suite on the virtual machine: the same properties of the same systems as on the native platform,
+//! in interleavings that repeat exactly.
 
 #[path = "../../everybuddy/tests/suite/mod.rs"]
 mod suite;
@@ -7,10 +7,10 @@ mod suite;
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
 use suite::Host;
 
-/// CPUs are virtual; each seed is an interleaving, the same every time.
+/// Virtual CPUs; each seed selects an interleaving, the same every time.
 ///
-/// Always with jitter: in lockstep a test-and-set lock can pass between two CPUs for ever while a third, which
-/// looks at it a cycle too late every time, starves.
+/// Always with jitter. In lockstep, a test-and-set lock can pass between two CPUs for ever while a third, which
+/// always checks one cycle too late, starves.
 struct Virtual {
     seed: u64,
 }
@@ -29,7 +29,7 @@ impl Host<Sim> for Virtual {
 
 conformance!(Sim, Virtual { seed: 1 });
 
-/// Other interleavings of what several CPUs do.
+/// Other interleavings of the tests with several CPUs.
 mod another_seed {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The machine itself: order, waiting, errors, panics.
+//! Tests of the machine: order, waiting, errors and panics.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,7 @@ fn accesses_are_counted_and_charged() {
     assert_eq!(
         (cell.get(), word.load(Relaxed)),
         (2, 6),
-        "outside: not charged, and there"
+        "outside a run: not charged, but visible"
     );
 }
 
@@ -91,7 +91,7 @@ fn a_lock_excludes_others_on_every_schedule() {
                 assert_eq!(a.get(), 50 * u64::from(cpus));
                 assert!(
                     report.cpus.iter().any(|cpu| cpu.parks > 0),
-                    "nobody ever waited"
+                    "no CPU ever waited"
                 );
             }
         }
@@ -135,23 +135,31 @@ fn a_waiter_sleeps_until_it_is_woken() {
                 Here::wake(&word);
                 return 0;
             }
-            // Not in a loop: nobody returns early here.
+            // Not in a loop: the wait never returns early here.
             Here::wait(&word, 0, 0);
             assert_eq!(word.load(Relaxed), 1);
             let now = cpu.now();
             Here::wait(&word, 0, 1);
-            assert_eq!(cpu.now(), now + 10, "the word differs already: only a look");
+            assert_eq!(
+                cpu.now(),
+                now + 10,
+                "the word has changed already: one load"
+            );
             cell.get()
         })
         .unwrap();
     assert_eq!(report.results, [0, 7, 7]);
-    // Work, a store, a second one that is seen at once, the wake-up, then a load, a look and a load.
+    // Work, a store, a second store that is seen immediately, the wake-up, then a load, a check and a load.
     assert_eq!(report.cpus[1].cycles, 100_000 + 10 + 100 + 30);
     assert_eq!(
         (report.cpus[1].parks, report.cpus[1].parked_cycles),
         (1, 100_010 + 100 - 10)
     );
-    assert_eq!(report.accesses(), 2 + 2 * 4, "who is parked does nothing");
+    assert_eq!(
+        report.accesses(),
+        2 + 2 * 4,
+        "a parked CPU makes no accesses"
+    );
 }
 
 #[test]
@@ -175,7 +183,7 @@ fn a_wake_up_is_for_one_word() {
     assert_eq!(error, SimError::Deadlock { waiting });
 }
 
-/// A word on a line of its own.
+/// A word on its own cache line.
 #[repr(align(64))]
 struct Apart(SimAtomicU32);
 
@@ -225,7 +233,7 @@ fn a_hung_run_is_given_up() {
             limit: 100_000
         }
     );
-    // Also with free accesses, and with work alone.
+    // The limit also applies with free accesses, and with work alone.
     let body = |_: &mut SimCpu| while word.load(Relaxed) == 0 {};
     let error = Machine::new(1)
         .cost(Flat::new(0))
@@ -241,7 +249,7 @@ fn a_hung_run_is_given_up() {
     assert!(matches!(error, Err(SimError::TimeLimit { .. })));
 }
 
-/// Touches simulated memory when it is dropped, as a guard does.
+/// Touches simulated memory when it is dropped, like a guard.
 struct Noisy<'a>(&'a SimAtomicU32, Rc<Cell<u32>>);
 
 impl Drop for Noisy<'_> {
@@ -270,7 +278,7 @@ fn a_panic_leaves_with_all_stacks_unwound() {
                     std::panic::resume_unwind(Box::new("CPU failed"));
                 }
                 if cpu.id().0 == 4 {
-                    // Catches its unwinding, and tries to go on.
+                    // Catches its unwinding and tries to continue.
                     for _ in 0..3 {
                         let touch = || loop {
                             word.fetch_add(1, Relaxed);
@@ -286,7 +294,7 @@ fn a_panic_leaves_with_all_stacks_unwound() {
         let report = machine
             .run(Region::NONE, |cpu: &mut SimCpu| cpu.id().0)
             .unwrap();
-        assert_eq!(report.results, [0, 1, 2, 3, 4], "the machine is as new");
+        assert_eq!(report.results, [0, 1, 2, 3, 4], "the machine is reset");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every system on the simulated machine: nothing is given twice, nothing is lost, and runs repeat.
+//! Every system on the simulated machine: no frame is allocated twice or lost, and runs repeat exactly.
 
 mod common;
 
@@ -13,12 +13,12 @@ use everybuddy::{
 };
 use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu};
 
-/// All systems, with and without locks at their lists.
+/// All systems, with and without locks on their lists.
 fn systems() -> impl Iterator<Item = String> {
     ROWS.iter().flat_map(|row| {
         let locked = row.options.contains(&"percpu");
         let variant = locked.then(|| format!("{}+percpu=locked", row.name));
-        // In the suite's small memories lists bounded by memory keep next to nothing.
+        // In the suite's small memories, lists whose bounds scale with memory are almost empty.
         let bounded = row.options.contains(&"high") && !row.options.contains(&"batch");
         let larger = bounded.then(|| format!("{}+high=30", row.name));
         let any = row.options.contains(&"list");
@@ -31,7 +31,7 @@ fn systems() -> impl Iterator<Item = String> {
     })
 }
 
-/// Tells whether a system has lists for each CPU.
+/// Returns `true` if a system has per-CPU lists.
 fn has_lists(system: &str) -> bool {
     let spec: SystemSpec = system.parse().unwrap();
     let takes = |key| spec.row().options.contains(&key);
@@ -41,7 +41,7 @@ fn has_lists(system: &str) -> bool {
     }
 }
 
-/// Who has which frame.
+/// The owner of each frame.
 struct Owners(RefCell<Vec<Option<u16>>>);
 
 impl Owners {
@@ -54,7 +54,7 @@ impl Owners {
             assert_eq!(
                 frame.replace(cpu),
                 None,
-                "a frame of {start} was given twice"
+                "a frame of {start} was allocated twice"
             );
         }
     }
@@ -66,7 +66,7 @@ impl Owners {
     }
 }
 
-/// Allocates and frees at random; frees what others allocated too. Then checks that all is home.
+/// Allocates and frees at random, including blocks that other CPUs allocated. Then checks that all frames are free.
 struct Churn {
     region: Region,
     cpus: u16,
@@ -137,7 +137,7 @@ impl WithSystem<Sim> for Churn {
             let census = system
                 .check(cpu)
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(census.free, self.frames, "{name}: frames are lost");
+            assert_eq!(census.free, self.frames, "{name}: lost frames");
             assert_eq!(system.snapshot(cpu).free_frames(), self.frames);
         });
         report
@@ -198,8 +198,8 @@ fn runs_repeat_wherever_memory_lies() {
     }
 }
 
-/// All CPUs fill their lists; three park, or idle and answer; then the first takes every frame. Returns
-/// whether some lay in lists.
+/// All CPUs fill their lists. Three CPUs park, or idle and serve drain requests; then the first allocates every
+/// frame. Returns `true` if some frames were in lists.
 struct TakeAll {
     region: Region,
     parked: bool,
@@ -215,7 +215,7 @@ impl WithSystem<Sim> for TakeAll {
         let filled = RefCell::new(0);
         let done = RefCell::new(false);
         let mut machine = Machine::new(4).jitter(16).seed(self.seed);
-        // A running CPU answers those who ask for what it keeps.
+        // A running CPU serves drain requests.
         let idle = |cpu: &mut SimCpu, instructions| {
             cpu.work(instructions);
             if cpu.take_poke() {
@@ -289,12 +289,12 @@ fn a_request_finds_what_other_cpus_keep() {
                 };
                 buffered += u32::from(with_memory(&system, 4, 256, 0, make));
             }
-            // (A CPU that was asked before drains its list when it idles. Where four frames fill Spring's list,
-            // it moves fours, so after as many releases as requests it keeps none.)
+            // (A CPU that was poked before drains its list when it idles. Where four frames fill Spring's list, the
+            // list moves four at a time, so after as many frees as allocations it is empty.)
             let moves_fours = system.starts_with("spring") && !system.contains("high=");
             assert!(
                 !has_lists(&system) || moves_fours || buffered > 0,
-                "{system}: nothing ever lay in lists"
+                "{system}: no frame was ever in a list"
             );
         }
     }
@@ -310,7 +310,7 @@ fn many_cpus() {
     );
 }
 
-/// Probes are counted by CPU, and come back as results.
+/// Probes count per CPU, and the counts are returned as results.
 struct Counted(Region);
 
 impl WithSystem<Sim<Counts>> for Counted {

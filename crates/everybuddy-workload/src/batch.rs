@@ -1,18 +1,22 @@
-//! 512 frames in, 512 out, again and again.
+//! Repeatedly allocates 512 frames, then frees them.
 //!
-//! Why it exists: a batch is larger than what a CPU keeps, and smaller than what empties the zone: every
-//! refill is soon followed by a drain.
+//! # Purpose
 //!
-//! Invariant: a section begins and ends with nothing held.
+//! A batch exceeds the capacity of a per-CPU list but does not empty the zone: every refill is soon followed by a
+//! drain.
+//!
+//! # Invariants
+//!
+//! No block is held at the start or the end of a section.
 
 use everybuddy::Order;
 
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Frames of a batch.
+/// Frames per batch.
 pub const BATCH: u32 = 512;
 
-/// Makes batches of single frames.
+/// Creates the program for batches of single frames.
 pub(crate) fn batch(setting: &Setting) -> Program {
     let count = setting.count(200);
     Program::new(BATCH, Vec::new(), move || {

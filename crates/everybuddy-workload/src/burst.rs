@@ -1,22 +1,26 @@
-//! Many blocks allocated in a run, then all freed.
+//! Allocates many blocks in a row, then frees them all.
 //!
-//! Why it exists: programs allocate in long runs, and their exit frees in long runs: per-CPU lists are
-//! refilled and drained, and the zone works.
+//! # Purpose
 //!
-//! Invariant: a round begins and ends with nothing held.
+//! Programs allocate in long runs, and on exit they free in long runs. Per-CPU lists refill and drain, and the zone
+//! layer does work.
+//!
+//! # Invariants
+//!
+//! No block is held at the start or the end of a round.
 
 use everybuddy::Order;
 
 use crate::random::Random;
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Blocks of a burst.
+/// Blocks per burst.
 pub const BURST: u32 = 8192;
 
-/// Bursts are short: so many make a round.
+/// Bursts per round; a single burst is short.
 const BURSTS: usize = 4;
 
-/// Makes bursts whose frees come in the same order, or in random order.
+/// Creates the program for bursts whose blocks are freed in the same order, or in random order.
 pub(crate) fn burst(setting: &Setting, thread: u16, in_order: bool) -> Program {
     // A small memory must hold the bursts of all threads.
     let blocks = BURST.min(setting.share() / 2);

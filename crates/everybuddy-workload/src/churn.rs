@@ -1,27 +1,32 @@
 //! Random replacement over a number of slots.
 //!
-//! Why it exists: it wanders through all states of an allocator, splitting and coalescing everywhere; stress
-//! tests and fragmentation measurements use it.
+//! # Purpose
 //!
-//! Invariant: `full[slot]` says whether the last step that named the slot was an allocation.
+//! This workload visits all states of an allocator and causes splits and coalescing everywhere. Stress tests and
+//! fragmentation measurements use it.
+//!
+//! # Invariants
+//!
+//! `full[slot]` records whether the last step that named the slot was an allocation.
 
 use everybuddy::{Frames, Order, Size};
 
 use crate::random::Random;
 use crate::{Body, Part, Program, Section, Setting, Step, Workload};
 
-/// Which sizes are asked for.
+/// The distribution of request sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Single frames only.
     Single,
-    /// 98.4 % single frames, the rest evenly over orders 1 to 4: iBuddy (000), figure 3.
+    /// 98.4 % single frames, the rest evenly over orders 1 to 4: [iBuddy] figure 3.
     Mostly,
-    /// Evenly over orders 0 to the given, and one in eight an exact number of frames: for stress.
+    /// Evenly over orders 0 to the given one; one request in eight is for an exact number of frames. For stress
+    /// tests.
     Even(Order),
 }
 
-/// Random replacement. See the module's head.
+/// Random replacement. See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Churn {
     random: Random,
@@ -30,7 +35,7 @@ pub struct Churn {
 }
 
 impl Churn {
-    /// Makes a workload over `slots` slots (at least one), all empty. O(slots).
+    /// Creates a workload over `slots` slots (at least one), all empty. O(slots).
     pub fn new(slots: u32, mix: Mix, seed: u64) -> Self {
         Self {
             random: Random::new(seed, 0),
@@ -50,7 +55,7 @@ impl Churn {
 }
 
 impl Mix {
-    /// Chooses an order, by random numbers below a limit.
+    /// Chooses an order from random numbers below a limit.
     pub(crate) fn order(self, mut below: impl FnMut(u32) -> u32) -> Order {
         let order = match self {
             Mix::Single => 0,
@@ -67,10 +72,10 @@ impl Mix {
 /// Operations of all threads together at full length.
 pub(crate) const OPERATIONS: u32 = 10_000_000;
 
-/// Rounds that the operations are done in.
+/// The number of rounds over which the operations are spread.
 pub(crate) const ROUNDS: u32 = 40;
 
-/// Makes random replacement in two fifths of the memory: half of the slots are full at any time.
+/// Creates the program for random replacement in two fifths of the memory: half of the slots are full at any time.
 pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
     let frames_per_thousand = if mix == Mix::Single { 1000 } else { 1104 };
     let slots = u64::from(setting.share()) * 4 / 5 * 1000 / frames_per_thousand;

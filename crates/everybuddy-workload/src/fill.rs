@@ -1,22 +1,26 @@
-//! A short run in memory that is filled to a level.
+//! Short runs of allocations in memory that is filled to a given level.
 //!
-//! Why it exists: allocators that search slow down when little is left to be found; this shows where.
+//! # Purpose
 //!
-//! Invariant: what is held lies scattered at random over all of memory, single frame by single frame; a
-//! section begins and ends with as much held.
+//! Allocators that search slow down when little memory is free; this workload shows at which level.
+//!
+//! # Invariants
+//!
+//! The held frames are scattered over all of memory at random, one by one. The number of held frames is the same at
+//! the start and the end of a section.
 
 use everybuddy::Order;
 
 use crate::random::Random;
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Frames of a run: twice a batch of Linux's lists.
+/// Frames per run: twice the batch of Linux's lists.
 const RUN: u32 = 64;
 
-/// Makes runs of single frames where `percent` of the memory is held.
+/// Creates the program for runs of single frames where `percent` of the memory is held.
 ///
-/// The first thread fills the memory for all: it takes everything, and frees what is not to be held, in
-/// random order.
+/// The first thread fills the memory for all threads: it allocates everything, and frees the frames that should not
+/// be held, in random order.
 pub(crate) fn fill(setting: &Setting, thread: u16, percent: u32) -> Program {
     let frames = if thread == 0 { setting.frames } else { 0 };
     let mut random = Random::new(setting.seed, thread);
@@ -24,7 +28,7 @@ pub(crate) fn fill(setting: &Setting, thread: u16, percent: u32) -> Program {
     random.shuffle(&mut leave);
     let stay = u64::from(frames) * u64::from(percent) / 100;
     leave.truncate((u64::from(frames) - stay) as usize);
-    // A tiny memory has no room for full runs at its last percent.
+    // A tiny memory at 99 % has no room for full runs.
     let free = u64::from(setting.frames) * u64::from(100 - percent) / 100;
     let run = RUN
         .min((free / (2 * u64::from(setting.threads.max(1)))) as u32)

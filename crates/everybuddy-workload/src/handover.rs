@@ -1,25 +1,30 @@
 //! One thread allocates, another frees.
 //!
-//! Why it exists: a pipe, a network card, a file that one process writes and another deletes: frames are
-//! freed where they were not allocated, so one CPU's list only fills and the other's only empties.
+//! # Purpose
 //!
-//! Invariant: even threads hand to the odd thread after them; as many blocks are received as are handed.
+//! In a pipe, a network card, or a file that one process writes and another deletes, frames are not freed where they
+//! were allocated. One CPU's list only fills up and the other's only empties.
+//!
+//! # Invariants
+//!
+//! Each even thread hands blocks to the odd thread after it; the number of blocks received equals the number handed
+//! over.
 
 use everybuddy::Order;
 
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Blocks of a section at full length.
+/// Blocks per section at full length.
 const BLOCKS: u32 = 100_000;
 
-/// Makes a thread that hands single frames over, or one that receives them.
+/// Creates the program of a thread that hands over single frames, or of one that receives them.
 pub(crate) fn handover(setting: &Setting, thread: u16) -> Program {
     let order = Order::ZERO;
     let count = setting.count(BLOCKS);
     let is_last_alone = thread + 1 == setting.threads && thread.is_multiple_of(2);
     Program::new(1, Vec::new(), move || {
         let (part, body) = match thread % 2 {
-            // Nobody is there to receive.
+            // No thread exists to receive.
             0 if is_last_alone => (
                 Part::Pair,
                 Body::Pairs {

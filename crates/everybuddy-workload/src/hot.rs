@@ -1,29 +1,33 @@
-//! One block, allocated and freed at once, again and again.
+//! Repeatedly allocates one block and frees it immediately.
 //!
-//! Why it exists: the fast path and nothing else: what a hit costs.
+//! # Purpose
 //!
-//! Invariant: between two pairs nothing of the thread's is held but what keeps memory scattered.
+//! This workload exercises only the fast path and measures the cost of a hit.
+//!
+//! # Invariants
+//!
+//! Between two pairs, the thread holds only the blocks that keep memory scattered.
 
 use everybuddy::Order;
 
 use crate::random::Random;
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Pairs of a section at full length.
+/// Pairs per section at full length.
 const PAIRS: u32 = 1_000_000;
 
-/// Frames of a stretch that is scattered or not, as a whole: the papers' largest block.
+/// Frames of a region that is scattered or left free as a whole: the papers' largest block.
 const STRETCH: u32 = 1 << 10;
 
-/// Makes pairs of `order` on empty memory.
+/// Creates the program for pairs of `order` in empty memory.
 pub(crate) fn empty(setting: &Setting, order: Order) -> Program {
     pairs(0, Vec::new(), setting, order)
 }
 
-/// Makes pairs of `order` on memory where every other frame of a random half is held.
+/// Creates the program for pairs of `order` in memory where every other frame of a random half is held.
 ///
-/// The first thread scatters the memory for all: it takes everything, keeps what is to be held, and frees
-/// the rest in random order.
+/// The first thread scatters the memory for all threads: it allocates everything, keeps the frames that should be
+/// held, and frees the rest in random order.
 pub(crate) fn scattered(setting: &Setting, thread: u16, order: Order) -> Program {
     if thread > 0 {
         return empty(setting, order);

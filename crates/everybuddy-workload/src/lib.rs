@@ -1,15 +1,19 @@
-//! Generators of requests: what a thread asks of an allocator, as deterministic iterators without I/O.
+//! Request generators: the requests of a thread, as deterministic iterators without I/O.
 //!
-//! Why it exists: benchmarks, the simulator and the stress tests must ask for the same things. A workload
-//! knows nothing of allocators: it names *slots*, and whoever runs it keeps the block that each slot holds.
+//! # Purpose
 //!
-//! Invariant: a workload allocates into a slot only while it is empty, frees only a full one, and the same
-//! seed gives the same steps on every machine.
+//! Benchmarks, the simulator and the stress tests must make the same requests. A workload does not depend on an
+//! allocator: it names *slots*, and its host stores the block that each slot holds.
 //!
-//! Steps come in two forms: as a plain iterator ([`Workload`]), for stress and simulation, and as a
+//! # Invariants
+//!
+//! A workload allocates into a slot only while the slot is empty and frees only full slots. The same seed gives the
+//! same steps on every machine.
+//!
+//! Steps are available in two forms: as a plain iterator ([`Workload`]), for stress tests and simulation, and as a
 //! [`Program`] of prepared memory and timed sections, for benchmarks.
 //!
-//! To add a workload: one file that makes [`Program`]s, and one row in [`WORKLOADS`].
+//! To add a workload, write one file that creates [`Program`]s, and add one row to [`WORKLOADS`].
 
 mod batch;
 mod burst;
@@ -35,11 +39,11 @@ use everybuddy::Size;
 /// One step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Allocates into an empty slot. If it is refused, the slot holds nothing; its release is skipped.
+    /// Allocates into an empty slot. If the request fails, the slot stays empty and its free is skipped.
     Allocate {
         /// The slot, below [`Workload::slots`].
         slot: u32,
-        /// How much.
+        /// The requested size.
         size: Size,
     },
     /// Frees what a slot holds.
@@ -47,12 +51,12 @@ pub enum Step {
         /// The slot.
         slot: u32,
     },
-    /// Hands what a slot holds to the next thread; the slot is empty then.
+    /// Passes the block in a slot to the next thread; the slot is empty afterwards.
     Hand {
         /// The slot.
         slot: u32,
     },
-    /// Waits for what the thread before hands over, and puts it into an empty slot.
+    /// Waits for a block from the previous thread and stores it in an empty slot.
     Receive {
         /// The slot.
         slot: u32,
@@ -61,6 +65,6 @@ pub enum Step {
 
 /// The steps of one thread.
 pub trait Workload: Iterator<Item = Step> {
-    /// Returns how many slots the steps name.
+    /// Returns the number of slots that the steps use.
     fn slots(&self) -> u32;
 }

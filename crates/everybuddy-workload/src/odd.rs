@@ -1,10 +1,14 @@
-//! Sizes that are no powers of two, in mixes.
+//! Distributions of sizes that are not powers of two.
 //!
-//! Why it exists: a buddy system that rounds a request up to the next block gives away what lies between, and
-//! traces of a kernel's page allocator don't show that, since kernels ask for powers of two. Each mix is a list of
-//! weights, so that what rounding costs can be calculated as well as measured.
+//! # Purpose
 //!
-//! Invariant: sizes are 1 to [`LARGEST`] frames; the same seed gives the same sizes.
+//! A buddy system that rounds a request up to the next block wastes the difference. Traces of a kernel's page
+//! allocator do not show this waste, because kernels request powers of two. Each mix is a list of weights, so that
+//! the cost of rounding can be calculated as well as measured.
+//!
+//! # Invariants
+//!
+//! Sizes are 1 to [`LARGEST`] frames; the same seed gives the same sizes.
 
 use everybuddy::Order;
 
@@ -15,30 +19,30 @@ pub const LARGEST: u32 = 512;
 
 /// The mean of the geometric mix, in frames, before sizes above [`LARGEST`] are left out.
 const MEAN: f64 = 24.0;
-/// How far sizes lie from a power of two in the skewed mix, at most, in frames.
+/// The largest distance of a size from a power of two in the skewed mix, in frames.
 const FEW: u32 = 3;
 
 /// A mix of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// Every size is as likely as every other.
+    /// All sizes are equally likely.
     Uniform,
-    /// Small sizes are likely, large ones rare: a geometric distribution with a mean of 24 frames.
+    /// Small sizes are common and large sizes are rare: a geometric distribution with a mean of 24 frames.
     Geometric,
-    /// Powers of two, more or less: order k half as likely as order k − 1, and up to three frames more or fewer, a
-    /// quarter of the block at most. What drivers ask for that put a header before a buffer.
+    /// Approximately powers of two. Order k is half as likely as order k − 1, and a size differs from 2^k by up to
+    /// three frames, at most a quarter of the block. Drivers that put a header before a buffer make such requests.
     Skewed,
 }
 
 impl Mix {
-    /// All of them, with their names.
+    /// All mixes, with their names.
     pub const ALL: [(&'static str, Mix); 3] = [
         ("uniform", Mix::Uniform),
         ("geometric", Mix::Geometric),
         ("skewed", Mix::Skewed),
     ];
 
-    /// Returns how likely a size is, up to a common factor; 0 for sizes that don't occur.
+    /// Returns the weight of a size (its probability up to a common factor); 0 for sizes that do not occur.
     pub fn weight(self, frames: u32) -> f64 {
         if !(1..=LARGEST).contains(&frames) {
             return 0.0;
@@ -60,7 +64,7 @@ impl Mix {
         }
     }
 
-    /// Returns the frames of the blocks that cover a request each, over the frames that are asked for: the internal
+    /// Returns the ratio of the frames in the covering blocks to the requested frames. This is the internal
     /// fragmentation of a system that rounds up, if large runs live as long as small ones.
     pub fn rounded_up(self) -> f64 {
         let block = |frames| Order::covering(frames).map_or(0, Order::frames);
@@ -83,16 +87,16 @@ impl Mix {
     }
 }
 
-/// Random sizes of a mix, and the other choices of whoever asks for them. It never ends.
+/// Random sizes of a mix, and the other random choices of its user. The iterator never ends.
 #[derive(Clone, Debug)]
 pub struct Sizes {
-    /// The weights of all sizes up to each, from one frame on.
+    /// Cumulative weights of the sizes, starting at one frame.
     sums: Vec<f64>,
     random: Random,
 }
 
 impl Sizes {
-    /// Begins a stream of sizes.
+    /// Starts a stream of sizes.
     pub fn new(mix: Mix, seed: u64) -> Sizes {
         let mut sum = 0.0;
         let sums = (1..=LARGEST).map(|frames| {
@@ -105,7 +109,7 @@ impl Sizes {
         }
     }
 
-    /// Returns a number below `limit`, from the same stream of choices.
+    /// Returns a number below `limit`, from the same stream of random choices.
     pub fn below(&mut self, limit: u32) -> u32 {
         self.random.below(limit)
     }
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_rounding_up_costs_under_the_uniform_mix() {
-        // The blocks: 1, and 2^(k-1) sizes with a block of 2^k each; the sizes: their sum.
+        // The blocks: 1, and 2^(k-1) sizes with a block of 2^k each. The sizes: their sum.
         let blocks = 1 + (1..=9).map(|order| 1u32 << (2 * order - 1)).sum::<u32>();
         let sizes = LARGEST * (LARGEST + 1) / 2;
         let expected = f64::from(blocks) / f64::from(sizes);

@@ -1,11 +1,15 @@
-//! What a thread does in a benchmark: preparation, then sections that are timed, again and again.
+//! The work of a thread in a benchmark: preparation, then timed sections, repeatedly.
 //!
-//! Why it exists: a loop that decodes steps one by one costs more than a hit in a per-CPU list. So a
-//! program says what it does by the *section*, in a form whose loop compiles to almost nothing around the
-//! allocator; and every section can also be read as plain [`Step`]s, for hosts that don't count nanoseconds.
+//! # Purpose
 //!
-//! Invariant: the loop of a section and its [`steps`](Body::steps) ask an allocator for the same, in the
-//! same order. A program allocates into empty slots only, and what a round changes depends on the seed alone.
+//! A loop that decodes steps one by one costs more than a hit in a per-CPU list. A program therefore describes its
+//! work by *section*, in a form whose loop compiles to almost nothing besides the calls of the allocator. Every
+//! section is also available as plain [`Step`]s, for hosts that do not measure nanoseconds.
+//!
+//! # Invariants
+//!
+//! The loop of a section and its [`steps`](Body::steps) make the same requests in the same order. A program allocates
+//! into empty slots only, and its random choices depend on the seed alone.
 
 use std::ops::Range;
 
@@ -13,26 +17,26 @@ use everybuddy::{Order, Size};
 
 use crate::Step;
 
-/// What a program is made for.
+/// The parameters of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Frames of the memory that all threads share; at least 4,096.
     pub frames: u32,
-    /// Threads, all with the same workload.
+    /// The number of threads, which all run the same workload.
     pub threads: u16,
-    /// What random choices come from.
+    /// The seed of the random choices.
     pub seed: u64,
-    /// Sections are so many times shorter than usual: 1 to measure, more to try out.
+    /// The factor by which sections are shortened: 1 to measure, more for a smoke test.
     pub shrink: u32,
 }
 
 impl Setting {
-    /// Returns a usual number of repetitions, shrunk; at least one.
+    /// Returns the standard number of repetitions divided by `shrink`; at least one.
     pub(crate) fn count(&self, usual: u32) -> u32 {
         (usual / self.shrink.max(1)).max(1)
     }
 
-    /// Returns the frames that are one thread's share.
+    /// Returns the number of frames of one thread's share.
     pub(crate) fn share(&self) -> u32 {
         self.frames / u32::from(self.threads.max(1))
     }
@@ -43,7 +47,7 @@ impl Setting {
 pub enum Body {
     /// Allocates a block of `order` into each slot, in order.
     Allocate {
-        /// How much.
+        /// The order of each block.
         order: Order,
         /// The slots, all empty.
         slots: Range<u32>,
@@ -53,47 +57,47 @@ pub enum Body {
         /// The slots.
         slots: Vec<u32>,
     },
-    /// Pairs of one allocation and one release of the same block.
+    /// Pairs of one allocation and one free of the same block.
     Pairs {
-        /// How much.
+        /// The order of each block.
         order: Order,
         /// The slot, empty.
         slot: u32,
-        /// How many pairs.
+        /// The number of pairs.
         count: u32,
     },
-    /// Fills all of the slots, then empties them in the same order; again and again.
+    /// Repeatedly fills all slots, then empties them in the same order.
     Batches {
-        /// How much.
+        /// The order of each block.
         order: Order,
         /// The slots, all empty.
         slots: Range<u32>,
-        /// How many times.
+        /// The number of repetitions.
         count: u32,
     },
-    /// Frees what a slot holds, and fills it anew with a block of the order; for each entry in turn.
+    /// For each entry in turn: frees the block in the slot and allocates a new one of the given order.
     Replace {
         /// Slots and orders.
         entries: Vec<(u32, Order)>,
     },
-    /// Allocates blocks, and hands each to the next thread.
+    /// Allocates blocks and passes each to the next thread.
     Hand {
-        /// How much.
+        /// The order of each block.
         order: Order,
-        /// How many blocks.
+        /// The number of blocks.
         count: u32,
     },
-    /// Receives blocks from the thread before, and frees each.
+    /// Receives blocks from the previous thread and frees each.
     Receive {
         /// The order of the blocks.
         order: Order,
-        /// How many blocks.
+        /// The number of blocks.
         count: u32,
     },
-    /// Steps that follow no pattern.
+    /// Steps without a pattern.
     Steps(Vec<Step>),
-    /// Sorts what these slots hold by its place in memory, so that neighbouring slots hold neighbouring
-    /// frames. Asks nothing of an allocator, and occurs only in preparation: the host must do it.
+    /// Sorts the blocks in these slots by address, so that neighbouring slots hold neighbouring frames. It makes no
+    /// requests, occurs only in the preparation, and is done by the host.
     Arrange {
         /// The slots.
         slots: Range<u32>,
@@ -101,7 +105,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Returns how many allocations and releases this asks for.
+    /// Returns the number of allocations and frees.
     pub fn operations(&self) -> u64 {
         match self {
             Body::Allocate { slots, .. } => slots.len() as u64,
@@ -115,7 +119,7 @@ impl Body {
         }
     }
 
-    /// Returns the same as single steps.
+    /// Returns the same work as single steps.
     pub fn steps(&self) -> Box<dyn Iterator<Item = Step> + '_> {
         let allocate = |slot: u32, order: Order| Step::Allocate {
             slot,
@@ -155,14 +159,14 @@ impl Body {
     }
 }
 
-/// What the time of a section is divided by, and what that is called.
+/// The unit by which the time of a section is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Pairs of an allocation and a release.
+    /// Pairs of an allocation and a free.
     Pair,
     /// Allocations.
     Allocate,
-    /// Releases.
+    /// Frees.
     Free,
     /// Single operations of both kinds.
     Operation,
@@ -171,16 +175,16 @@ pub enum Part {
 /// A piece of a program that is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What is counted.
+    /// The unit of the reported time.
     pub part: Part,
-    /// What is done.
+    /// The work.
     pub body: Body,
 }
 
-/// What makes the next round of a program.
+/// Generates the next round of a program.
 pub type Round = Box<dyn FnMut() -> Vec<Section> + Send>;
 
-/// What one thread does.
+/// The work of one thread.
 pub struct Program {
     slots: u32,
     prepare: Vec<Body>,
@@ -188,7 +192,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Makes a program over so many slots from its preparation and its rounds.
+    /// Creates a program over `slots` slots from its preparation and its rounds.
     pub(crate) fn new(
         slots: u32,
         prepare: Vec<Body>,
@@ -201,18 +205,18 @@ impl Program {
         }
     }
 
-    /// Returns how many slots the program names.
+    /// Returns the number of slots that the program uses.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Returns what is done before anything is timed. Threads prepare one after the other.
+    /// Returns the work that precedes the timed sections. Threads prepare one after another.
     pub fn prepare(&self) -> &[Body] {
         &self.prepare
     }
 
-    /// Makes the next round: sections that follow each other. All threads have equally many, and begin
-    /// each together.
+    /// Returns the next round: consecutive sections. All threads have the same number of sections, and start each
+    /// section together.
     pub fn round(&mut self) -> Vec<Section> {
         (self.round)()
     }

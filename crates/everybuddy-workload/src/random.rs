@@ -1,8 +1,12 @@
 //! Random choices.
 //!
-//! Why it exists: all workloads choose by the same generator, fixed for good.
+//! # Purpose
 //!
-//! Invariant: the choices depend on the seed and the stream alone.
+//! All workloads make random choices with the same generator, which never changes.
+//!
+//! # Invariants
+//!
+//! The choices depend on the seed and the stream alone.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -12,9 +16,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub(crate) struct Random(Xoshiro256StarStar);
 
 impl Random {
-    /// Begins a stream of choices; the streams of one seed are unrelated.
+    /// Starts a stream of choices; the streams of one seed are independent.
     pub(crate) fn new(seed: u64, stream: u16) -> Self {
-        // Seeding mixes all bits, so neighbouring numbers are as good as any.
+        // Seeding mixes all bits, so consecutive seeds work as well as any.
         let seed = seed.wrapping_add(u64::from(stream) << 48);
         Self(Xoshiro256StarStar::seed_from_u64(seed))
     }
@@ -24,12 +28,12 @@ impl Random {
         ((u64::from(self.0.next_u32()) * u64::from(limit)) >> 32) as u32
     }
 
-    /// Returns a number between 0 and 1, neither of them, of 53 bits.
+    /// Returns a number strictly between 0 and 1, with 53 random bits.
     pub(crate) fn share(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// Brings a slice into random order.
+    /// Shuffles a slice.
     pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
         for last in (1..slice.len()).rev() {
             let other = self.below(last as u32 + 1);

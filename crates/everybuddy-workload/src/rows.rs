@@ -1,23 +1,27 @@
 //! The list of workloads and of their variants.
 //!
-//! Why it exists: benchmarks, help and docs are made from these rows.
+//! # Purpose
 //!
-//! Invariant: names of variants are unique. A variant is called as its workload only if it is the only one,
-//! so that a workload's name always stands for all of its variants.
+//! Benchmarks, help texts and documents are generated from these rows.
+//!
+//! # Invariants
+//!
+//! The names of variants are unique. A variant has the name of its workload only if it is the only variant, so that a
+//! workload's name always stands for all of its variants.
 
 use everybuddy::Order;
 
 use crate::churn::{self, Mix};
 use crate::{Program, Setting, batch, burst, fill, handover, hot, steady};
 
-/// A workload, described.
+/// The description of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The name.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// The source of the workload.
     pub source: &'static str,
     /// Its variants.
     pub variants: &'static [Variant],
@@ -26,30 +30,30 @@ pub struct Row {
 /// A variant of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// The name, as it is chosen: `hot:order9`.
+    /// The name on the command line: `hot:order9`.
     pub name: &'static str,
-    /// What is special about it, in a few words.
+    /// A short description of the variant.
     pub summary: &'static str,
-    /// The largest order that it asks for.
+    /// The largest order that it requests.
     pub largest: Order,
-    /// The fewest threads that it can be done with.
+    /// The minimum number of threads.
     pub threads: u16,
-    /// How often a round is repeated on the same memory, to be timed.
+    /// The number of timed rounds on the same memory.
     pub repeats: u32,
-    /// Whether it is about what is left in the end: how many blocks of orders 9 and 10 can be had. Such a
-    /// variant takes long and is done once.
+    /// Whether the variant measures the state of memory afterwards: how many blocks of orders 9 and 10 can still be
+    /// allocated. Such a variant takes long and runs once.
     pub harvest: bool,
     make: fn(&Setting, u16) -> Program,
 }
 
 impl Variant {
-    /// Makes the program of a thread.
+    /// Creates the program of a thread.
     pub fn program(&self, setting: &Setting, thread: u16) -> Program {
         (self.make)(setting, thread)
     }
 }
 
-/// An order that is known to be one.
+/// Converts an order that is known to be valid.
 const fn order(order: u8) -> Order {
     match Order::new(order) {
         Some(order) => order,
@@ -94,13 +98,13 @@ const NINE: Order = order(9);
 const FOUR: Order = order(4);
 const OURS: &str = "synthetic";
 const MIXED: &str =
-    "orders as in iBuddy (000) figure 3: 98.4 % single frames, the rest over orders 1 to 4";
+    "orders as in [iBuddy] figure 3: 98.4 % single frames, the rest over orders 1 to 4";
 
 /// All workloads.
 pub const WORKLOADS: &[Row] = &[
     Row {
         name: "hot",
-        summary: "Pairs: one block is allocated and freed at once, again and again.",
+        summary: "Pairs: allocates one block and frees it immediately, repeatedly.",
         source: OURS,
         variants: &[
             variant("hot:order0", "single frames, empty memory", |s, _| {
@@ -125,7 +129,7 @@ pub const WORKLOADS: &[Row] = &[
     },
     Row {
         name: "burst",
-        summary: "Bursts: 8,192 single frames are allocated, then all are freed.",
+        summary: "Bursts: allocates 8,192 single frames, then frees them all.",
         source: OURS,
         variants: &[
             variant("burst:in-order", "freed in the same order", |s, t| {
@@ -138,13 +142,13 @@ pub const WORKLOADS: &[Row] = &[
     },
     Row {
         name: "batch",
-        summary: "Batches: 512 single frames in, the same 512 out.",
+        summary: "Batches: allocates 512 single frames, then frees them.",
         source: OURS,
         variants: &[variant("batch", "single frames", |s, _| batch::batch(s))],
     },
     Row {
         name: "steady",
-        summary: "Random replacement at a constant level: a random block is freed, another allocated.",
+        summary: "Random replacement at a constant level: frees a random block and allocates another.",
         source: MIXED,
         variants: &[
             variant("steady:50", "single frames, 50 % full", |s, t| {
@@ -174,7 +178,7 @@ pub const WORKLOADS: &[Row] = &[
     },
     Row {
         name: "fill",
-        summary: "Runs of 64 single frames in and out, where memory is filled at random to a level.",
+        summary: "Allocates and frees runs of 64 single frames while memory is filled at random to a level.",
         source: OURS,
         variants: &[
             variant("fill:1", "1 % full", |s, t| fill::fill(s, t, 1)),
@@ -188,7 +192,7 @@ pub const WORKLOADS: &[Row] = &[
     Row {
         name: "churn",
         summary: "Random replacement, 10 million operations: each step empties a random slot or fills it; \
-            then, how many large blocks can be had?",
+            finally counts the large blocks that can still be allocated.",
         source: MIXED,
         variants: &[
             variant("churn:mixed", "mixed orders", |s, t| {

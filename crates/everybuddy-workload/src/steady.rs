@@ -1,10 +1,14 @@
 //! Random replacement at a constant level.
 //!
-//! Why it exists: a machine that has been up for long: what leaves has nothing to do with what comes, and
-//! at 90 % large blocks are hard to find. Refused requests are counted.
+//! # Purpose
 //!
-//! Invariant: each thread has as many slots as its share of the level holds blocks; after preparation
-//! every slot was replaced once on average.
+//! This workload models a machine that has been running for a long time: the blocks that are freed are unrelated to
+//! the blocks that are allocated, and at 90 % large blocks are rare. Failed requests are counted.
+//!
+//! # Invariants
+//!
+//! Each thread has as many slots as its share of the level has blocks. After the preparation, every slot has been
+//! replaced once on average.
 
 use everybuddy::Order;
 
@@ -12,10 +16,10 @@ use crate::churn::Mix;
 use crate::random::Random;
 use crate::{Body, Part, Program, Section, Setting};
 
-/// Replacements of a section at full length.
+/// Replacements per section at full length.
 const REPLACEMENTS: u32 = 100_000;
 
-/// Makes replacements at `percent` of the memory, of a mix of orders.
+/// Creates the program for replacements at `percent` of the memory, with a mix of orders.
 pub(crate) fn steady(setting: &Setting, thread: u16, percent: u32, mix: Mix) -> Program {
     let mut random = Random::new(setting.seed, thread);
     // `Mostly` takes 1,104 frames for 1,000 blocks: 984 + 16 x (2 + 4 + 8 + 16) / 4.
@@ -26,7 +30,7 @@ pub(crate) fn steady(setting: &Setting, thread: u16, percent: u32, mix: Mix) -> 
         Mix::Single => Order::ZERO,
         _ => mix.order(|limit| random.below(limit)),
     };
-    // Empty slots are "replaced" by being filled for the first time.
+    // Empty slots are "replaced" when they are filled for the first time.
     let mut first: Vec<u32> = (0..slots).collect();
     random.shuffle(&mut first);
     let mut entries: Vec<(u32, Order)> = Vec::with_capacity(2 * slots as usize);

@@ -1,19 +1,27 @@
-//! Traffic of message buffers in virtual time: blocks are asked for at one moment and come back at another.
+//! Traffic of message buffers in virtual time: each block is allocated at one moment and freed at another.
 //!
-//! Source: Barkley and Lee (003) section 5 and table 1: for each class of blocks the mean time between the requests
-//! of a user, and the mean time for which a block is held.
+//! # Source
 //!
-//! Why it exists: whether delayed coalescing pays depends on how steady the demand for each class is, and that is
-//! said by distributions of times, not by a random choice of the next step.
+//! [BL89] section 5 and table 1: for each class of blocks, the mean time between the requests of a user, and the mean
+//! holding time of a block.
 //!
-//! Invariant: a block comes back after its holding time, whether others were refused or not: the calls are the same
-//! for every allocator. The same seed gives the same calls on every machine, since nothing is computed by a library
-//! whose last bit may differ.
+//! # Purpose
 //!
-//! Decides (the paper is silent):
-//! - With deterministic times each user has a clock of its own for each class, which starts at a random moment of the
-//!   first interval. Users whose requests come at random are one source of so many times the rate.
-//! - A block that comes back at the very moment of a request comes first.
+//! Whether delayed coalescing pays off depends on how steady the demand for each class is. Distributions of times
+//! describe that; a random choice of the next step does not.
+//!
+//! # Invariants
+//!
+//! A block is freed after its holding time, whether or not other requests failed, so the calls are the same for every
+//! allocator. The same seed gives the same calls on every machine, since no library function whose last bit may
+//! differ is used.
+//!
+//! # Design decisions
+//!
+//! The paper does not specify these points:
+//! - With deterministic times, each user has its own clock for each class, which starts at a random moment of the
+//!   first interval. Users whose requests arrive at random are merged into one source with the sum of their rates.
+//! - If a free and a request are due at the same moment, the free comes first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,17 +31,17 @@ use everybuddy::{Order, Size};
 use crate::Step;
 use crate::random::Random;
 
-/// Bytes of a unit: the smallest block. A unit stands for a frame.
+/// Bytes per unit: the smallest block. A unit stands for a frame.
 pub const UNIT: u32 = 16;
 
-/// A class of blocks: how often one user asks for one, and for how long it is held.
+/// A class of blocks: the request rate of one user, and the holding time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// Bytes of a block.
     pub bytes: u32,
     /// Mean time between two requests of a user, in milliseconds.
     pub interarrival_ms: u32,
-    /// Mean time from an allocation to its release, in milliseconds.
+    /// Mean time from an allocation to its free, in milliseconds.
     pub holding_ms: u32,
 }
 
@@ -45,7 +53,7 @@ const fn class(bytes: u32, interarrival_ms: u32, holding_ms: u32) -> Class {
     }
 }
 
-/// Barkley and Lee (003), table 1: one heavy user.
+/// [BL89] table 1: one heavy user.
 pub const CLASSES: [Class; 7] = [
     class(16, 113, 54),
     class(64, 112, 5),
@@ -63,28 +71,28 @@ impl Class {
     }
 }
 
-/// How the times between requests and the holding times are distributed.
+/// The distributions of interarrival times and holding times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Always their means: D/D/m.
+    /// Constant, equal to their means: D/D/m.
     Deterministic,
-    /// Exponentially: M/M/m.
+    /// Exponential: M/M/m.
     Exponential,
-    /// Exponentially, and with each arrival come exactly so many requests, at as many times less arrivals. Each
-    /// block has a holding time of its own.
+    /// Exponential, with exactly this many requests per arrival and a correspondingly smaller rate of arrivals. Each
+    /// block has its own holding time.
     Batches(u32),
-    /// The same with batches of random size, geometrically distributed with this mean.
+    /// Batches of random size, geometrically distributed with this mean.
     Geometric(u32),
 }
 
-/// What is asked for.
+/// The parameters of the traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// The distributions.
     pub timing: Timing,
-    /// Users, at least one.
+    /// The number of users, at least one.
     pub users: u32,
-    /// What random choices come from.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -93,13 +101,13 @@ pub struct Traffic {
 pub struct Call {
     /// Nanoseconds from the start.
     pub at: u64,
-    /// An allocation or a release.
+    /// An allocation or a free.
     pub step: Step,
 }
 
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// Something that is to happen; what comes first in this order happens first.
+/// A pending event; events happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: u64,
@@ -108,13 +116,13 @@ struct Due {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// What a slot holds comes back.
+    /// The block in this slot is freed.
     Release(u32),
-    /// A source asks.
+    /// A source makes a request.
     Arrival(usize),
 }
 
-/// Somebody who asks for blocks of one class.
+/// A source of requests for blocks of one class.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     order: Order,
@@ -122,24 +130,24 @@ struct Source {
     holding: f64,
 }
 
-/// The calls of some traffic, without end. See the module's head.
+/// The endless stream of calls of some traffic. See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Streams {
     timing: Timing,
     random: Random,
     sources: Vec<Source>,
     due: BinaryHeap<Reverse<Due>>,
-    /// Requests of a batch that are still to come at this moment, and whose.
+    /// The remaining requests of a batch at this moment: the time, the source and their number.
     rest: Option<(u64, usize, u32)>,
     empty: Vec<u32>,
     slots: u32,
 }
 
 impl Streams {
-    /// Begins traffic, with nothing held. O(users).
+    /// Starts the traffic, with no blocks held. O(users).
     pub fn new(traffic: Traffic) -> Self {
         let users = traffic.users.max(1);
-        // One clock for each user, or one source for all of them.
+        // One clock per user, or one source for all users.
         let (clocks, rate) = match traffic.timing {
             Timing::Deterministic => (users, 1.0),
             Timing::Exponential => (1, f64::from(users)),
@@ -178,7 +186,7 @@ impl Streams {
         own
     }
 
-    /// Returns how many slots the calls so far have named.
+    /// Returns the number of slots that the calls so far have used.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -187,7 +195,7 @@ impl Streams {
         self.due.push(Reverse(Due { at, what }));
     }
 
-    /// Chooses a time of this mean, in nanoseconds.
+    /// Draws a time with this mean, in nanoseconds.
     fn time(&mut self, mean: f64) -> u64 {
         match self.timing {
             Timing::Deterministic => mean as u64,
@@ -195,7 +203,7 @@ impl Streams {
         }
     }
 
-    /// Chooses how many requests come with an arrival.
+    /// Draws the number of requests of an arrival.
     fn batch(&mut self) -> u32 {
         match self.timing {
             Timing::Deterministic | Timing::Exponential => 1,
@@ -210,7 +218,7 @@ impl Streams {
         }
     }
 
-    /// Makes a request at this moment, and expects the release.
+    /// Makes a request at this moment and schedules its free.
     fn request(&mut self, at: u64, source: usize) -> Call {
         let Source { order, holding, .. } = self.sources[source];
         let slot = self.empty.pop().unwrap_or_else(|| {
@@ -251,8 +259,8 @@ impl Iterator for Streams {
     }
 }
 
-/// Returns the natural logarithm of a positive normal number: by additions, multiplications and divisions alone, which
-/// all machines do alike to the last bit.
+/// Returns the natural logarithm of a positive normal number, computed with additions, multiplications and divisions
+/// alone, whose results are identical to the last bit on all machines.
 fn logarithm(number: f64) -> f64 {
     const FRACTION: u64 = (1 << 52) - 1;
     const BIAS: i32 = 1023;
@@ -331,7 +339,7 @@ mod tests {
         }
     }
 
-    /// By Little's law a class holds so many blocks on average: rate times holding time.
+    /// By Little's law, the mean number of blocks of a class is its rate times its holding time.
     #[test]
     fn every_class_has_the_load_of_the_table() {
         for timing in TIMINGS {

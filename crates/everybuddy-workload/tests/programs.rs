@@ -1,4 +1,4 @@
-//! Programs keep their promises: slots alternate, seeds repeat, levels are reached, threads agree.
+//! Programs keep their guarantees: slots alternate, seeds repeat, levels are reached, threads agree.
 
 use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Part, Program, Setting, Step, Variant, WORKLOADS};
@@ -14,7 +14,7 @@ fn variants() -> impl Iterator<Item = &'static Variant> {
     WORKLOADS.iter().flat_map(|row| row.variants)
 }
 
-/// What lies in the slots of a thread.
+/// The contents of the slots of a thread.
 struct Slots(Vec<Option<Order>>);
 
 impl Slots {
@@ -22,7 +22,7 @@ impl Slots {
         Slots(vec![None; program.slots() as usize])
     }
 
-    /// Performs a piece; replacement may begin with a release of nothing.
+    /// Performs a section; replacement may start with a free of an empty slot.
     fn perform(&mut self, body: &Body, largest: Order) -> u64 {
         let may_be_empty = matches!(body, Body::Replace { .. });
         let mut operations = 0;

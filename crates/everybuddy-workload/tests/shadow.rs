@@ -1,7 +1,7 @@
-//! Two threads, very many operations, a shadow bitmap: nothing is lost, nothing is given twice.
+//! Two threads, very many operations, and a shadow bitmap: no frame is lost or allocated twice.
 //!
-//! `EVERYBUDDY_OPERATIONS` sets the operations of each system (default 1,000,000); `ci/stress.sh` runs 10^8.
-//! `EVERYBUDDY_SYSTEMS` names the systems, with commas between (default: all rows, and [`VARIANTS`]).
+//! `EVERYBUDDY_OPERATIONS` sets the number of operations per system (default 1,000,000); `ci/stress.sh` runs 10^8.
+//! `EVERYBUDDY_SYSTEMS` names the systems, separated by commas (default: all rows, and [`VARIANTS`]).
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use everybuddy::{
 };
 use everybuddy_workload::{Churn, Mix, Step, Workload};
 
-/// Spins a little, then lets others run.
+/// Spins briefly, then yields to the operating system.
 struct Yield;
 
 impl Waiting for Yield {
@@ -32,7 +32,7 @@ type Machine = Hosted<Yield>;
 const FRAMES: u32 = 1 << 15;
 const THREADS: u16 = 2;
 
-/// One bit a frame: set while somebody has it.
+/// One bit per frame, set while the frame is allocated.
 struct Shadow(Vec<AtomicU64>);
 
 impl Shadow {
@@ -44,7 +44,11 @@ impl Shadow {
             let word = &self.0[at as usize / 64];
             if set {
                 let before = word.fetch_or(mask, Ordering::Relaxed);
-                assert_eq!(before & mask, 0, "a frame from {at:#x} on was given twice");
+                assert_eq!(
+                    before & mask,
+                    0,
+                    "a frame from {at:#x} on was allocated twice"
+                );
             } else {
                 let before = word.fetch_and(!mask, Ordering::Relaxed);
                 assert_eq!(before & mask, mask, "a frame from {at:#x} on was lost");
@@ -95,7 +99,7 @@ impl WithSystem<Machine> for Stress {
                 let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
                 scope.spawn(move || {
                     let mut cpu = cpus.claim::<NoProbe>(CpuId(id)).unwrap();
-                    // Slots for about twice the memory: requests are refused now and then.
+                    // Slots for about twice the memory, so that some requests fail.
                     let mix = Mix::Even(Order::new(4).unwrap());
                     let workload = Churn::new(5000, mix, u64::from(id));
                     let mut held = vec![None; workload.slots() as usize];
@@ -128,7 +132,7 @@ impl WithSystem<Machine> for Stress {
                                     system.free(&mut cpu, release).unwrap();
                                 }
                             }
-                            other => panic!("churn hands nothing over: {other:?}"),
+                            other => panic!("churn has no hand-over steps: {other:?}"),
                         }
                     }
                     for (start, size) in held.into_iter().flatten() {
@@ -155,7 +159,7 @@ impl WithSystem<Machine> for Stress {
         assert_eq!(
             census.free,
             u64::from(FRAMES),
-            "{name}: all frames came back"
+            "{name}: all frames are free"
         );
         let blocks = system.snapshot(&mut cpu).available_blocks(Order::TEN);
         assert_eq!(blocks, u64::from(FRAMES / 1024), "{name}: all is coalesced");
@@ -163,8 +167,8 @@ impl WithSystem<Machine> for Stress {
     }
 }
 
-/// What the rows don't say: locks at the lists, other zone layers, locks that are let go within a batch, lists before
-/// what delays coalescing.
+/// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
+/// batch, and lists in front of delayed coalescing.
 const VARIANTS: [&str; 20] = [
     "serewa+queue=1",
     "serewa+structure=list+remnants=first",

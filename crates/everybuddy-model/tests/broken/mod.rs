@@ -1,18 +1,20 @@
-//! A lock that is wrong on purpose, for the canaries.
+//! A lock that is deliberately wrong, for the canaries.
 //!
-//! Why it exists: a checker that reports nothing may be a checker that looks at nothing.
+//! # Purpose
+//!
+//! A checker that reports no error may be a checker that checks nothing.
 
 use std::sync::Arc;
 
 use everybuddy::Platform;
 use everybuddy::platform::{AtomicWord, Ordering, SharedCell};
 
-/// How a lock is broken.
+/// The way in which a lock is broken.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
-    /// It looks, then writes.
+    /// It tests the word and then writes it, in two steps.
     NotAtomic,
-    /// It opens without a release.
+    /// It unlocks without release ordering.
     NoRelease,
 }
 
@@ -51,7 +53,7 @@ impl<P: Platform> Broken<P> {
     }
 }
 
-/// Two threads count under a broken lock.
+/// Two threads increment a counter under a broken lock.
 pub(crate) fn count_under<P: Platform>(fault: Fault, spawn: fn(Box<dyn FnOnce() + Send>) -> Join) {
     let shared = Arc::new((
         Broken::<P> {
@@ -72,5 +74,5 @@ pub(crate) fn count_under<P: Platform>(fault: Fault, spawn: fn(Box<dyn FnOnce() 
     assert_eq!(shared.1.get(), 2, "a count was lost");
 }
 
-/// Waits for a thread.
+/// Joins a thread.
 pub(crate) type Join = Box<dyn FnOnce()>;

@@ -1,24 +1,28 @@
-//! A shadow of the memory.
+//! A shadow bitmap of the memory.
 //!
-//! Why it exists: a peer's answers are checked by what it gave out before, not by what it says of itself.
+//! # Purpose
 //!
-//! Invariant: a frame is marked exactly while a test holds it.
+//! A peer's answers are checked against its earlier answers, not against its own bookkeeping.
+//!
+//! # Invariants
+//!
+//! A frame is marked exactly while a test holds it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::{Block, Order};
 use everybuddy_peers::{Peer, PeerRow};
 
-/// Which frames the tests hold.
+/// The frames that the tests hold.
 pub(crate) struct Shadow(Vec<AtomicBool>);
 
 impl Shadow {
-    /// Makes a shadow of which nothing is held.
+    /// Creates a shadow in which no frame is held.
     pub(crate) fn new(frames: u32) -> Self {
         Self((0..frames).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Allocates, and checks that the block is inside, aligned, and nobody's.
+    /// Allocates, and checks that the block is in range, aligned, and not already held.
     pub(crate) fn take<P: Peer>(
         &self,
         row: &PeerRow,
@@ -40,7 +44,7 @@ impl Shadow {
         Some(Block::new(start, order))
     }
 
-    /// Frees.
+    /// Frees a block.
     pub(crate) fn give<P: Peer>(
         &self,
         row: &PeerRow,
@@ -48,14 +52,14 @@ impl Shadow {
         local: &mut P::Local<'_>,
         block: Block,
     ) {
-        // Before: once freed, another thread may have it.
+        // Cleared first: once the block is freed, another thread may allocate it.
         for frame in self.frames(row, block) {
             assert!(frame.swap(false, Ordering::AcqRel), "a test's own mistake");
         }
         peer.free(local, block);
     }
 
-    /// Allocates all that is left, largest first, and checks that all is refused then.
+    /// Allocates everything that is left, largest blocks first, and checks that all further requests fail.
     pub(crate) fn drain<P: Peer>(
         &self,
         row: &PeerRow,
@@ -82,7 +86,7 @@ impl Shadow {
     }
 }
 
-/// Frames of some blocks.
+/// Returns the number of frames in some blocks.
 pub(crate) fn frames(blocks: &[Block]) -> u32 {
     blocks.iter().map(|block| block.order.frames()).sum()
 }

@@ -1,4 +1,4 @@
-//! What the tests share: memory for a system, and random numbers.
+//! Shared test code: memory for a system, and random numbers.
 #![allow(dead_code, unreachable_pub)]
 
 use core::mem::MaybeUninit;
@@ -6,8 +6,8 @@ use core::mem::MaybeUninit;
 use everybuddy::{FrameRange, Setup, SystemSpec, WithSystem, metadata_layout, with_system};
 use everybuddy_sim::{Region, Sim};
 
-/// Builds `system` for `cpus` CPUs and `frames` frames in memory that begins `shift` bytes after a line,
-/// and calls the visitor that `make` makes for the region.
+/// Builds `system` for `cpus` CPUs and `frames` frames in memory that begins `shift` bytes after a cache line, and
+/// calls the visitor that `make` creates for the region.
 pub fn with_memory<V: WithSystem<Sim>>(
     system: &str,
     cpus: u16,
