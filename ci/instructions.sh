@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Instructions of the hot paths of every system, counted by callgrind. Counts repeat exactly. About a minute.
+#
+#   ci/instructions.sh [OUTPUT.tsv]                  prints a table; writes the counts
+#   ci/instructions.sh --against OLD.tsv [OUTPUT]    also fails if a path takes more than before: by more than
+#                                                    2 instructions and 1 % of each operation
+#
+# crates/everybuddy/examples/paths.rs defines the paths. PATHS=FILE counts another build of that program.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+old=
+if [ "${1:-}" = --against ]; then
+    old=$(realpath "$2")
+    shift 2
+fi
+if ! command -v valgrind >/dev/null; then
+    echo "instructions: no valgrind (ci/install.sh installs it): skipped"
+    exit 0
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+program=${PATHS:-}
+if [ -z "$program" ]; then
+    cargo build --quiet --release --locked -p everybuddy --example paths
+    program=${CARGO_TARGET_DIR:-target}/release/examples/paths
+fi
+
+# One line of the program's output belongs to one dump, in this order.
+if ! valgrind --tool=callgrind --callgrind-out-file="$folder/dumps" --combine-dumps=yes --dump-line=no \
+    --toggle-collect='paths::measured::*' --dump-before='paths::finish' --zero-before='paths::discard' \
+    "$program" >"$folder/paths" 2>"$folder/errors"; then
+    cat "$folder/errors" >&2
+    exit 1
+fi
+sed -n 's/^totals: //p' "$folder/dumps" | head -n "$(wc -l <"$folder/paths")" >"$folder/counts"
+if [ "$(wc -l <"$folder/counts")" != "$(wc -l <"$folder/paths")" ]; then
+    echo "instructions: callgrind's dumps do not match the paths" >&2
+    exit 1
+fi
+{
+    printf 'system\tpath\toperations\tinstructions\n'
+    paste "$folder/paths" "$folder/counts"
+} >"$folder/table"
+if [ -n "${1:-}" ]; then
+    cp "$folder/table" "$1"
+fi
+
+# A row for each system, a column for each path: instructions per operation.
+awk -F '\t' '
+    NR == 1 { next }
+    !($1 in systems) { systems[$1]; system_of[++rows] = $1 }
+    !($2 in paths) { paths[$2]; path_of[++columns] = $2 }
+    { each[$1, $2] = sprintf("%.0f", $4 / $3) }
+    END {
+        printf "instructions per operation\n%-40s", ""
+        for (i = 1; i <= columns; i++) { split(path_of[i], words, " "); printf "%11s", words[1] }
+        printf "\n%-40s", "system"
+        for (i = 1; i <= columns; i++) { split(path_of[i], words, " "); printf "%11s", words[2] }
+        print ""
+        for (row = 1; row <= rows; row++) {
+            printf "%-40s", system_of[row]
+            for (i = 1; i <= columns; i++) printf "%11s", each[system_of[row], path_of[i]]
+            print ""
+        }
+    }' "$folder/table"
+
+[ -n "$old" ] || exit 0
+awk -F '\t' '
+    FNR == 1 { next }
+    NR == FNR { old[$1, $2] = $4 / $3; next }
+    {
+        now = $4 / $3
+        if (!(($1, $2) in old)) { added++; next }
+        before = old[$1, $2]
+        delete old[$1, $2]
+        compared++
+        slack = before / 100 > 2 ? before / 100 : 2
+        if (now > before + slack) { worse++; printf "more: %-40s %-16s %10.2f -> %.2f\n", $1, $2, before, now }
+        if (now < before - slack) { better++ }
+    }
+    END {
+        for (key in old) { split(key, name, SUBSEP); gone++; printf "gone: %-40s %s\n", name[1], name[2] }
+        printf "%d paths compared: %d take more, %d take less; %d new, %d gone\n", compared, worse, better, added, gone
+        exit worse + gone > 0
+    }' "$old" "$folder/table"
