@@ -8,21 +8,22 @@
 //! Invariants:
 //! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,
 //!    and overlaps no other.
-//! 2. Every element was constructed in place before the slice is returned (model checkers' cells can't be
-//!    cast from zeroed bytes). Elements are never dropped.
+//! 2. Every element was constructed in place before the slice is returned, or lies in zeroed bytes that the platform
+//!    declares to be such an element (model checkers' cells can't be cast from zeroed bytes). Elements are never dropped.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use crate::error::BuildError;
+use crate::platform::{CellValue, Platform, SharedCell};
 
 /// The size of a cache line, and the alignment of everything that must not share one.
 pub const LINE: usize = 64;
 
 /// Adds up what a system will ask of an [`Arena`], in the same order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ArenaPlan {
+pub struct ArenaPlan {
     bytes: usize,
 }
 
@@ -50,19 +51,58 @@ const fn alignment_of<T>() -> usize {
     }
 }
 
+/// Memory for a system's metadata, provided by the caller.
+///
+/// A system that is built in it lives as long as it: `'static` memory gives a `'static` system.
+#[derive(Debug)]
+pub struct Memory<'m> {
+    bytes: &'m mut [MaybeUninit<u8>],
+    is_zeroed: bool,
+}
+
+impl<'m> Memory<'m> {
+    /// Lends memory with any content.
+    pub fn new(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
+        Self {
+            bytes,
+            is_zeroed: false,
+        }
+    }
+
+    /// Lends memory that is all zero, such as fresh pages of an operating system or a `static` in `.bss`. What a
+    /// system initialises to zero is not written then, and its pages are not touched.
+    ///
+    /// # Safety
+    /// Every byte is zero.
+    pub unsafe fn zeroed(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
+        Self {
+            bytes,
+            is_zeroed: true,
+        }
+    }
+}
+
+impl<'m> From<&'m mut [MaybeUninit<u8>]> for Memory<'m> {
+    fn from(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
+        Self::new(bytes)
+    }
+}
+
 /// A region of the caller's memory that is handed out from its start.
 pub(crate) struct Arena<'a> {
     start: *mut u8,
     length: usize,
     used: usize,
+    is_zeroed: bool,
     memory: PhantomData<&'a mut [MaybeUninit<u8>]>,
 }
 
 impl<'a> Arena<'a> {
     /// Takes over the caller's memory; its first bytes are skipped up to a cache line.
-    pub(crate) fn new(memory: &'a mut [MaybeUninit<u8>]) -> Self {
-        let length = memory.len();
-        let start = memory.as_mut_ptr().cast::<u8>();
+    pub(crate) fn new(memory: Memory<'a>) -> Self {
+        let Memory { bytes, is_zeroed } = memory;
+        let length = bytes.len();
+        let start = bytes.as_mut_ptr().cast::<u8>();
         let skip = start.align_offset(LINE).min(length);
         // SAFETY: `skip` is at most the length of the memory, so the result stays within it.
         let start = unsafe { start.add(skip) };
@@ -70,18 +110,18 @@ impl<'a> Arena<'a> {
             start,
             length: length - skip,
             used: 0,
+            is_zeroed,
             memory: PhantomData,
         }
     }
 
-    /// Constructs `length` elements in place. O(length).
-    ///
-    /// Fails when the memory doesn't suffice; nothing is handed out then.
-    pub(crate) fn slice<T>(
-        &mut self,
-        length: usize,
-        mut element: impl FnMut(usize) -> T,
-    ) -> Result<&'a [T], BuildError> {
+    /// Returns the bytes of the whole arena, after alignment.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Reserves the place of `length` elements, uninitialised.
+    fn place<T>(&mut self, length: usize) -> Result<*mut T, BuildError> {
         let start = self.used.next_multiple_of(alignment_of::<T>());
         let end = start.saturating_add(length.saturating_mul(size_of::<T>()));
         if end > self.length || align_of::<T>() > LINE {
@@ -92,9 +132,36 @@ impl<'a> Arena<'a> {
         }
         self.used = end;
         // SAFETY: `start <= end <= length` by the test above.
-        let first = unsafe { self.start.add(start) }.cast::<T>();
+        Ok(unsafe { self.start.add(start) }.cast::<T>())
+    }
+
+    /// Constructs `length` cells that hold zero. O(length), or O(1) in zeroed memory where the platform's cells are then
+    /// what `new` makes.
+    pub(crate) fn zeros<P: Platform, T: CellValue>(
+        &mut self,
+        length: usize,
+    ) -> Result<&'a [P::Cell<T>], BuildError> {
+        if !(self.is_zeroed && P::ZERO_BYTES_ARE_ZERO_CELLS) {
+            return self.slice(length, |_| P::Cell::new(T::default()));
+        }
+        let first = self.place::<P::Cell<T>>(length)?;
+        // SAFETY: the place holds `length` elements, is aligned, and nothing else refers to it (invariant 1). Its bytes
+        // are zero by the contract of `Memory::zeroed`, since nothing was written there yet; by the contract of
+        // `Platform` they are valid cells that hold zero.
+        Ok(unsafe { core::slice::from_raw_parts(first, length) })
+    }
+
+    /// Constructs `length` elements in place. O(length).
+    ///
+    /// Fails when the memory doesn't suffice; nothing is handed out then.
+    pub(crate) fn slice<T>(
+        &mut self,
+        length: usize,
+        mut element: impl FnMut(usize) -> T,
+    ) -> Result<&'a [T], BuildError> {
+        let first = self.place::<T>(length)?;
         for index in 0..length {
-            // SAFETY: element `index` lies below `end`, so inside the arena.
+            // SAFETY: element `index` lies in the place of `length` elements, so inside the arena.
             let place = unsafe { first.add(index) };
             // SAFETY: the place is inside the arena and aligned (the arena's start and `start` are
             // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nobody else
@@ -130,7 +197,7 @@ mod tests {
                 .slice::<u8>(5)
                 .slice::<u32>(1);
             let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes() + 2 * LINE];
-            let mut arena = Arena::new(&mut memory[shift..]);
+            let mut arena = Arena::new(Memory::new(&mut memory[shift..]));
             let a = arena.slice(3, |i| i as u64).unwrap();
             let b = arena.slice(5, |i| i as u8).unwrap();
             let c = arena.one(7u32).unwrap();
@@ -141,8 +208,26 @@ mod tests {
     }
 
     #[test]
+    fn zeroed_memory_is_not_written() {
+        let mut memory = [MaybeUninit::new(0u8); 4 * LINE];
+        // SAFETY: all bytes were just written as zero.
+        let zeroed = unsafe { Memory::zeroed(&mut memory) };
+        let mut arena = Arena::new(zeroed);
+        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        assert!(cells.iter().all(|cell| cell.get() == 0));
+        cells[7].set(7);
+        let more = arena.zeros::<crate::Native, u32>(3).unwrap();
+        assert!(more.iter().all(|cell| cell.get() == 0) && cells[7].get() == 7);
+        // Without the promise they are written.
+        let mut memory = [MaybeUninit::new(0xffu8); 4 * LINE];
+        let mut arena = Arena::new(Memory::new(&mut memory));
+        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        assert!(cells.iter().all(|cell| cell.get() == 0));
+    }
+
+    #[test]
     fn too_small_is_an_error() {
         let mut memory = [MaybeUninit::<u8>::uninit(); 16];
-        assert!(Arena::new(&mut memory).slice(1000, |i| i).is_err());
+        assert!(Arena::new(Memory::new(&mut memory)).slice(1000, |i| i).is_err());
     }
 }

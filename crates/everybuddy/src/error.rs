@@ -21,6 +21,8 @@ pub enum AllocateError {
     },
     /// The request is for zero frames.
     ZeroFrames,
+    /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
+    NoSuchCpu,
     /// A nested request found a lock taken; or frames may lie in the list of a CPU that did not give
     /// them back in time, or that a request with [`NO_WAIT`](crate::Flags::NO_WAIT) didn't ask. Trying
     /// again later can succeed.
@@ -38,6 +40,7 @@ impl fmt::Display for AllocateError {
                 )
             }
             Self::ZeroFrames => write!(f, "a request for zero frames"),
+            Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(
                 f,
                 "busy: a lock or another CPU's list could not be had in time"
@@ -72,6 +75,8 @@ pub enum FreeError {
     },
     /// The release is of zero frames.
     ZeroFrames,
+    /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
+    NoSuchCpu,
     /// A nested release found a lock taken.
     Busy,
 }
@@ -93,6 +98,7 @@ impl fmt::Display for FreeError {
                 write!(f, "the block that starts here has order {allocated}")
             }
             Self::ZeroFrames => write!(f, "a release of zero frames"),
+            Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(f, "busy: the lock was taken"),
         }
     }
@@ -130,6 +136,8 @@ pub enum RegionError {
     NotFree(Pfn),
     /// This frame is not reserved.
     NotReserved(Pfn),
+    /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
+    NoSuchCpu,
     /// Another CPU did not give back what it buffers in time; try again.
     Busy,
 }
@@ -142,6 +150,7 @@ impl fmt::Display for RegionError {
             Self::AlreadyManaged(pfn) => write!(f, "{pfn} is managed already"),
             Self::NotFree(pfn) => write!(f, "{pfn} is not free"),
             Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
+            Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(
                 f,
                 "busy: another CPU did not give back what it buffers in time"
@@ -179,7 +188,7 @@ pub enum BuildError {
         /// Bytes given, after alignment.
         given: usize,
     },
-    /// This option can't have the value given.
+    /// This option can't have this value here: the system does not take it, or it contradicts another one.
     BadOption(&'static str),
 }
 
@@ -199,7 +208,7 @@ impl fmt::Display for BuildError {
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
             Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),
             Self::MetadataTooSmall { needed, given } => {
-                write!(f, "the metadata needs {needed} bytes, {given} were given")
+                write!(f, "the metadata needs {needed} bytes, but only {given} were provided")
             }
             Self::BadOption(key) => write!(f, "the option `{key}` can't have this value"),
         }

@@ -24,7 +24,7 @@ use crate::zone::{Caller, ZoneLayer};
 type LastTry<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
 
 /// A per-CPU layer over a zone layer.
-pub(crate) struct Layered<P: Platform, F, Z> {
+pub struct Layered<P: Platform, F, Z> {
     front: F,
     zone: Z,
     max_order: Order,

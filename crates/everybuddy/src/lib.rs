@@ -36,6 +36,9 @@
 // The heads of the layers' modules are documentation for users too, and name types that only developers see.
 #![allow(rustdoc::private_intra_doc_links)]
 
+// The types of layers are public, so that compositions can be named; their traits are not: nobody else makes layers.
+#![allow(private_bounds)]
+
 #[cfg(test)]
 extern crate std;
 mod api;
@@ -60,7 +63,7 @@ pub mod systems;
 pub mod zone;
 
 pub use api::{FrameAllocator, Progress, Service};
-pub use arena::LINE;
+pub use arena::{LINE, Memory};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};
@@ -70,15 +73,19 @@ pub use region::{FrameRange, Span};
 pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
 pub use systems::{
-    Setup, SystemSpec, WithSystem, metadata_layout, with_any_system, with_policy, with_system,
+    Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,
+    with_policy, with_system,
 };
 
 /// What most users need.
 pub mod prelude {
     pub use crate::platform::{CpuId, Native, NativeCpus, Platform};
+    pub use crate::systems::{
+        Bs, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
+    };
     pub use crate::{
-        AllocateError, Block, FrameAllocator, FrameRange, FreeError, Hint, Order, Pfn, Release,
-        Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+        AllocateError, Block, FrameAllocator, FrameRange, FreeError, Hint, Memory, Order, Pfn,
+        Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
     };
 }
 

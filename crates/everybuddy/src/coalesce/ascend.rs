@@ -15,7 +15,7 @@ use crate::structure::Structure;
 
 /// Leaves everything to the structure.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ascend;
+pub struct Ascend;
 
 impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Ascend {
     #[inline]

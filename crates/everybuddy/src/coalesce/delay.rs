@@ -57,7 +57,7 @@ enum Mode {
 
 /// Delays coalescing by a rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delay {
+pub struct Delay {
     /// The rule.
     pub(crate) rule: Rule,
     /// `reclaim=on`: whether everything delayed is coalesced before a request is refused.

@@ -19,7 +19,7 @@ use crate::zone::range::pieces;
 
 /// Coalesces at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Eager;
+pub struct Eager;
 
 impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
     #[inline]

@@ -22,7 +22,7 @@ pub(crate) trait Access<P: Platform>: Send + Sync + 'static {
 }
 
 /// The token alone gives access: a hit takes no atomic operation.
-pub(crate) struct Token;
+pub struct Token;
 
 impl<P: Platform> Access<P> for Token {
     const LOCKS: bool = false;
@@ -35,7 +35,7 @@ impl<P: Platform> Access<P> for Token {
 }
 
 /// A lock for each list, tried by its owner: `percpu=locked`, what Linux 6 does.
-pub(crate) struct Locked;
+pub struct Locked;
 
 /// Holds the lock of a list.
 pub(crate) struct HeldLock<'s, P: Platform>(&'s SpinLock<P>);

@@ -143,7 +143,7 @@ pub(crate) struct Askers<P: Platform> {
 const PATIENCE: u32 = 1 << 16;
 
 /// Lists for each CPU.
-pub(crate) struct Buffered<'a, P: Platform, L, A> {
+pub struct Buffered<'a, P: Platform, L, A> {
     slots: &'a [Slot<P, L>],
     askers: &'a Askers<P>,
     access: PhantomData<A>,

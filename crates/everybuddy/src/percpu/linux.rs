@@ -22,7 +22,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
@@ -52,7 +52,7 @@ impl Watermarks {
 
 /// The list of one CPU. The first line holds all that a hit touches.
 #[repr(C, align(64))]
-pub(crate) struct LinuxList<'a, P: Platform, const CHECK: bool> {
+pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
     ring: Ring<'a, P, CHECK>,
     /// Low half: a request hits while `top` is above. High half: a release hits while `top` is below.
     /// Closed lists have marks that nothing hits.
@@ -76,7 +76,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = watermarks.capacity();
-        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: Ring::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),

@@ -88,7 +88,7 @@ impl Tuning {
 
 /// The lists of one CPU.
 #[repr(C, align(64))]
-pub(crate) struct Linux6List<'a, P: Platform, const CHECK: bool> {
+pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
     /// Zero when closed.
     open: P::AtomicU32,
     /// Frames in all lists.
@@ -118,7 +118,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = tuning.capacity_of_cpu();
-        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
         Ok(move |cpu: usize| {
             let mut rest = &entries[cpu * capacity..][..capacity];
             Self {

@@ -16,7 +16,7 @@ use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// Keeps nothing.
-pub(crate) struct NoList {
+pub struct NoList {
     /// The number of CPUs that the system was set up for.
     pub(crate) cpus: u16,
 }

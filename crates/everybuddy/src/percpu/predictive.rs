@@ -203,7 +203,7 @@ impl<P: Platform> Run<P> {
 
 /// The list of one CPU. The first line holds all that a hit touches.
 #[repr(C, align(64))]
-pub(crate) struct PredictiveList<'a, P: Platform, const CHECK: bool> {
+pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
     ring: Ring<'a, P, CHECK>,
     /// As in Linux's list: requests hit above the low half, releases below the high half.
     marks: P::AtomicU64,
@@ -226,7 +226,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = bound.capacity();
-        let entries = arena.slice(capacity * usize::from(cpus), |_| P::Cell::new(0))?;
+        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: Ring::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),

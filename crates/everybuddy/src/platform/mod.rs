@@ -114,7 +114,19 @@ pub trait AtomicWord<T: CellValue>: Send + Sync {
     message = "`{Self}` is not a platform for buddy systems",
     note = "use `everybuddy::Native`, or `Sim`, `Loom`, `Shuttle` from the crates of those names"
 )]
-pub trait Platform: Sized + Send + Sync + 'static {
+///
+/// # Safety
+/// The allocators index their metadata by frame numbers that they stored before. So cells and words of a platform must
+/// behave as memory does: a read returns a value that was stored there (by [`new`](SharedCell::new), or by a later
+/// operation), and never anything else; with concurrent accesses, one of the values stored. If
+/// [`ZERO_BYTES_ARE_ZERO_CELLS`](Self::ZERO_BYTES_ARE_ZERO_CELLS) is `true`, all-zero bytes are a valid
+/// [`Cell`](Self::Cell) of every value type, equal to `new(0)`.
+#[allow(unsafe_code)]
+pub unsafe trait Platform: Sized + Send + Sync + 'static {
+    /// Whether all-zero bytes are valid cells that hold zero. A system in [zeroed memory](crate::Memory::zeroed) does
+    /// not write them then.
+    const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
+
     /// A 32-bit atomic word.
     type AtomicU32: AtomicWord<u32>;
 

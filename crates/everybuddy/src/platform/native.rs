@@ -168,7 +168,10 @@ pub struct Native<W: Waiting = Spin, B: Probe = NoProbe>(PhantomData<(W, fn() ->
 /// ```
 pub type Hosted<W, B = NoProbe> = Native<W, B>;
 
-impl<W: Waiting, B: Probe> Platform for Native<W, B> {
+// SAFETY: words and cells are `core`'s atomics, transparently, which are valid for any bytes.
+#[allow(unsafe_code)]
+unsafe impl<W: Waiting, B: Probe> Platform for Native<W, B> {
+    const ZERO_BYTES_ARE_ZERO_CELLS: bool = true;
     type AtomicU32 = NativeAtomicU32;
     type AtomicU64 = NativeAtomicU64;
     type Cell<T: CellValue> = NativeCell<T>;

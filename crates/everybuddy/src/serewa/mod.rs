@@ -111,7 +111,7 @@ const MANAGER: Service = Service {
 };
 
 /// Resource management, its lock, and the queues.
-pub(crate) struct Serewa<'a, P: Platform, S> {
+pub struct Serewa<'a, P: Platform, S> {
     lock: &'a ZoneLock<P>,
     structure: S,
     dividing: Ring<'a, P>,

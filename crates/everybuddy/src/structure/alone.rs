@@ -142,7 +142,7 @@ pub fn with_free_blocks<P: Platform, V: WithFreeBlocks>(
     memory: &mut [MaybeUninit<u8>],
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let arena = Arena::new(memory);
+    let arena = Arena::new(crate::arena::Memory::new(memory));
     match kind {
         Kind::Tree => run::<P, Trees<'_, P>, V>(arena, frames, max_order, visitor),
         Kind::BitScan => run::<P, BitScan<'_, P>, V>(arena, frames, max_order, visitor),

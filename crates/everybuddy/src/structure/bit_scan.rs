@@ -16,7 +16,7 @@
 //! O(log64 n), n being the blocks that could be; `take` O(log64 n). 2.03 bits a frame beside the records.
 
 use super::levels::{LEVELS, Level, level_of};
-use super::{Bits, Ordered, Place, Placed, Structure};
+use super::{Ordered, Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
@@ -61,7 +61,7 @@ pub(super) fn words(blocks: u32, max_order: Order) -> usize {
 }
 
 /// The bits of one zone.
-pub(crate) struct BitScan<'a, P: Platform> {
+pub struct BitScan<'a, P: Platform> {
     table: FrameTable<'a, P>,
     levels: &'a [Level<P>; LEVELS],
     words: &'a [P::Cell<u64>],
@@ -194,7 +194,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
 }
 
 impl<'a, P: Platform> Placed<'a, P> for BitScan<'a, P> {
-    const BITS: Bits = Bits::Summed;
+    const KIND: StructureKind = StructureKind::Bits;
 
     fn new(place: Place<'a, P>) -> Self {
         let (starts, depths, words) = geometry(place.blocks, place.max_order);

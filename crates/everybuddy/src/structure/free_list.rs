@@ -17,14 +17,14 @@
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
-use super::{Place, Placed, Structure};
+use super::{Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
 /// Bitmap and free lists of one zone.
-pub(crate) struct FreeLists<'a, P: Platform> {
+pub struct FreeLists<'a, P: Platform> {
     lists: LevelLists<'a, P>,
     bits: LevelBits<'a, P>,
     max_order: Order,
@@ -39,6 +39,8 @@ impl<'a, P: Platform> FreeLists<'a, P> {
 }
 
 impl<'a, P: Platform> Placed<'a, P> for FreeLists<'a, P> {
+    const KIND: StructureKind = StructureKind::Lists;
+
     fn new(place: Place<'a, P>) -> Self {
         Self {
             lists: LevelLists::new(place.table, place.levels),

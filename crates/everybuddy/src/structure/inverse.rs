@@ -26,14 +26,14 @@
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
-use super::{Place, Placed, Structure};
+use super::{Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
 
 /// iBuddy's free area.
-pub(crate) struct Inverse<'a, P: Platform> {
+pub struct Inverse<'a, P: Platform> {
     lists: LevelLists<'a, P>,
     bits: LevelBits<'a, P>,
     max_order: Order,
@@ -42,6 +42,8 @@ pub(crate) struct Inverse<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Placed<'a, P> for Inverse<'a, P> {
+    const KIND: StructureKind = StructureKind::Frames;
+
     fn new(place: Place<'a, P>) -> Self {
         let lists = LevelLists::new(place.table, place.levels);
         Self {

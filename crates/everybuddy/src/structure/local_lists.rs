@@ -14,7 +14,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LEVELS;
-use super::{Place, Placed, Structure};
+use super::{Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -71,7 +71,7 @@ pub(crate) trait LocalStructure<P: Platform>: Structure<P> {
 }
 
 /// The lists of all classes.
-pub(crate) struct LocalLists<'a, P: Platform> {
+pub struct LocalLists<'a, P: Platform> {
     table: FrameTable<'a, P>,
     classes: &'a [Class<P>],
     bits: LevelBits<'a, P>,
@@ -79,6 +79,8 @@ pub(crate) struct LocalLists<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
+    const KIND: StructureKind = StructureKind::LocalLists;
+
     fn new(place: Place<'a, P>) -> Self {
         Self {
             table: place.table,

@@ -52,6 +52,14 @@ pub(crate) enum Bits {
 }
 
 impl Bits {
+    /// Returns the bits that a kind of structure needs.
+    pub(crate) const fn of(kind: StructureKind) -> Self {
+        match kind {
+            StructureKind::Bits => Bits::Summed,
+            _ => Bits::Plain,
+        }
+    }
+
     /// Returns the words that so many largest blocks need.
     pub(crate) fn words(self, blocks: u32, max_order: Order) -> usize {
         match self {
@@ -123,16 +131,20 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
     fn check(&self) -> Result<(), Violation>;
 }
 
-/// How the free blocks of an order are kept, where that can be chosen.
+/// How free memory is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
-    /// `structure=list`: in a list, the last one in is the first one out.
+pub enum StructureKind {
+    /// Free blocks in a list for each order, the last one in is the first one out, and a bitmap.
     #[default]
-    List,
-    /// `structure=tree`: in a balanced tree by address, the lowest first.
-    Tree,
-    /// `structure=bitmap`: in bits, found by scans, the lowest first.
-    Bitmap,
+    Lists,
+    /// Free blocks in a balanced tree by address for each order, the lowest first.
+    Trees,
+    /// Free blocks as bits, found by scans, the lowest first.
+    Bits,
+    /// Single frames by level: iBuddy.
+    Frames,
+    /// Free blocks in a list for each order, each block locally or globally free: delayed coalescing.
+    LocalLists,
 }
 
 /// A structure that knows its blocks by address.
@@ -144,8 +156,11 @@ pub(crate) trait Ordered<P: Platform>: Structure<P> {
 
 /// A structure that can be made anywhere.
 pub(crate) trait Placed<'a, P: Platform>: Structure<P> {
-    /// What bits it needs: whoever plans its memory asks.
-    const BITS: Bits = Bits::Plain;
+    /// Which structure it is.
+    const KIND: StructureKind;
+
+    /// What bits it needs: code that plans its memory asks.
+    const BITS: Bits = Bits::of(Self::KIND);
 
     /// Makes an empty structure. O(1).
     fn new(place: Place<'a, P>) -> Self;

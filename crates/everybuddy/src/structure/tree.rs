@@ -20,7 +20,7 @@
 
 use super::bits::LevelBits;
 use super::levels::{LEVELS, Level, level_of};
-use super::{Ordered, Place, Placed, Structure};
+use super::{Ordered, Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, MOST_TREE_FRAMES, Side};
 use crate::platform::Platform;
@@ -89,7 +89,7 @@ fn side_of(node: Frame, address: Frame) -> Side {
 }
 
 /// Bitmap and trees of one zone.
-pub(crate) struct Trees<'a, P: Platform> {
+pub struct Trees<'a, P: Platform> {
     table: FrameTable<'a, P>,
     levels: &'a [Level<P>; LEVELS],
     bits: LevelBits<'a, P>,
@@ -316,6 +316,8 @@ impl<'a, P: Platform> Trees<'a, P> {
 }
 
 impl<'a, P: Platform> Placed<'a, P> for Trees<'a, P> {
+    const KIND: StructureKind = StructureKind::Trees;
+
     fn new(place: Place<'a, P>) -> Self {
         Self {
             table: place.table,

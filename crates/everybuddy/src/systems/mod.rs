@@ -1,117 +1,252 @@
-//! The systems by name: the only place where layers meet.
+//! The systems: by type, and by name.
 //!
-//! Why it exists: the difference between two systems is one row here. A row says what a system is made of,
-//! where it is described, and where it deviates; [`with_system`] builds it. Everything else (tests, the
-//! laboratory, SYSTEMS.md) goes over the rows.
+//! # Purpose
+//! This is the only place where layers meet. A *composition* is a type alias for layers over layers, in the file of its
+//! family; a *row* is an empty type that names a composition and the options that make a system of it. Two lists in this
+//! file hold all compositions and all rows; building, dispatch by name, the tests, the laboratory and SYSTEMS.md go over
+//! them.
 //!
-//! Dispatch by name happens once per run, not once per operation: the visitor is compiled for each
-//! composition, and inside it every call is static. Who times nothing takes [`with_any_system`], which is
-//! compiled once.
+//! | to | call | the system is |
+//! |---|---|---|
+//! | hold a system of a known type | [`build`] | a reference into the memory, statically dispatched |
+//! | hold a system that is chosen at run time | [`build_any`] | a trait object in the memory |
+//! | time a loop on a system chosen at run time | [`with_system`] | compiled into the visitor, for each composition |
+//! | count or check on one | [`with_any_system`] | called indirectly |
 //!
-//! Invariant: for every row, [`metadata_layout`] and the construction ask for the same memory.
+//! # Invariants
+//! 1. The composition of every row's parameters is in the list, and no two compositions of the list are equal.
+//! 2. For every composition, its plan and its construction ask for the same memory.
 
+mod compose;
+mod delayed;
+mod ibuddy;
+mod linux6;
 mod options;
 mod parameters;
-mod rows;
+mod row;
+mod serewa;
+mod setup;
 mod spec;
+mod spring;
+mod standard;
 
-pub use options::{ListKind, Options, ZoneKind};
-pub use parameters::{Area, Front, Parameters, SpaceSize, Zone};
-pub use rows::{ROWS, Row};
+pub use compose::Compose;
+pub use delayed::*;
+pub use ibuddy::*;
+pub use linux6::*;
+pub use options::*;
+pub use parameters::{Composition, Parameters};
+pub use row::Row;
+pub use serewa::*;
+pub use setup::Setup;
 pub use spec::{SpecError, SystemSpec};
+pub use spring::*;
+pub use standard::*;
+
+pub use crate::coalesce::delay::Rule;
+pub use crate::lock::{Hold, Line, LockKind};
+pub use crate::percpu::linux::Watermarks;
+pub use crate::percpu::linux6::Tuning;
+pub use crate::percpu::predictive::Bound;
+pub use crate::serewa::{Division, Manager, Remnants, Separation};
+pub use crate::structure::StructureKind;
+pub use crate::zone::{Bulk, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
 use crate::api::FrameAllocator;
-use crate::arena::{Arena, ArenaPlan, LINE};
-pub use crate::coalesce::delay::Rule;
-use crate::coalesce::{Ascend, Coalesce, Delay, Eager};
+use crate::arena::{LINE, Memory};
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
-use crate::frame_table::{FrameTable, Record, Tag};
-use crate::layered::Layered;
-pub use crate::lock::{Hold, Line, LockKind};
-use crate::percpu::access::{Access, Locked, Token};
-use crate::percpu::buffered::{Buffered, CpuList};
-use crate::percpu::linux::LinuxList;
-pub use crate::percpu::linux::Watermarks;
-use crate::percpu::linux6::Linux6List;
-pub use crate::percpu::linux6::Tuning;
-pub use crate::percpu::predictive::Bound;
-use crate::percpu::predictive::PredictiveList;
-use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
-use crate::region::{FrameRange, Span};
-use crate::serewa::Serewa;
-pub use crate::serewa::{Division, Manager, Remnants, Separation};
-pub use crate::structure::Kept;
-use crate::structure::{BitScan, Bits, FreeLists, Inverse, LocalLists, Placed, Trees};
-use crate::zone::memory::Shape;
-use crate::zone::pool::Pool;
-pub use crate::zone::{Bulk, Select};
-use crate::zone::{Domains, Extent, OneZone, Spaces, ZoneLayer};
+use compose::Builder;
 
-/// The machine that a system is built for.
-#[derive(Clone, Copy, Debug)]
-pub struct Setup<'r> {
-    ranges: &'r [FrameRange],
-    reach: Option<FrameRange>,
-    cpus: u16,
-    division: Option<&'r Division>,
+/// A system as a type: a row of the list.
+pub trait System {
+    /// The system's code, on a platform, in memory that lives for `'m`.
+    type Built<'m, P: Platform>: Compose<'m, P>;
+
+    /// What it is, in words and presets.
+    const ROW: &'static Row;
 }
 
-impl<'r> Setup<'r> {
-    /// Describes a machine: its memory, as ascending ranges of physical frames, and its CPUs.
-    pub const fn new(ranges: &'r [FrameRange], cpus: u16) -> Self {
-        Self {
-            ranges,
-            reach: None,
-            cpus,
-            division: None,
-        }
-    }
+/// The list of all rows.
+macro_rules! rows {
+    ($($row:ident),* $(,)?) => {
+        /// All systems.
+        pub const ROWS: &[Row] = &[$(*<$row as System>::ROW),*];
+    };
+}
+rows! {
+    Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
+    SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Serewa, Linux6,
+}
 
-    /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it.
-    pub const fn with_reach(self, reach: FrameRange) -> Self {
-        Self {
-            reach: Some(reach),
-            ..self
+/// The list of all compositions.
+macro_rules! compositions {
+    ($($composition:ident),* $(,)?) => {
+        /// Runs `visitor` with the type of a composition.
+        fn on_composition<'m, P: Platform, V: OnComposition<'m, P>>(
+            composition: &Composition,
+            visitor: V,
+        ) -> Result<V::Output, BuildError> {
+            $(
+                if *composition == <$composition<'m, P> as Compose<'m, P>>::COMPOSITION {
+                    return visitor.on::<$composition<'m, P>>();
+                }
+            )*
+            // Every single choice exists, so the combination does not.
+            Err(BuildError::BadOption("zone"))
         }
-    }
 
-    /// Says into which blocks memory is to be divided in the beginning, for systems that do so.
-    pub const fn with_division(self, division: &'r Division) -> Self {
-        Self {
-            division: Some(division),
-            ..self
-        }
-    }
+        /// All compositions.
+        #[cfg(test)]
+        const COMPOSITIONS: &[Composition] = &[
+            $(<$composition<'static, crate::Native> as Compose<'static, crate::Native>>::COMPOSITION),*
+        ];
+    };
+}
+// Each of these is compiled for every platform and every visitor: a composition that nobody measures costs all users
+// seconds.
+compositions! {
+    Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
+    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked,
+    BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
+    Elastic, LinuxElastic, SpringBuddy,
+    IBuddy, Lis, IBuddyInOneZone, LisInOneZone,
+    Delayed, LinuxDelayed, PcpDelayed, PredictedDelayed,
+    DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
+    SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
+}
 
-    /// Returns the frames of all ranges.
-    fn frames(&self) -> u64 {
-        self.ranges
-            .iter()
-            .fold(0, |sum, range| sum.saturating_add(range.frames))
-    }
+/// What is done with the type of a composition.
+trait OnComposition<'m, P: Platform> {
+    type Output;
 
-    fn span(&self, max_order: Order) -> Result<Span, BuildError> {
-        let memory = Span::covering(self.ranges, max_order)?;
-        let Some(reach) = self.reach else {
-            return Ok(memory);
-        };
-        let span = Span::covering(&[reach], max_order)?;
-        let inside = |range: &FrameRange| {
-            range.frames == 0 || range.start >= reach.start && range.end() <= reach.end()
-        };
-        if let Some(index) = self.ranges.iter().position(|range| !inside(range)) {
-            return Err(BuildError::OutsideReach { index });
-        }
-        Ok(span)
+    fn on<C: Compose<'m, P>>(self) -> Result<Self::Output, BuildError>;
+}
+
+/// Builds a system of a known type in the caller's memory. O(frames).
+///
+/// The system itself lies in that memory too and lives as long as it: `'static` memory gives a `'static` system, which
+/// can be kept in a `static`.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use everybuddy::prelude::*;
+///
+/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let setup = Setup::new(&ranges, 2);
+/// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
+/// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+/// let system = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+///
+/// let cpus = NativeCpus::new(2);
+/// let mut cpu = cpus.claim(CpuId(0)).expect("no other thread has claimed CPU 0");
+/// let frame = system.allocate(&mut cpu, Request::FRAME)?;
+/// system.free(&mut cpu, Release::frame(frame))?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Any [`BuildError`]; an option that the system does not take, or that changes its composition, is
+/// [`BuildError::BadOption`]. To choose such an option, use [`build_any`].
+pub fn build<'m, S: System, P: Platform>(
+    options: &Options,
+    setup: &Setup<'_>,
+    memory: Memory<'m>,
+) -> Result<&'m S::Built<'m, P>, BuildError> {
+    build_as(&SystemSpec::with(S::ROW, options)?, setup, memory)
+}
+
+/// Returns the memory that [`build`] takes: this size, at this alignment. O(1).
+///
+/// Memory that is not aligned must be larger by the alignment.
+///
+/// # Errors
+/// Any [`BuildError`] except `MetadataTooSmall`.
+pub fn layout<S: System, P: Platform>(
+    options: &Options,
+    setup: &Setup<'_>,
+) -> Result<Layout, BuildError> {
+    metadata_layout::<P>(&SystemSpec::with(S::ROW, options)?, setup)
+}
+
+/// Builds a system by name, if it has this composition. O(frames).
+///
+/// [`build`] is this for a row; this is for code that handles every row of a composition, such as all options of `lbs-31`.
+///
+/// # Errors
+/// Any [`BuildError`]; [`BuildError::BadOption`] names the option by which the composition differs.
+pub fn build_as<'m, P: Platform, C: Compose<'m, P>>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: Memory<'m>,
+) -> Result<&'m C, BuildError> {
+    Builder::new::<P, C>(spec, setup, memory)?.place()
+}
+
+struct BuildAny<'m, 's> {
+    spec: &'s SystemSpec,
+    setup: &'s Setup<'s>,
+    memory: Memory<'m>,
+}
+
+impl<'m, P: Platform> OnComposition<'m, P> for BuildAny<'m, '_> {
+    type Output = &'m dyn FrameAllocator<P>;
+
+    fn on<C: Compose<'m, P>>(self) -> Result<Self::Output, BuildError> {
+        Ok(build_as::<P, C>(self.spec, self.setup, self.memory)?)
     }
 }
 
-/// What runs on a system of any composition.
+/// Builds a system by name in the caller's memory, to be called indirectly. O(frames).
+///
+/// The system lives as long as the memory. Each operation costs an indirect call; the code of the system is the same as
+/// that of [`build`].
+///
+/// # Errors
+/// Any [`BuildError`].
+pub fn build_any<'m, P: Platform>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: Memory<'m>,
+) -> Result<&'m dyn FrameAllocator<P>, BuildError> {
+    let composition = spec.parameters(setup)?.composition;
+    on_composition(&composition, BuildAny { spec, setup, memory })
+}
+
+struct BytesOf<'s> {
+    parameters: &'s Parameters,
+    setup: &'s Setup<'s>,
+}
+
+impl<'m, P: Platform> OnComposition<'m, P> for BytesOf<'_> {
+    type Output = usize;
+
+    fn on<C: Compose<'m, P>>(self) -> Result<usize, BuildError> {
+        let span = self.setup.span(self.parameters.max_order)?;
+        Ok(C::plan(self.parameters, span, self.setup.cpus).bytes())
+    }
+}
+
+/// Returns the memory that a system by name takes: this size, at this alignment. O(1).
+///
+/// Memory that is not aligned must be larger by the alignment.
+///
+/// # Errors
+/// Any [`BuildError`] except `MetadataTooSmall`.
+pub fn metadata_layout<P: Platform>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+) -> Result<Layout, BuildError> {
+    let parameters = &spec.parameters(setup)?;
+    let visitor = BytesOf { parameters, setup };
+    let bytes = on_composition::<P, _>(&parameters.composition, visitor)?;
+    Layout::from_size_align(bytes, LINE).map_err(|_| BuildError::SpanTooLarge)
+}
+
+/// Code that runs on a system of any composition.
 pub trait WithSystem<P: Platform> {
     /// What it returns.
     type Output;
@@ -120,114 +255,48 @@ pub trait WithSystem<P: Platform> {
     fn call<A: FrameAllocator<P>>(self, name: &'static str, system: &A) -> Self::Output;
 }
 
-/// Returns the metadata that a system needs, to be provided by the caller. O(1).
-///
-/// Memory that is not aligned so must be larger by the alignment.
-///
-/// # Errors
-/// Any [`BuildError`] but `MetadataTooSmall`.
-pub fn metadata_layout<P: Platform>(
-    spec: &SystemSpec,
-    setup: &Setup<'_>,
-) -> Result<Layout, BuildError> {
-    let parameters = spec.parameters(setup)?;
-    let span = setup.span(parameters.max_order)?;
-    let bytes = plan::<P>(&parameters, span, setup.cpus).bytes();
-    Layout::from_size_align(bytes, LINE).map_err(|_| BuildError::SpanTooLarge)
+struct Visit<'m, 's, V> {
+    build: BuildAny<'m, 's>,
+    visitor: V,
 }
 
-/// Builds a system by name in the memory given, and runs `visitor` on it. O(frames) to build.
+impl<'m, P: Platform, V: WithSystem<P>> OnComposition<'m, P> for Visit<'m, '_, V> {
+    type Output = V::Output;
+
+    fn on<C: Compose<'m, P>>(self) -> Result<V::Output, BuildError> {
+        let BuildAny {
+            spec,
+            setup,
+            memory,
+        } = self.build;
+        let system = C::make(&mut Builder::new::<P, C>(spec, setup, memory)?)?;
+        Ok(self.visitor.call(spec.name(), &system))
+    }
+}
+
+/// Builds a system by name in the given memory, and runs `visitor` on it. O(frames) to build.
+///
+/// For timed loops: the visitor is compiled for each composition, and inside it every call is static.
 ///
 /// # Errors
-/// Any [`BuildError`]; the visitor is not run then.
+/// Any [`BuildError`]; the visitor does not run then.
 pub fn with_system<P: Platform, V: WithSystem<P>>(
     spec: &SystemSpec,
     setup: &Setup<'_>,
     memory: &mut [MaybeUninit<u8>],
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let mut builder = Builder::new::<P>(spec, setup, memory)?;
-    let parameters = builder.parameters;
-    match (parameters.area, parameters.zone) {
-        (Area::Blocks, Zone::One) => match parameters.structure {
-            Kept::List => builder.one_of_blocks(visitor),
-            Kept::Tree => {
-                let zone = builder.one_zone::<P, Trees<'_, P>, Eager>(Eager)?;
-                builder.bare(zone, visitor)
-            }
-            Kept::Bitmap => {
-                let zone = builder.one_zone::<P, BitScan<'_, P>, Eager>(Eager)?;
-                builder.bare(zone, visitor)
-            }
-        },
-        (Area::Blocks, Zone::Separated(separation)) => match parameters.structure {
-            Kept::List => {
-                let zone = builder.separated::<P, FreeLists<'_, P>>(separation)?;
-                builder.bare(zone, visitor)
-            }
-            Kept::Tree => {
-                let zone = builder.separated::<P, Trees<'_, P>>(separation)?;
-                builder.bare(zone, visitor)
-            }
-            Kept::Bitmap => {
-                let zone = builder.separated::<P, BitScan<'_, P>>(separation)?;
-                builder.bare(zone, visitor)
-            }
-        },
-        (Area::Blocks, Zone::Spaces(size)) => {
-            let zone = builder.spaces::<P, FreeLists<'_, P>, Eager>(Eager, size)?;
-            builder.of_blocks(zone, visitor)
-        }
-        (Area::Blocks, Zone::Domains { idle }) => {
-            let zone = builder.domains::<P>(idle)?;
-            builder.of_blocks(zone, visitor)
-        }
-        (Area::Frames, Zone::One) => {
-            let zone = builder.one_zone::<P, Inverse<'_, P>, Ascend>(Ascend)?;
-            builder.listed(zone, visitor)
-        }
-        (Area::Frames, Zone::Spaces(size)) => {
-            let zone = builder.spaces::<P, Inverse<'_, P>, Ascend>(Ascend, size)?;
-            builder.listed(zone, visitor)
-        }
-        (Area::Delayed(rule), zone) => {
-            let reclaim = parameters.reclaim;
-            let policy = Delay { rule, reclaim };
-            match zone {
-                Zone::One => {
-                    let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
-                    match parameters.front {
-                        Front::Linux6(tuning) => {
-                            builder.linux6::<P, V, Token, true>(zone, tuning, visitor)
-                        }
-                        _ => builder.of_blocks(zone, visitor),
-                    }
-                }
-                Zone::Spaces(size) => {
-                    let zone = builder.spaces::<P, LocalLists<'_, P>, Delay>(policy, size)?;
-                    builder.of_blocks(zone, visitor)
-                }
-                Zone::Domains { .. } | Zone::Separated(_) => Err(BuildError::BadOption("zone")),
-            }
-        }
-        (Area::Frames, Zone::Domains { .. } | Zone::Separated(_)) => {
-            Err(BuildError::BadOption("zone"))
-        }
-    }
+    let composition = spec.parameters(setup)?.composition;
+    let memory = Memory::new(memory);
+    let build = BuildAny {
+        spec,
+        setup,
+        memory,
+    };
+    on_composition(&composition, Visit { build, visitor })
 }
 
-/// What [`with_any_system`] runs, as a visitor.
-struct Indirect<'v, P: Platform>(&'v mut dyn FnMut(&dyn FrameAllocator<P>));
-
-impl<P: Platform> WithSystem<P> for Indirect<'_, P> {
-    type Output = ();
-
-    fn call<A: FrameAllocator<P>>(self, _: &'static str, system: &A) {
-        (self.0)(system);
-    }
-}
-
-/// Builds a system by name in the memory given, and calls `visitor` once with it. O(frames) to build.
+/// Builds a system by name in the given memory, and calls `visitor` once with it. O(frames) to build.
 ///
 /// For programs that count or check rather than time: the visitor is compiled once instead of once for each
 /// composition, and each operation of the system costs an indirect call.
@@ -240,369 +309,51 @@ pub fn with_any_system<P: Platform>(
     memory: &mut [MaybeUninit<u8>],
     visitor: &mut dyn FnMut(&dyn FrameAllocator<P>),
 ) -> Result<(), BuildError> {
-    with_system(spec, setup, memory, Indirect(visitor))
+    visitor(build_any(spec, setup, Memory::new(memory))?);
+    Ok(())
 }
 
-/// Builds a system of free blocks in one zone without a list before it, and runs `visitor` on it. O(frames) to build.
+/// Builds a system of free blocks in one zone without a per-CPU list, and runs `visitor` on it. O(frames) to build.
 ///
 /// For programs that compare coalescing policies and nothing else: the visitor is compiled for two compositions
 /// instead of for all of them.
 ///
 /// # Errors
-/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor is not run then.
+/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor does not run then.
 pub fn with_policy<P: Platform, V: WithSystem<P>>(
     spec: &SystemSpec,
     setup: &Setup<'_>,
     memory: &mut [MaybeUninit<u8>],
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let mut builder = Builder::new::<P>(spec, setup, memory)?;
-    let parameters = builder.parameters;
-    match (parameters.area, parameters.zone) {
-        (Area::Blocks, Zone::One) => {
-            let zone = builder.one_zone::<P, FreeLists<'_, P>, Eager>(Eager)?;
-            builder.bare(zone, visitor)
-        }
-        (Area::Delayed(rule), Zone::One) => {
-            let reclaim = parameters.reclaim;
-            let policy = Delay { rule, reclaim };
-            let zone = builder.one_zone::<P, LocalLists<'_, P>, Delay>(policy)?;
-            builder.bare(zone, visitor)
-        }
-        _ => Err(BuildError::BadOption("zone")),
-    }
-}
-
-/// Plans the metadata of a system; in the same order as [`Builder`] asks for it.
-fn plan<P: Platform>(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-    let plan = ArenaPlan::default().slice::<Record<P>>(span.frames() as usize);
-    let shape = parameters.shape(span);
-    let plan = match parameters.zone {
-        Zone::One => shape.plan::<P>(plan),
-        Zone::Separated(separation) => {
-            let plan = shape.plan::<P>(plan);
-            Serewa::<P, FreeLists<'_, P>>::plan(plan, separation, cpus)
-        }
-        Zone::Domains { .. } => Domains::<P>::plan(plan, parameters.extent(span, cpus)),
-        Zone::Spaces(_) => {
-            let plan = Pool::<P>::plan(shape.plan::<P>(plan), shape.parts(), cpus);
-            match parameters.area {
-                Area::Blocks => Spaces::<P, FreeLists<'_, P>, Eager>::plan(plan, shape.parts()),
-                Area::Frames => Spaces::<P, Inverse<'_, P>, Ascend>::plan(plan, shape.parts()),
-                Area::Delayed(_) => {
-                    Spaces::<P, LocalLists<'_, P>, Delay>::plan(plan, shape.parts())
-                }
-            }
-        }
+    let composition = spec.parameters(setup)?.composition;
+    let memory = Memory::new(memory);
+    let build = BuildAny {
+        spec,
+        setup,
+        memory,
     };
-    match parameters.front {
-        Front::None => plan,
-        Front::Linux(marks) => {
-            let plan = LinuxList::<P, true>::plan(plan, marks, cpus);
-            Buffered::<P, LinuxList<'_, P, true>, Token>::plan(plan, cpus)
-        }
-        Front::Linux6(tuning) => {
-            let plan = Linux6List::<P, true>::plan(plan, tuning, cpus);
-            Buffered::<P, Linux6List<'_, P, true>, Token>::plan(plan, cpus)
-        }
-        Front::Predictive(bound) => {
-            let plan = PredictiveList::<P, true>::plan(plan, bound, cpus);
-            Buffered::<P, PredictiveList<'_, P, true>, Token>::plan(plan, cpus)
-        }
+    let visit = Visit { build, visitor };
+    match composition.structure {
+        StructureKind::LocalLists => OnComposition::<P>::on::<Delayed<'_, P>>(visit),
+        _ => OnComposition::<P>::on::<Buddy<'_, P>>(visit),
     }
 }
 
-/// What building takes.
-struct Builder<'a, 's> {
-    arena: Arena<'a>,
-    name: &'static str,
-    setup: &'s Setup<'s>,
-    span: Span,
-    parameters: Parameters,
-    bytes: usize,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::FrameRange;
 
-impl Parameters {
-    /// Returns the locks, lists and bits that the zone layer has.
-    fn shape(&self, span: Span) -> Shape {
-        Shape {
-            frames: span.frames(),
-            part: match self.zone {
-                Zone::Spaces(size) => size.frames,
-                _ => span.frames(),
-            },
-            max_order: self.max_order,
-            lock: self.lock,
-            line: self.line,
-            bits: match self.structure {
-                Kept::List | Kept::Tree => Bits::Plain,
-                Kept::Bitmap => Bits::Summed,
-            },
-            classes: matches!(self.area, Area::Delayed(_)),
+    #[test]
+    fn compositions_differ_and_every_row_has_one() {
+        for (index, composition) in COMPOSITIONS.iter().enumerate() {
+            assert!(!COMPOSITIONS[..index].contains(composition), "{composition:?}");
         }
-    }
-
-    /// Returns what domains are made for.
-    fn extent(&self, span: Span, cpus: u16) -> Extent {
-        Extent {
-            frames: span.frames(),
-            cpus,
-            max_order: self.max_order,
+        let setup = Setup::new(&[FrameRange::new(0, 1 << 16)], 2);
+        for row in ROWS {
+            let parameters = SystemSpec::of(row).parameters(&setup).unwrap();
+            assert!(COMPOSITIONS.contains(&parameters.composition), "{}", row.name);
         }
-    }
-}
-
-impl<'a, 's> Builder<'a, 's> {
-    /// Prepares to build a system.
-    fn new<P: Platform>(
-        spec: &SystemSpec,
-        setup: &'s Setup<'s>,
-        memory: &'a mut [MaybeUninit<u8>],
-    ) -> Result<Self, BuildError> {
-        let parameters = spec.parameters(setup)?;
-        let span = setup.span(parameters.max_order)?;
-        Ok(Self {
-            arena: Arena::new(memory),
-            name: spec.name(),
-            setup,
-            span,
-            parameters,
-            bytes: plan::<P>(&parameters, span, setup.cpus).bytes(),
-        })
-    }
-
-    /// Makes the records: all frames of the ranges interior, the others holes.
-    fn table<P: Platform>(&mut self) -> Result<FrameTable<'a, P>, BuildError> {
-        let mut ranges = self
-            .setup
-            .ranges
-            .iter()
-            .filter(|range| range.frames > 0)
-            .peekable();
-        let base = self.span.base();
-        // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
-        let records = self.arena.slice(self.span.frames() as usize, |index| {
-            let physical = base + index as u64;
-            while ranges
-                .next_if(|range| range.end().is_some_and(|end| end <= physical))
-                .is_some()
-            {}
-            let managed = ranges.peek().is_some_and(|range| range.start <= physical);
-            Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
-        })?;
-        Ok(FrameTable::new(records))
-    }
-
-    /// Refuses a span of more frames than the structure can keep.
-    fn limit(&self, frames: u64) -> Result<(), BuildError> {
-        if u64::from(self.span.frames()) > frames {
-            return Err(BuildError::SpanTooLarge);
-        }
-        Ok(())
-    }
-
-    /// Gives every range to `seed`.
-    fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
-        for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
-            let relative = self.span.relative(*range);
-            let (start, frames) = relative.map_err(|_| BuildError::SpanTooLarge)?;
-            seed(start, frames);
-        }
-        Ok(())
-    }
-
-    /// Makes one zone, with all ranges free.
-    fn one_zone<P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>>(
-        &mut self,
-        policy: C,
-    ) -> Result<OneZone<'a, P, S, C>, BuildError> {
-        self.limit(S::MOST_FRAMES)?;
-        let table = self.table()?;
-        let part = self
-            .parameters
-            .shape(self.span)
-            .make(&mut self.arena, table)?;
-        let zone = OneZone::new(part(0), policy, self.parameters.bulk);
-        self.seed(|start, frames| zone.seed(start, frames))?;
-        Ok(zone)
-    }
-
-    /// Makes buddy spaces, with all ranges free.
-    fn spaces<P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>>(
-        &mut self,
-        policy: C,
-        size: SpaceSize,
-    ) -> Result<Spaces<'a, P, S, C>, BuildError> {
-        self.limit(S::MOST_FRAMES)?;
-        let table = self.table()?;
-        let Parameters {
-            max_order,
-            lock,
-            bulk,
-            ..
-        } = self.parameters;
-        let shape = self.parameters.shape(self.span);
-        let part = shape.make(&mut self.arena, table)?;
-        let cpus = self.setup.cpus;
-        let pool = Pool::new(&mut self.arena, shape.parts(), cpus, lock, size.select)?;
-        let geometry = (table, size.frames.trailing_zeros(), max_order);
-        let spaces = Spaces::new(&mut self.arena, geometry, part, pool, policy, bulk)?;
-        self.seed(|start, frames| spaces.seed(start, frames))?;
-        Ok(spaces)
-    }
-
-    /// Makes Serewa's system, with all ranges free, divided as the setup says.
-    fn separated<P: Platform, S: Placed<'a, P>>(
-        &mut self,
-        separation: Separation,
-    ) -> Result<Serewa<'a, P, S>, BuildError> {
-        self.limit(S::MOST_FRAMES)?;
-        let table = self.table()?;
-        let shape = self.parameters.shape(self.span);
-        let part = shape.make(&mut self.arena, table)?;
-        let division = self.setup.division.filter(|_| self.parameters.division);
-        let mut wanted = division.copied().unwrap_or_default();
-        let (cpus, divided) = (self.setup.cpus, !wanted.is_none());
-        let serewa = Serewa::new(&mut self.arena, part(0), separation, cpus, divided)?;
-        self.seed(|start, frames| serewa.seed(start, frames, &mut wanted))?;
-        Ok(serewa)
-    }
-
-    /// Makes one domain, with all ranges free.
-    fn domains<P: Platform>(&mut self, idle: u32) -> Result<Domains<'a, P>, BuildError> {
-        let table = self.table()?;
-        let Parameters { lock, bulk, .. } = self.parameters;
-        let extent = self.parameters.extent(self.span, self.setup.cpus);
-        let domains = Domains::new(&mut self.arena, table, extent, (lock, idle), bulk)?;
-        self.seed(|start, frames| domains.seed(start, frames))?;
-        Ok(domains)
-    }
-
-    fn run<P: Platform, V: WithSystem<P>>(
-        self,
-        front: impl PerCpu<P>,
-        zone: impl ZoneLayer<P>,
-        visitor: V,
-    ) -> V::Output {
-        visitor.call(self.name, &Layered::new(front, zone, self.span, self.bytes))
-    }
-
-    /// Runs on the standard buddy in one zone, behind any per-CPU layer.
-    fn one_of_blocks<P: Platform, V: WithSystem<P>>(
-        mut self,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let zone = self.one_zone::<P, FreeLists<'a, P>, Eager>(Eager)?;
-        let Parameters {
-            front,
-            locked,
-            check,
-            ..
-        } = self.parameters;
-        match (front, locked, check) {
-            (Front::Linux(marks), false, false) => {
-                self.linux::<P, V, Token, false>(zone, marks, visitor)
-            }
-            (Front::Linux(marks), true, true) => {
-                self.linux::<P, V, Locked, true>(zone, marks, visitor)
-            }
-            (Front::Linux(marks), true, false) => {
-                self.linux::<P, V, Locked, false>(zone, marks, visitor)
-            }
-            (Front::Linux6(tuning), false, true) => {
-                self.linux6::<P, V, Token, true>(zone, tuning, visitor)
-            }
-            (Front::Linux6(tuning), false, false) => {
-                self.linux6::<P, V, Token, false>(zone, tuning, visitor)
-            }
-            (Front::Linux6(tuning), true, true) => {
-                self.linux6::<P, V, Locked, true>(zone, tuning, visitor)
-            }
-            (Front::Linux6(tuning), true, false) => {
-                self.linux6::<P, V, Locked, false>(zone, tuning, visitor)
-            }
-            _ => self.of_blocks(zone, visitor),
-        }
-    }
-
-    // Each of these is compiled for every zone layer that it is called with, and every visitor: a composition that no
-    // row has costs everybody seconds.
-
-    /// Runs on a zone layer without any list.
-    fn bare<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
-        self,
-        zone: Z,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let cpus = self.setup.cpus;
-        match self.parameters.front {
-            Front::None => Ok(self.run(NoList { cpus }, zone, visitor)),
-            _ => Err(BuildError::BadOption("zone")),
-        }
-    }
-
-    /// Runs on a zone layer behind Linux 2.6.32's list or none.
-    fn listed<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
-        self,
-        zone: Z,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        match self.parameters.front {
-            Front::Linux(marks) => self.linux::<P, V, Token, true>(zone, marks, visitor),
-            _ => self.bare(zone, visitor),
-        }
-    }
-
-    /// Runs on a zone layer of free blocks, behind Linux 2.6.32's list, Spring Buddy's or none.
-    fn of_blocks<P: Platform, V: WithSystem<P>, Z: ZoneLayer<P>>(
-        self,
-        zone: Z,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        match self.parameters.front {
-            Front::Predictive(bound) => self.predictive::<P, V, Token, true>(zone, bound, visitor),
-            _ => self.listed(zone, visitor),
-        }
-    }
-
-    fn linux<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
-        mut self,
-        zone: impl ZoneLayer<P>,
-        watermarks: Watermarks,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let lists = LinuxList::<P, CHECK>::maker(&mut self.arena, watermarks, self.setup.cpus)?;
-        self.buffered::<P, V, _, A>(zone, lists, visitor)
-    }
-
-    fn linux6<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
-        mut self,
-        zone: impl ZoneLayer<P>,
-        tuning: Tuning,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let lists = Linux6List::<P, CHECK>::maker(&mut self.arena, tuning, self.setup.cpus)?;
-        self.buffered::<P, V, _, A>(zone, lists, visitor)
-    }
-
-    fn predictive<P: Platform, V: WithSystem<P>, A: Access<P>, const CHECK: bool>(
-        mut self,
-        zone: impl ZoneLayer<P>,
-        bound: Bound,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let lists = PredictiveList::<P, CHECK>::maker(&mut self.arena, bound, self.setup.cpus)?;
-        self.buffered::<P, V, _, A>(zone, lists, visitor)
-    }
-
-    fn buffered<P: Platform, V: WithSystem<P>, L: CpuList<P> + 'a, A: Access<P>>(
-        mut self,
-        zone: impl ZoneLayer<P>,
-        lists: impl FnMut(usize) -> L,
-        visitor: V,
-    ) -> Result<V::Output, BuildError> {
-        let cpus = self.setup.cpus;
-        let front = Buffered::<P, L, A>::new(&mut self.arena, cpus, lists)?;
-        Ok(self.run(front, zone, visitor))
     }
 }

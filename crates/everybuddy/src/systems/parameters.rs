@@ -1,182 +1,348 @@
 //! What a system's name, its options and the machine's memory decide together.
 //!
-//! Why it exists: building, planning and printing a system start from the same numbers.
+//! # Purpose
+//! Planning, building and describing a system start from the same numbers.
 //!
-//! Invariant: options that contradict each other never become parameters.
+//! # Invariants
+//! Options that contradict each other never become parameters.
 
 use core::fmt;
 
-use super::options::{self, ListKind, ZoneKind};
-use super::rows::Kind;
+use super::options::{
+    BulkKind, Coalescing, Count, ListAccess, ListKind, Options, OptionValue, QueueSync, Ratio,
+    SpaceFrames, Switch, ZoneKind,
+};
 use super::spec::SystemSpec;
-use super::{Bound, Options, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{self, Manager, Remnants, Separation};
-use crate::structure::Kept;
+use crate::structure::StructureKind;
 use crate::zone::{Bulk, PATIENCE, Select};
 
-/// The per-CPU layer of a system, with its numbers.
+/// What decides the code of a system: one value for each choice of a layer.
+///
+/// Two systems with the same composition run the same code with other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// None.
-    None,
-    /// Linux 2.6.32's list.
-    Linux(Watermarks),
-    /// Linux 6.12's lists.
-    Linux6(Tuning),
-    /// Spring Buddy's list, which predicts.
-    Predictive(Bound),
+pub struct Composition {
+    /// The list that each CPU keeps; `Bypass` is the code of `Linux`.
+    pub list: ListKind,
+    /// How other CPUs reach it.
+    pub access: ListAccess,
+    /// Whether its hits detect misuse.
+    pub check: bool,
+    /// Who owns free frames.
+    pub zone: ZoneKind,
+    /// How free memory is kept, and with it the coalescing policy.
+    pub structure: StructureKind,
 }
 
-/// What free memory is kept as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Area {
-    /// Free blocks, split and coalesced.
-    Blocks,
-    /// Single frames: iBuddy.
-    Frames,
-    /// Locally and globally free blocks, coalesced late.
-    Delayed(Rule),
-}
-
-/// The size of buddy spaces, and which are preferred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpaceSize {
-    /// Frames of a space, a power of two.
-    pub frames: u32,
-    /// Which unassigned space is preferred.
-    pub select: Select,
-}
-
-/// Who owns free frames, with its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Zone {
-    /// One zone under one lock.
-    One,
-    /// iBuddy's spaces.
-    Spaces(SpaceSize),
-    /// Spring Buddy's domains.
-    Domains {
-        /// After how many blocks that it moved, times the number of domains, a CPU looks for idle ones.
-        idle: u32,
-    },
-    /// One zone, whose blocks are divided and linked by services: Serewa.
-    Separated(Separation),
+impl Composition {
+    /// Returns the key of the option that makes two compositions differ, the one first that says most.
+    pub(super) fn differs_by(&self, other: &Self) -> &'static str {
+        match () {
+            () if self.zone != other.zone => match ZoneKind::Separated {
+                separated if self.zone == separated || other.zone == separated => "separate",
+                _ => "zone",
+            },
+            () if self.structure != other.structure => "structure",
+            () if self.list != other.list => "list",
+            () if self.access != other.access => "percpu",
+            () => "check",
+        }
+    }
 }
 
 /// A system's parameters on a machine: what its options and the machine's memory decide together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
+    /// The code.
+    pub composition: Composition,
     /// The largest order.
     pub max_order: Order,
-    /// What free memory is kept as.
-    pub area: Area,
-    /// Who owns free frames.
-    pub zone: Zone,
+    /// Batch and high watermark of Linux 2.6.32's list.
+    pub watermarks: Watermarks,
+    /// Batch and high watermarks of Linux 6.12's lists.
+    pub tuning: Tuning,
+    /// The bound of Spring Buddy's list.
+    pub bound: Bound,
+    /// Frames of a buddy space.
+    pub space: u32,
+    /// Which unassigned buddy space is preferred.
+    pub select: Select,
+    /// After how many blocks, times the number of domains, a CPU looks for idle domains.
+    pub idle: u32,
+    /// The queues between requests and services.
+    pub separation: Separation,
     /// The kind of the zone's lock, of each space's, or of the spring's.
     pub lock: LockKind,
     /// Where it lies.
     pub line: Line,
     /// How batches move.
     pub bulk: Bulk,
-    /// How the free blocks of an order are kept.
-    pub structure: Kept,
-    /// Whether memory is divided in the beginning as the setup says.
+    /// When blocks are freed locally, with delayed coalescing.
+    pub rule: Rule,
+    /// Whether memory is divided initially as the setup says.
     pub division: bool,
     /// Whether delayed coalescing is done before a request is refused.
     pub reclaim: bool,
-    /// The per-CPU layer.
-    pub front: Front,
-    /// Whether per-CPU lists have locks (`percpu=locked`) rather than ask their owners.
-    pub locked: bool,
-    /// Whether hits notice misuse (`check=on`, the default).
-    pub check: bool,
 }
 
+/// Frames of a space by default: 4 MiB, as in [iBuddy].
+const SPACE: u32 = 1 << 10;
+
+impl SystemSpec {
+    /// Returns the parameters on a machine. O(ranges).
+    ///
+    /// # Errors
+    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options contradict each other.
+    pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
+        if setup.cpus == 0 || setup.cpus == u16::MAX {
+            return Err(BuildError::BadCpuCount);
+        }
+        let given = &self.options;
+        let options = given.or(&self.row.preset);
+        let list = options.list.unwrap_or_default();
+        let zone = zone(&options)?;
+        let structure = options.structure.unwrap_or_default();
+        let max_order = options.order.unwrap_or(Order::TEN);
+        let composition = Composition {
+            list: match list {
+                ListKind::Bypass => ListKind::Linux,
+                list => list,
+            },
+            access: options.percpu.unwrap_or_default(),
+            check: options.check.is_none_or(Switch::is_on),
+            zone,
+            structure,
+        };
+        refuse(&options, &composition)?;
+        let space = options.space.map(SpaceFrames::get);
+        let space = space.unwrap_or(max_order.frames().max(SPACE));
+        if space < max_order.frames() {
+            return Err(BuildError::BadOption("space"));
+        }
+        // What coalesces at once would undo a division.
+        let is_separated = zone == ZoneKind::Separated;
+        if !is_separated && given.division == Some(Switch::On) {
+            return Err(BuildError::BadOption("division"));
+        }
+        Ok(Parameters {
+            composition,
+            max_order,
+            watermarks: self.watermarks(&options, list, setup)?,
+            tuning: Tuning::linux(setup.frames(), setup.cpus),
+            bound: match options.high {
+                Some(most) => Bound { most: most.get() },
+                None => Bound::by_memory(setup.frames(), setup.cpus),
+            },
+            space,
+            select: options.select.unwrap_or_default(),
+            idle: options.idle.map_or(PATIENCE, Count::get),
+            separation: Separation {
+                slots: options.queue.map_or(serewa::SLOTS, |slots| slots.get()),
+                semaphore: options.sync == Some(QueueSync::Semaphore),
+                manager: options.manager.unwrap_or_default(),
+                remnants: options.remnants.unwrap_or_default(),
+            },
+            lock: options.lock.unwrap_or_default(),
+            line: options.line.unwrap_or_default(),
+            bulk: Bulk {
+                hold: options.hold.unwrap_or_default(),
+                rows: options.bulk == Some(BulkKind::Rows),
+            },
+            rule: rule(&options)?,
+            division: is_separated && is_on(options.division),
+            reclaim: is_on(options.reclaim),
+        })
+    }
+
+    /// Returns batch and high watermark: Linux's formula by memory, unless the options say something else.
+    fn watermarks(
+        &self,
+        options: &Options,
+        list: ListKind,
+        setup: &Setup<'_>,
+    ) -> Result<Watermarks, BuildError> {
+        let by_memory = Watermarks::linux_batch(setup.frames());
+        let (batch, high) = (options.batch.map(Count::get), options.high.map(Count::get));
+        let marks = match (list, self.row.preset.high) {
+            (ListKind::Bypass, _) => Watermarks {
+                batch: 1,
+                high: high.unwrap_or(6 * by_memory),
+                bypass: true,
+            },
+            // A list of fixed length: Linux's ratio the other way round.
+            (_, Some(_)) => {
+                let high = high.unwrap_or(6 * by_memory);
+                Watermarks {
+                    batch: batch.unwrap_or((high / 6).max(1)),
+                    high,
+                    bypass: false,
+                }
+            }
+            (_, None) => {
+                let batch = batch.unwrap_or(by_memory);
+                Watermarks {
+                    batch,
+                    high: high.unwrap_or(6 * batch),
+                    bypass: false,
+                }
+            }
+        };
+        if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
+            return Err(BuildError::BadOption("high"));
+        }
+        Ok(marks)
+    }
+}
+
+fn is_on(switch: Option<Switch>) -> bool {
+    switch.is_some_and(Switch::is_on)
+}
+
+/// Returns who owns free frames; options of services mean nothing without services.
+fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
+    let kind = options.zone.unwrap_or_default();
+    if options.separate != Some(Switch::Off) {
+        return Ok(kind);
+    }
+    match () {
+        () if options.manager.is_some() => Err(BuildError::BadOption("manager")),
+        () if options.remnants.is_some() => Err(BuildError::BadOption("remnants")),
+        () if options.queue.is_some() => Err(BuildError::BadOption("queue")),
+        () if options.sync.is_some() => Err(BuildError::BadOption("sync")),
+        () => Ok(ZoneKind::One),
+    }
+}
+
+/// Returns when blocks are freed locally.
+fn rule(options: &Options) -> Result<Rule, BuildError> {
+    match options.coalesce.unwrap_or_default() {
+        Coalescing::Slack | Coalescing::AtOnce if is_on(options.debt) => Ok(Rule::Debt),
+        Coalescing::Slack | Coalescing::AtOnce => Ok(Rule::Slack),
+        Coalescing::Watermarks => {
+            let lazy = options.lazy.unwrap_or(Ratio::HALF).thousandths();
+            let speedup = options.speedup.unwrap_or(Ratio::HALF).thousandths();
+            if lazy > speedup {
+                return Err(BuildError::BadOption("lazy"));
+            }
+            Ok(Rule::Watermarks { lazy, speedup })
+        }
+    }
+}
+
+/// Refuses options that contradict each other, or the composition.
+fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError> {
+    let Composition {
+        zone, structure, ..
+    } = *composition;
+    let hold = options.hold.unwrap_or_default();
+    let has_rows = options.bulk == Some(BulkKind::Rows);
+    let is_ticket = options.lock == Some(LockKind::Ticket);
+    // A lock that does not know whether a CPU waits would never be released early; rows need it throughout.
+    if hold == Hold::WhenContended && !is_ticket || hold != Hold::Batch && has_rows {
+        return Err(BuildError::BadOption("hold"));
+    }
+    // A domain is held without a lock, and keeps free blocks only.
+    if zone == ZoneKind::Domains {
+        if hold != Hold::Batch {
+            return Err(BuildError::BadOption("hold"));
+        }
+        if options.line.is_some() {
+            return Err(BuildError::BadOption("line"));
+        }
+        if structure != StructureKind::Lists {
+            return Err(BuildError::BadOption("zone"));
+        }
+    }
+    if zone != ZoneKind::Spaces && (options.space.is_some() || options.select.is_some()) {
+        return Err(BuildError::BadOption("space"));
+    }
+    if zone != ZoneKind::Domains && options.idle.is_some() {
+        return Err(BuildError::BadOption("idle"));
+    }
+    // Compositions for experiments on hits exist for one zone of free blocks only.
+    let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
+    if !is_plain && composition.access == ListAccess::Locked {
+        return Err(BuildError::BadOption("percpu"));
+    }
+    if !is_plain && !composition.check {
+        return Err(BuildError::BadOption("check"));
+    }
+    Ok(())
+}
+
+/// The parameters that differ from the plainest system's, for people.
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.front {
-            Front::None => write!(f, "no per-CPU list")?,
-            Front::Linux(Watermarks {
-                batch,
-                high,
-                bypass: false,
-            }) => {
-                write!(f, "batch {batch}, high mark {high}")?;
+        let Composition {
+            list,
+            access,
+            check,
+            zone,
+            structure,
+        } = self.composition;
+        match list {
+            ListKind::None => f.write_str("no per-CPU list")?,
+            ListKind::Linux | ListKind::Bypass => {
+                let Watermarks {
+                    batch,
+                    high,
+                    bypass,
+                } = self.watermarks;
+                match bypass {
+                    true => write!(f, "bypass, high mark {high}")?,
+                    false => write!(f, "batch {batch}, high mark {high}")?,
+                }
             }
-            Front::Linux(Watermarks { high, .. }) => write!(f, "bypass, high mark {high}")?,
-            Front::Linux6(Tuning {
-                batch,
-                high_min,
-                high_max,
-            }) => {
+            ListKind::Linux6 => {
+                let Tuning {
+                    batch,
+                    high_min,
+                    high_max,
+                } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
-            Front::Predictive(Bound { most }) => write!(f, "predicted, up to {most}")?,
+            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.most)?,
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
         }
-        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = self.area {
-            let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
-            write!(
-                f,
-                ", lazy ratio {}, speedup ratio {}",
-                ratio(lazy),
-                ratio(speedup)
-            )?;
+        if structure == StructureKind::LocalLists {
+            self.fmt_rule(f)?;
         }
-        if self.area == Area::Delayed(Rule::Debt) {
-            f.write_str(", a call coalesces two of a class")?;
-        }
-        if self.reclaim {
-            f.write_str(", coalesces before it refuses")?;
-        }
-        match self.zone {
-            Zone::One => {}
-            Zone::Spaces(SpaceSize { frames, select }) => {
+        match zone {
+            ZoneKind::One => {}
+            ZoneKind::Spaces => {
                 f.write_str(", spaces of ")?;
-                options::write_space(f, frames)?;
-                if select == Select::Fresh {
+                if let Some(frames) = SpaceFrames::new(self.space) {
+                    frames.write(f)?;
+                }
+                if self.select == Select::Fresh {
                     f.write_str(", fresh ones first")?;
                 }
             }
-            Zone::Domains { idle: PATIENCE } => f.write_str(", elastic domains")?,
-            Zone::Domains { idle } => {
-                write!(f, ", elastic domains, looks after {idle} blocks for each")?
+            ZoneKind::Domains if self.idle == PATIENCE => f.write_str(", elastic domains")?,
+            ZoneKind::Domains => {
+                let idle = self.idle;
+                write!(f, ", elastic domains, looks after {idle} blocks for each")?;
             }
-            Zone::Separated(Separation {
-                slots,
-                semaphore,
-                manager,
-                remnants,
-            }) => {
-                write!(f, ", queues of {slots} areas")?;
-                if semaphore {
-                    f.write_str(" under semaphores")?;
-                }
-                if manager == Manager::Thread {
-                    f.write_str(", requests answered by a thread")?;
-                }
-                if remnants == Remnants::First {
-                    f.write_str(", remnants first")?;
-                }
-            }
+            ZoneKind::Separated => self.fmt_queues(f)?,
         }
-        match self.structure {
-            Kept::List => {}
-            Kept::Tree => f.write_str(", balanced trees")?,
-            Kept::Bitmap => f.write_str(", bit scans")?,
+        match structure {
+            StructureKind::Trees => f.write_str(", balanced trees")?,
+            StructureKind::Bits => f.write_str(", bit scans")?,
+            StructureKind::Lists | StructureKind::Frames | StructureKind::LocalLists => {}
         }
         if self.lock == LockKind::Ticket {
             f.write_str(", ticket lock")?;
         }
         match self.bulk.hold {
             Hold::Batch => {}
-            Hold::Iteration => f.write_str(", lock let go after each block")?,
-            Hold::WhenContended => f.write_str(", lock let go when contended")?,
+            Hold::Iteration => f.write_str(", lock released after each block")?,
+            Hold::WhenContended => f.write_str(", lock released when contended")?,
         }
         if self.line == Line::Beside {
             f.write_str(", lock beside the lists")?;
@@ -184,194 +350,44 @@ impl fmt::Display for Parameters {
         if self.bulk.rows {
             f.write_str(", batches in rows")?;
         }
-        if self.locked {
-            write!(f, ", locked lists")?;
+        if access == ListAccess::Locked {
+            f.write_str(", locked lists")?;
         }
-        if !self.check {
-            write!(f, ", hits unchecked")?;
+        if !check {
+            f.write_str(", hits unchecked")?;
         }
         Ok(())
     }
 }
 
-/// Frames of a space when nothing else is asked for: 4 MiB, as in the paper.
-const SPACE: u32 = 1 << 10;
-
-impl SystemSpec {
-    /// Returns the parameters on a machine.
-    ///
-    /// # Errors
-    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options don't fit each other.
-    pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
-        if setup.cpus == 0 || setup.cpus == u16::MAX {
-            return Err(BuildError::BadCpuCount);
+impl Parameters {
+    fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule {
+            Rule::Watermarks { lazy, speedup } => {
+                let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
+                let (lazy, speedup) = (ratio(lazy), ratio(speedup));
+                write!(f, ", lazy ratio {lazy}, speedup ratio {speedup}")?;
+            }
+            Rule::Debt => f.write_str(", a call coalesces two of a class")?,
+            Rule::Slack => {}
         }
-        let preset = &self.row.preset;
-        let kind = self.options.list.map_or(self.row.kind, ListKind::kind);
-        let batch = self.options.batch.or(preset.batch);
-        let high = self.options.high.or(preset.high);
-        let by_memory = Watermarks::linux_batch(setup.frames());
-        let watermarks = match kind {
-            Kind::Bare | Kind::Linux6 | Kind::Predictive => None,
-            Kind::LinuxBatch => {
-                let batch = batch.unwrap_or(by_memory);
-                Some(Watermarks {
-                    batch,
-                    high: high.unwrap_or(6 * batch),
-                    bypass: false,
-                })
-            }
-            Kind::LinuxBypass => {
-                let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks {
-                    batch: 1,
-                    high,
-                    bypass: true,
-                })
-            }
-            Kind::LinuxFixed => {
-                let high = high.unwrap_or(6 * by_memory);
-                Some(Watermarks {
-                    batch: batch.unwrap_or((high / 6).max(1)),
-                    high,
-                    bypass: false,
-                })
-            }
-        };
-        if watermarks.is_some_and(|marks| marks.high < marks.batch) {
-            return Err(BuildError::BadOption("high"));
+        match self.reclaim {
+            true => f.write_str(", coalesces before it refuses"),
+            false => Ok(()),
         }
-        let front = match (kind, watermarks) {
-            (_, Some(watermarks)) => Front::Linux(watermarks),
-            (Kind::Linux6, _) => Front::Linux6(Tuning::linux(setup.frames(), setup.cpus)),
-            (Kind::Predictive, _) => Front::Predictive(match high {
-                Some(most) => Bound { most },
-                None => Bound::by_memory(setup.frames(), setup.cpus),
-            }),
-            (_, None) => Front::None,
-        };
-        let max_order = self.options.order.unwrap_or(Order::TEN);
-        let locked = self.options.locked.unwrap_or(false);
-        let check = self.options.check.unwrap_or(true);
-        let zone = self.zone(max_order)?;
-        let bulk = Bulk {
-            hold: self.options.hold.unwrap_or_default(),
-            rows: self.options.rows.unwrap_or(false),
-        };
-        let lock = self.options.lock.unwrap_or_default();
-        // A lock that doesn't know whether anybody waits would never be let go; rows need it throughout.
-        if bulk.hold == Hold::WhenContended && lock != LockKind::Ticket
-            || bulk.hold != Hold::Batch && bulk.rows
-        {
-            return Err(BuildError::BadOption("hold"));
-        }
-        // A domain is held without a lock, and knows of free blocks only.
-        if matches!(zone, Zone::Domains { .. }) {
-            if bulk.hold != Hold::Batch {
-                return Err(BuildError::BadOption("hold"));
-            }
-            if self.options.line.is_some() {
-                return Err(BuildError::BadOption("line"));
-            }
-            if self.row.area != Area::Blocks {
-                return Err(BuildError::BadOption("zone"));
-            }
-        }
-        let structure = self.options.structure.or(preset.structure);
-        let division = self.options.division.or(preset.division).unwrap_or(false);
-        // What coalesces at once would undo it.
-        let division = match (zone, self.options.division) {
-            (Zone::Separated(_), _) => division,
-            (_, Some(true)) => return Err(BuildError::BadOption("division")),
-            _ => false,
-        };
-        let area = match self.row.area {
-            Area::Delayed(Rule::Watermarks { lazy, speedup }) => {
-                let lazy = self.options.lazy.unwrap_or(lazy);
-                let speedup = self.options.speedup.unwrap_or(speedup);
-                if lazy > speedup {
-                    return Err(BuildError::BadOption("lazy"));
-                }
-                Area::Delayed(Rule::Watermarks { lazy, speedup })
-            }
-            Area::Delayed(Rule::Slack) if self.options.debt == Some(true) => {
-                Area::Delayed(Rule::Debt)
-            }
-            area => area,
-        };
-        // What experiments on hits need is not compiled for every zone layer.
-        if (zone != Zone::One || area != Area::Blocks) && (locked || !check) {
-            return Err(BuildError::BadOption(if locked {
-                "percpu"
-            } else {
-                "check"
-            }));
-        }
-        Ok(Parameters {
-            max_order,
-            area,
-            structure: structure.unwrap_or_default(),
-            division,
-            reclaim: self.options.reclaim.unwrap_or(false),
-            zone,
-            lock,
-            line: self.options.line.unwrap_or_default(),
-            bulk,
-            front,
-            locked,
-            check,
-        })
     }
 
-    /// Returns who owns free frames.
-    fn zone(&self, max_order: Order) -> Result<Zone, BuildError> {
-        let kind = self
-            .options
-            .zone
-            .or(self.row.preset.zone)
-            .unwrap_or_default();
-        let Options {
-            space,
-            select,
-            idle,
-            manager,
-            remnants,
-            queue,
-            semaphore,
-            ..
-        } = self.options;
-        let kind = match self.options.separate {
-            Some(false) if manager.is_some() => return Err(BuildError::BadOption("manager")),
-            Some(false) if remnants.is_some() => return Err(BuildError::BadOption("remnants")),
-            Some(false) if queue.is_some() => return Err(BuildError::BadOption("queue")),
-            Some(false) if semaphore.is_some() => return Err(BuildError::BadOption("sync")),
-            Some(false) => ZoneKind::One,
-            Some(true) => ZoneKind::Separated,
-            None => kind,
-        };
-        if kind != ZoneKind::Spaces && (space.is_some() || select.is_some()) {
-            return Err(BuildError::BadOption("space"));
+    fn fmt_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", queues of {} areas", self.separation.slots)?;
+        if self.separation.semaphore {
+            f.write_str(" under semaphores")?;
         }
-        if kind != ZoneKind::Domains && idle.is_some() {
-            return Err(BuildError::BadOption("idle"));
+        if self.separation.manager == Manager::Thread {
+            f.write_str(", requests answered by a thread")?;
         }
-        let frames = space.unwrap_or(max_order.frames().max(SPACE));
-        if frames < max_order.frames() {
-            return Err(BuildError::BadOption("space"));
+        if self.separation.remnants == Remnants::First {
+            f.write_str(", remnants first")?;
         }
-        let select = select.unwrap_or_default();
-        Ok(match kind {
-            ZoneKind::One => Zone::One,
-            ZoneKind::Spaces => Zone::Spaces(SpaceSize { frames, select }),
-            ZoneKind::Domains => Zone::Domains {
-                idle: idle.unwrap_or(PATIENCE),
-            },
-            ZoneKind::Separated => Zone::Separated(Separation {
-                slots: queue.unwrap_or(serewa::SLOTS),
-                semaphore: semaphore.unwrap_or(false),
-                manager: manager.unwrap_or_default(),
-                remnants: remnants.unwrap_or_default(),
-            }),
-        })
+        Ok(())
     }
 }

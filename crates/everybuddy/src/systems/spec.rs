@@ -1,31 +1,40 @@
 //! How a system is named: `NAME+key=value+key=value`.
 //!
-//! Why it exists: all that is said about a system is one word, on the command line, in experiments and in results.
+//! # Purpose
+//! All that is said about a system is one word, on the command line, in experiments and in results.
 //!
-//! Invariant: a [`SystemSpec`] names a row and holds only options that the row takes.
+//! # Invariants
+//! A [`SystemSpec`] names a row and holds only options that the row takes.
 
 use core::fmt;
 use core::str::FromStr;
 
-use super::parameters::Area;
-use super::rows::{ROWS, Row};
-use super::{ListKind, Options, ZoneKind};
-use crate::coalesce::delay::Rule;
+use super::options::{Coalescing, ListKind, OptionRow, Options, Ratio, ZoneKind};
+use super::row::Row;
+use super::{OPTIONS, ROWS};
+use crate::error::BuildError;
 
-/// Why a text names no system.
+/// Why a text does not name a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No system has this name.
     UnknownSystem,
-    /// There is no such option, or this system doesn't take it.
+    /// There is no such option.
     UnknownOption,
+    /// The system does not take this option.
+    NotTaken {
+        /// The option.
+        key: &'static str,
+        /// The options that it takes.
+        takes: &'static [&'static str],
+    },
     /// An option is not written `key=value`.
     Malformed,
     /// An option can't have this value.
     BadValue {
         /// The option.
         key: &'static str,
-        /// What it takes.
+        /// The values that it takes.
         needs: &'static str,
     },
     /// The same option is given twice.
@@ -36,10 +45,20 @@ impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownSystem => write!(f, "no system has this name"),
-            Self::UnknownOption => write!(f, "this system has no such option"),
+            Self::UnknownOption => write!(f, "there is no such option"),
+            Self::NotTaken { key, takes: [] } => {
+                write!(f, "it does not take `{key}`, nor any other option")
+            }
+            Self::NotTaken { key, takes } => {
+                write!(f, "it does not take `{key}`; it takes ")?;
+                takes.iter().enumerate().try_for_each(|(index, key)| {
+                    f.write_str(if index == 0 { "" } else { ", " })?;
+                    f.write_str(key)
+                })
+            }
             Self::Malformed => write!(f, "options are written NAME+key=value"),
             Self::BadValue { key, needs } => write!(f, "`{key}` takes {needs}"),
-            Self::Repeated => write!(f, "an option is given twice"),
+            Self::Repeated => write!(f, "duplicate option"),
         }
     }
 }
@@ -87,49 +106,69 @@ impl SystemSpec {
         self.row
     }
 
-    /// Returns what was said beside the name.
+    /// Returns the options that were given besides the name.
     pub fn options(&self) -> Options {
         self.options
     }
 }
 
-impl Options {
-    /// Refuses what means nothing for a row whose list is an option, or does not go together there.
-    fn fit(&self, row: &Row) -> Result<(), SpecError> {
-        if !row.options.contains(&"list") {
-            return Ok(());
+impl SystemSpec {
+    /// Names a row with options.
+    ///
+    /// # Errors
+    /// [`BuildError::BadOption`] for an option that the row does not take, or a value that it can't have there.
+    pub fn with(row: &'static Row, options: &Options) -> Result<Self, BuildError> {
+        let refused = |row_of: &&OptionRow| row_of.is_set(options) && !row.takes(row_of.key);
+        if let Some(refused) = OPTIONS.iter().find(refused) {
+            return Err(BuildError::BadOption(refused.key));
         }
-        let list = self.list.unwrap_or_default();
-        let is_given = |given: bool, fits: bool, key, needs| match given && !fits {
-            true => Err(SpecError::BadValue { key, needs }),
-            false => Ok(()),
-        };
-        let moves = matches!(
-            list,
-            ListKind::Linux | ListKind::Linux6 | ListKind::Predictive
-        );
-        let is_long = matches!(
-            list,
-            ListKind::Linux | ListKind::Bypass | ListKind::Predictive
-        );
-        let needs = "list=linux beside it: other lists have no batch to choose";
-        is_given(
-            self.batch.is_some(),
-            list == ListKind::Linux,
-            "batch",
-            needs,
-        )?;
-        let needs = "list=linux, list=bypass or list=spring beside it";
-        is_given(self.high.is_some(), is_long, "high", needs)?;
-        let needs = "list=linux, list=linux-6 or list=spring beside it: without a batch a lock is held for one block";
-        is_given(self.hold.is_some(), moves, "hold", needs)?;
-        let in_domains = self.zone == Some(ZoneKind::Domains);
-        let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
-        is_given(in_domains, false, "zone", needs)?;
-        let in_spaces = self.zone == Some(ZoneKind::Spaces);
-        let needs = "`none`, `linux`, `bypass` or `spring` with zone=spaces";
-        is_given(in_spaces, list != ListKind::Linux6, "list", needs)
+        match fit(options, row) {
+            Ok(()) => Ok(Self {
+                row,
+                options: *options,
+            }),
+            Err(SpecError::BadValue { key, .. }) => Err(BuildError::BadOption(key)),
+            Err(_) => Err(BuildError::BadOption("options")),
+        }
     }
+}
+
+/// Refuses options that contradict each other in a row, as far as that needs no machine.
+fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
+    let fits = |fits: bool, key, needs| match fits {
+        true => Ok(()),
+        false => Err(SpecError::BadValue { key, needs }),
+    };
+    if row.preset.coalesce == Some(Coalescing::Watermarks) {
+        let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
+        let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
+        fits(ratio(options.lazy) <= ratio(options.speedup), "speedup", needs)?;
+    }
+    if !row.takes("list") {
+        return Ok(());
+    }
+    let list = options.list.unwrap_or_default();
+    let moves = matches!(
+        list,
+        ListKind::Linux | ListKind::Linux6 | ListKind::Predictive
+    );
+    let is_long = matches!(
+        list,
+        ListKind::Linux | ListKind::Bypass | ListKind::Predictive
+    );
+    let is_linux = list == ListKind::Linux;
+    let needs = "list=linux besides: other lists have no batch to choose";
+    fits(options.batch.is_none() || is_linux, "batch", needs)?;
+    let needs = "list=linux, list=bypass or list=spring besides";
+    fits(options.high.is_none() || is_long, "high", needs)?;
+    let needs =
+        "list=linux, list=linux-6 or list=spring besides: without a batch a lock is held for one block";
+    fits(options.hold.is_none() || moves, "hold", needs)?;
+    let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
+    fits(options.zone != Some(ZoneKind::Domains), "zone", needs)?;
+    let in_spaces = options.zone == Some(ZoneKind::Spaces);
+    let needs = "`none`, `linux`, `bypass` or `spring` with zone=spaces";
+    fits(!in_spaces || list != ListKind::Linux6, "list", needs)
 }
 
 impl FromStr for SystemSpec {
@@ -143,30 +182,22 @@ impl FromStr for SystemSpec {
             .find(|row| row.name == name)
             .ok_or(SpecError::UnknownSystem)?;
         let mut options = Options::NONE;
-        for (index, part) in parts.enumerate() {
+        for part in parts {
             let (key, value) = part.split_once('=').ok_or(SpecError::Malformed)?;
-            if !row.options.contains(&key) {
-                return Err(SpecError::UnknownOption);
+            let option = OptionRow::of(key).ok_or(SpecError::UnknownOption)?;
+            let (key, takes) = (option.key, row.options);
+            if !row.takes(key) {
+                return Err(SpecError::NotTaken { key, takes });
             }
-            let earlier = text.split('+').skip(1).take(index);
-            if earlier
-                .filter_map(|part| part.split_once('='))
-                .any(|(other, _)| other == key)
-            {
+            if option.is_set(&options) {
                 return Err(SpecError::Repeated);
             }
-            options.set(key, value)?;
+            if !option.set(&mut options, value) {
+                let needs = option.values;
+                return Err(SpecError::BadValue { key, needs });
+            }
         }
-        if let Area::Delayed(Rule::Watermarks { lazy, speedup }) = row.area
-            && options.lazy.unwrap_or(lazy) > options.speedup.unwrap_or(speedup)
-        {
-            let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
-            return Err(SpecError::BadValue {
-                key: "speedup",
-                needs,
-            });
-        }
-        options.fit(row)?;
+        fit(&options, row)?;
         Ok(Self { row, options })
     }
 }
@@ -181,6 +212,12 @@ impl fmt::Display for SystemSpec {
 mod tests {
     use super::*;
     use std::string::ToString;
+
+    fn not_taken(name: &str, key: &'static str) -> SpecError {
+        let row = ROWS.iter().find(|row| row.name == name).unwrap();
+        let takes = row.options;
+        SpecError::NotTaken { key, takes }
+    }
 
     #[test]
     fn specs_are_read_as_they_are_written() {
@@ -212,12 +249,13 @@ mod tests {
             ("", SpecError::UnknownSystem),
             ("BS", SpecError::UnknownSystem),
             ("bs+", SpecError::Malformed),
-            ("watermark+debt=on", SpecError::UnknownOption),
-            ("bs+batch=3", SpecError::UnknownOption),
+            ("watermark+debt=on", not_taken("watermark", "debt")),
+            ("bs+batch=3", not_taken("bs", "batch")),
             ("lbs-31+colour=red", SpecError::UnknownOption),
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),
-            ("delay-2+lazy=0.5", SpecError::UnknownOption),
-            ("bs+list=linux", SpecError::UnknownOption),
+            ("delay-2+lazy=0.5", not_taken("delay-2", "lazy")),
+            ("bs+list=linux", not_taken("bs", "list")),
+            ("bs+coalesce=slack", not_taken("bs", "coalesce")),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
@@ -259,11 +297,7 @@ mod tests {
                 assert!(ROWS.iter().any(|other| other.name == alias));
             }
             for key in row.options {
-                let needs_value = Options::NONE.clone().set(key, "no value fits");
-                assert!(
-                    matches!(needs_value, Err(SpecError::BadValue { .. })),
-                    "{key}"
-                );
+                assert!(OptionRow::of(key).is_some(), "{key}");
             }
         }
     }

@@ -47,7 +47,7 @@ use crate::structure::domain_tags::{DomainTags, NUMBERS};
 struct Cutting<P: Platform>(ZoneLock<P>);
 
 /// All domains.
-pub(crate) struct Domains<'a, P: Platform> {
+pub struct Domains<'a, P: Platform> {
     all: Numbers<'a, P>,
     spring: Spring<'a, P>,
     cutting: &'a Cutting<P>,

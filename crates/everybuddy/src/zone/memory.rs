@@ -10,7 +10,7 @@ use crate::error::BuildError;
 use crate::frame::Order;
 use crate::frame_table::FrameTable;
 use crate::lock::{Line, LockKind, ZoneLock};
-use crate::platform::{Platform, SharedCell};
+use crate::platform::Platform;
 use crate::structure::levels::{LEVELS, Level};
 use crate::structure::local_lists::Class;
 use crate::structure::{Bits, Place};
@@ -89,7 +89,7 @@ impl Shape {
     ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
-        let bits = arena.slice(words * parts, |_| P::Cell::new(0))?;
+        let bits = arena.zeros::<P, u64>(words * parts)?;
         let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
             Classes(core::array::from_fn(|_| Class::new()))
         })?;

@@ -23,7 +23,7 @@ use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Placed;
 
 /// One zone: a structure, a policy, a lock.
-pub(crate) struct OneZone<'a, P: Platform, S, C> {
+pub struct OneZone<'a, P: Platform, S, C> {
     lock: &'a ZoneLock<P>,
     structure: S,
     policy: C,

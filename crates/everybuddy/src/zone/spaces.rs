@@ -41,7 +41,7 @@ use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Placed;
 
 /// All spaces.
-pub(crate) struct Spaces<'a, P: Platform, S, C> {
+pub struct Spaces<'a, P: Platform, S, C> {
     pub(super) spaces: &'a [Space<'a, P, S>],
     pub(super) pool: Pool<'a, P>,
     table: FrameTable<'a, P>,

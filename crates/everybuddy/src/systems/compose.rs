@@ -1,0 +1,400 @@
+//! How layers become a system: planning its memory and making it there.
+//!
+//! # Purpose
+//! A layer says once what memory it needs and how it is made; every composition of layers can then be planned and made.
+//! A type alias is all that a new composition takes.
+//!
+//! # Invariants
+//! `plan` and `make` of a layer ask for the same memory in the same order.
+
+use super::options::{ListAccess, ListKind, ZoneKind};
+use super::parameters::{Composition, Parameters};
+use super::{Setup, SystemSpec};
+use crate::api::FrameAllocator;
+use crate::arena::{Arena, ArenaPlan, Memory};
+use crate::coalesce::{Ascend, Coalesce, Delay, Eager};
+use crate::error::BuildError;
+use crate::frame::Pfn;
+use crate::frame_table::{FrameTable, Record, Tag};
+use crate::layered::Layered;
+use crate::percpu::access::Access;
+use crate::percpu::buffered::Buffered;
+use crate::percpu::linux::LinuxList;
+use crate::percpu::linux6::Linux6List;
+use crate::percpu::predictive::PredictiveList;
+use crate::percpu::{NoList, PerCpu};
+use crate::platform::Platform;
+use crate::region::Span;
+use crate::serewa::Serewa;
+use crate::structure::{Bits, Placed, StructureKind};
+use crate::zone::memory::Shape;
+use crate::zone::pool::Pool;
+use crate::zone::{Domains, Extent, OneZone, Spaces, ZoneLayer};
+
+/// What building a system works with.
+pub struct Builder<'m, 's> {
+    arena: Arena<'m>,
+    setup: &'s Setup<'s>,
+    span: Span,
+    parameters: Parameters,
+    bytes: usize,
+}
+
+/// A system as a composition of layers, which can be made in the caller's memory.
+///
+/// Implemented for every composition of [`systems`](super); not meant to be implemented elsewhere.
+pub trait Compose<'m, P: Platform>: FrameAllocator<P> + Sized + 'm {
+    /// What it is made of.
+    const COMPOSITION: Composition;
+
+    /// Plans the memory that [`make`](Self::make) takes.
+    #[doc(hidden)]
+    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
+
+    /// Makes the system, with all ranges of the setup free. O(frames).
+    #[doc(hidden)]
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
+}
+
+impl<'m, P: Platform, F, Z> Compose<'m, P> for Layered<P, F, Z>
+where
+    F: MakeFront<'m, P> + 'm,
+    Z: MakeZone<'m, P> + 'm,
+{
+    const COMPOSITION: Composition = Composition {
+        list: F::LIST,
+        access: F::ACCESS,
+        check: F::CHECK,
+        zone: Z::ZONE,
+        structure: Z::STRUCTURE,
+    };
+
+    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = ArenaPlan::default().slice::<Record<P>>(span.frames() as usize);
+        let plan = Z::plan(plan, parameters, span, cpus);
+        F::plan(plan, parameters, cpus).slice::<Self>(1)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let zone = Z::make(builder)?;
+        let front = F::make(builder)?;
+        Ok(Layered::new(front, zone, builder.span, builder.bytes))
+    }
+}
+
+impl<'m, 's> Builder<'m, 's> {
+    /// Prepares to build a composition.
+    pub(super) fn new<P: Platform, C: Compose<'m, P>>(
+        spec: &SystemSpec,
+        setup: &'s Setup<'s>,
+        memory: Memory<'m>,
+    ) -> Result<Self, BuildError> {
+        let parameters = spec.parameters(setup)?;
+        if parameters.composition != C::COMPOSITION {
+            let key = parameters.composition.differs_by(&C::COMPOSITION);
+            return Err(BuildError::BadOption(key));
+        }
+        let span = setup.span(parameters.max_order)?;
+        let arena = Arena::new(memory);
+        let bytes = C::plan(&parameters, span, setup.cpus).bytes();
+        if bytes > arena.length() {
+            return Err(BuildError::MetadataTooSmall {
+                needed: bytes,
+                given: arena.length(),
+            });
+        }
+        Ok(Self {
+            arena,
+            setup,
+            span,
+            parameters,
+            bytes,
+        })
+    }
+
+    /// Makes a composition, and places it in the memory.
+    pub(super) fn place<P: Platform, C: Compose<'m, P>>(mut self) -> Result<&'m C, BuildError> {
+        let system = C::make(&mut self)?;
+        self.arena.one(system)
+    }
+
+    /// Makes the records: all frames of the ranges interior, the others holes.
+    fn table<P: Platform>(&mut self) -> Result<FrameTable<'m, P>, BuildError> {
+        let mut ranges = self
+            .setup
+            .ranges
+            .iter()
+            .filter(|range| range.frames > 0)
+            .peekable();
+        let base = self.span.base();
+        // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
+        let records = self.arena.slice(self.span.frames() as usize, |index| {
+            let physical = base + index as u64;
+            while ranges
+                .next_if(|range| range.end().is_some_and(|end| end <= physical))
+                .is_some()
+            {}
+            let managed = ranges.peek().is_some_and(|range| range.start <= physical);
+            Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
+        })?;
+        Ok(FrameTable::new(records))
+    }
+
+    /// Refuses a span of more frames than the structure can keep.
+    fn limit(&self, frames: u64) -> Result<(), BuildError> {
+        if u64::from(self.span.frames()) > frames {
+            return Err(BuildError::SpanTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Passes every range to `seed`.
+    fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
+        for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
+            let relative = self.span.relative(*range);
+            let (start, frames) = relative.map_err(|_| BuildError::SpanTooLarge)?;
+            seed(start, frames);
+        }
+        Ok(())
+    }
+}
+
+impl Parameters {
+    /// Returns the locks, lists and bits of the zone layer.
+    fn shape(&self, span: Span) -> Shape {
+        Shape {
+            frames: span.frames(),
+            part: match self.composition.zone {
+                ZoneKind::Spaces => self.space,
+                _ => span.frames(),
+            },
+            max_order: self.max_order,
+            lock: self.lock,
+            line: self.line,
+            bits: Bits::of(self.composition.structure),
+            classes: self.composition.structure == StructureKind::LocalLists,
+        }
+    }
+
+    /// Returns what domains are made for.
+    fn extent(&self, span: Span, cpus: u16) -> Extent {
+        Extent {
+            frames: span.frames(),
+            cpus,
+            max_order: self.max_order,
+        }
+    }
+}
+
+/// A coalescing policy that the parameters determine.
+pub(crate) trait Policy {
+    /// Makes the policy.
+    fn of(parameters: &Parameters) -> Self;
+}
+
+impl Policy for Eager {
+    fn of(_: &Parameters) -> Self {
+        Eager
+    }
+}
+
+impl Policy for Ascend {
+    fn of(_: &Parameters) -> Self {
+        Ascend
+    }
+}
+
+impl Policy for Delay {
+    fn of(parameters: &Parameters) -> Self {
+        Delay {
+            rule: parameters.rule,
+            reclaim: parameters.reclaim,
+        }
+    }
+}
+
+/// A zone layer that can be made in the caller's memory.
+pub(crate) trait MakeZone<'m, P: Platform>: ZoneLayer<P> + Sized {
+    const ZONE: ZoneKind;
+    const STRUCTURE: StructureKind;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
+}
+
+impl<'m, P, S, C> MakeZone<'m, P> for OneZone<'m, P, S, C>
+where
+    P: Platform,
+    S: Placed<'m, P>,
+    C: Coalesce<P, S> + Policy,
+{
+    const ZONE: ZoneKind = ZoneKind::One;
+    const STRUCTURE: StructureKind = S::KIND;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, _: u16) -> ArenaPlan {
+        parameters.shape(span).plan::<P>(plan)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        builder.limit(S::MOST_FRAMES)?;
+        let table = builder.table()?;
+        let shape = builder.parameters.shape(builder.span);
+        let part = shape.make(&mut builder.arena, table)?;
+        let policy = C::of(&builder.parameters);
+        let zone = OneZone::new(part(0), policy, builder.parameters.bulk);
+        builder.seed(|start, frames| zone.seed(start, frames))?;
+        Ok(zone)
+    }
+}
+
+impl<'m, P, S, C> MakeZone<'m, P> for Spaces<'m, P, S, C>
+where
+    P: Platform,
+    S: Placed<'m, P>,
+    C: Coalesce<P, S> + Policy,
+{
+    const ZONE: ZoneKind = ZoneKind::Spaces;
+    const STRUCTURE: StructureKind = S::KIND;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let shape = parameters.shape(span);
+        let plan = Pool::<P>::plan(shape.plan::<P>(plan), shape.parts(), cpus);
+        Spaces::<P, S, C>::plan(plan, shape.parts())
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        builder.limit(S::MOST_FRAMES)?;
+        let table = builder.table()?;
+        let Parameters {
+            max_order,
+            space,
+            select,
+            lock,
+            bulk,
+            ..
+        } = builder.parameters;
+        let shape = builder.parameters.shape(builder.span);
+        let cpus = builder.setup.cpus;
+        let arena = &mut builder.arena;
+        let part = shape.make(arena, table)?;
+        let pool = Pool::new(arena, shape.parts(), cpus, lock, select)?;
+        let geometry = (table, space.trailing_zeros(), max_order);
+        let policy = C::of(&builder.parameters);
+        let spaces = Spaces::new(arena, geometry, part, pool, policy, bulk)?;
+        builder.seed(|start, frames| spaces.seed(start, frames))?;
+        Ok(spaces)
+    }
+}
+
+impl<'m, P: Platform, S: Placed<'m, P>> MakeZone<'m, P> for Serewa<'m, P, S>
+where
+    Serewa<'m, P, S>: ZoneLayer<P>,
+{
+    const ZONE: ZoneKind = ZoneKind::Separated;
+    const STRUCTURE: StructureKind = S::KIND;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = parameters.shape(span).plan::<P>(plan);
+        Serewa::<P, S>::plan(plan, parameters.separation, cpus)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        builder.limit(S::MOST_FRAMES)?;
+        let table = builder.table()?;
+        let parameters = builder.parameters;
+        let arena = &mut builder.arena;
+        let part = parameters.shape(builder.span).make(arena, table)?;
+        let division = builder.setup.division.filter(|_| parameters.division);
+        let mut wanted = division.copied().unwrap_or_default();
+        let (cpus, divided) = (builder.setup.cpus, !wanted.is_none());
+        let serewa = Serewa::new(arena, part(0), parameters.separation, cpus, divided)?;
+        builder.seed(|start, frames| serewa.seed(start, frames, &mut wanted))?;
+        Ok(serewa)
+    }
+}
+
+impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
+    const ZONE: ZoneKind = ZoneKind::Domains;
+    const STRUCTURE: StructureKind = StructureKind::Lists;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        Domains::<P>::plan(plan, parameters.extent(span, cpus))
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let table = builder.table()?;
+        let Parameters {
+            lock, idle, bulk, ..
+        } = builder.parameters;
+        let extent = builder
+            .parameters
+            .extent(builder.span, builder.setup.cpus);
+        let domains = Domains::new(&mut builder.arena, table, extent, (lock, idle), bulk)?;
+        builder.seed(|start, frames| domains.seed(start, frames))?;
+        Ok(domains)
+    }
+}
+
+/// A per-CPU layer that can be made in the caller's memory.
+pub(crate) trait MakeFront<'m, P: Platform>: PerCpu<P> + Sized {
+    const LIST: ListKind;
+    const ACCESS: ListAccess;
+    const CHECK: bool;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, cpus: u16) -> ArenaPlan;
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
+}
+
+impl<'m, P: Platform> MakeFront<'m, P> for NoList {
+    const LIST: ListKind = ListKind::None;
+    const ACCESS: ListAccess = ListAccess::Token;
+    const CHECK: bool = true;
+
+    fn plan(plan: ArenaPlan, _: &Parameters, _: u16) -> ArenaPlan {
+        plan
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        Ok(NoList {
+            cpus: builder.setup.cpus,
+        })
+    }
+}
+
+/// Per-CPU lists, each kind by its numbers.
+macro_rules! lists {
+    ($($list:ident = $kind:ident by $numbers:ident;)*) => {$(
+        impl<'m, P, A, const CHECK: bool> MakeFront<'m, P>
+            for Buffered<'m, P, $list<'m, P, CHECK>, A>
+        where
+            P: Platform,
+            A: Access<P>,
+        {
+            const LIST: ListKind = ListKind::$kind;
+            const ACCESS: ListAccess = if A::LOCKS {
+                ListAccess::Locked
+            } else {
+                ListAccess::Token
+            };
+            const CHECK: bool = CHECK;
+
+            fn plan(plan: ArenaPlan, parameters: &Parameters, cpus: u16) -> ArenaPlan {
+                let plan = $list::<P, CHECK>::plan(plan, parameters.$numbers, cpus);
+                Self::plan(plan, cpus)
+            }
+
+            fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+                let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
+                let lists = $list::<P, CHECK>::maker(arena, builder.parameters.$numbers, cpus)?;
+                Self::new(arena, cpus, lists)
+            }
+        }
+    )*};
+}
+lists! {
+    LinuxList = Linux by watermarks;
+    Linux6List = Linux6 by tuning;
+    PredictiveList = Predictive by bound;
+}

@@ -1,0 +1,102 @@
+//! Delayed coalescing: the lazy buddy by watermarks and by slack, bare and behind any per-CPU list.
+//!
+//! # Source
+//! [BL89] sections 3 and 4.
+
+use super::options::{Coalescing, Options};
+use super::standard::{LinuxLists, PredictiveLists};
+use super::{Row, System};
+use crate::coalesce::Delay;
+use crate::layered::Layered;
+use crate::percpu::NoList;
+use crate::percpu::access::Token;
+use crate::percpu::buffered::Buffered;
+use crate::percpu::linux6::Linux6List;
+use crate::platform::Platform;
+use crate::structure::{LocalLists, StructureKind};
+use crate::zone::{OneZone, Spaces};
+
+/// One zone of locally and globally free blocks.
+pub type DelayedZone<'m, P> = OneZone<'m, P, LocalLists<'m, P>, Delay>;
+/// Buddy spaces of locally and globally free blocks.
+pub type DelayedSpaces<'m, P> = Spaces<'m, P, LocalLists<'m, P>, Delay>;
+
+/// Delayed coalescing in one zone.
+pub type Delayed<'m, P> = Layered<P, NoList, DelayedZone<'m, P>>;
+/// Delayed coalescing behind Linux 2.6.32's list.
+pub type LinuxDelayed<'m, P> = Layered<P, LinuxLists<'m, P>, DelayedZone<'m, P>>;
+/// Delayed coalescing behind Linux 6.12's lists.
+pub type PcpDelayed<'m, P> =
+    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, DelayedZone<'m, P>>;
+/// Delayed coalescing behind Spring Buddy's list.
+pub type PredictedDelayed<'m, P> = Layered<P, PredictiveLists<'m, P>, DelayedZone<'m, P>>;
+/// Delayed coalescing in buddy spaces.
+pub type DelayedInSpaces<'m, P> = Layered<P, NoList, DelayedSpaces<'m, P>>;
+/// Delayed coalescing in buddy spaces, behind Linux 2.6.32's list.
+pub type LinuxDelayedInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, DelayedSpaces<'m, P>>;
+/// Delayed coalescing in buddy spaces, behind Spring Buddy's list.
+pub type PredictedDelayedInSpaces<'m, P> =
+    Layered<P, PredictiveLists<'m, P>, DelayedSpaces<'m, P>>;
+
+const DEVIATES: &str = "Memory need not be a power of two. A part of an allocation can be freed; the whole \
+    is a split block then. Before memory is taken out of service, everything is coalesced. With +reclaim=on \
+    it is also coalesced before a request is refused, which is what a kernel wants; without it, as in the paper, a \
+    request may be refused while locally free buddies could be coalesced. What a CPU's list keeps (+list=linux, \
+    bypass, linux-6, spring; the paper has no CPUs) counts as allocated. +zone=domains is refused: what is allocated \
+    belongs to no domain, so a class of blocks has no count there, and no slack. The bound of two delays holds for a \
+    free into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, and \
+    leaves the rest to later calls.";
+
+/// `watermark`: the lazy buddy by watermarks.
+#[derive(Debug)]
+pub struct Watermark;
+
+impl System for Watermark {
+    type Built<'m, P: Platform> = Delayed<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "watermark",
+        alias_of: None,
+        summary: "The lazy buddy by watermarks: a class coalesces only when much of it is free.",
+        source: "[BL89] 3.1",
+        faithful: "Lazy, reclaiming and accelerated mode by the usage of a class; a coalesced block is freed into \
+            the next class by that class's mode.",
+        deviates: "The usage counts the block that is being freed: without it not everything coalesces eventually. \
+            Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused. Lists as \
+            for delay-2; +zone=domains is refused as there.",
+        options: &[
+            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+            "reclaim", "lazy", "speedup",
+        ],
+        preset: Options {
+            structure: Some(StructureKind::LocalLists),
+            coalesce: Some(Coalescing::Watermarks),
+            ..Options::NONE
+        },
+    };
+}
+
+/// `delay-2`: the lazy buddy of UNIX System V.
+#[derive(Debug)]
+pub struct Delay2;
+
+impl System for Delay2 {
+    type Built<'m, P: Platform> = Delayed<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "delay-2",
+        alias_of: None,
+        summary: "The lazy buddy of UNIX System V: at most two coalescing delays for a free into a class.",
+        source: "[BL89] 3.2 and 4, figures 1 and 3",
+        faithful: "The slack variable of figure 3, with its recursive use on splits and coalescings; locally free \
+            blocks at the head of a list, globally free ones at the tail, allocation from the head.",
+        deviates: DEVIATES,
+        options: &[
+            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+            "reclaim", "debt",
+        ],
+        preset: Options {
+            structure: Some(StructureKind::LocalLists),
+            coalesce: Some(Coalescing::Slack),
+            ..Options::NONE
+        },
+    };
+}

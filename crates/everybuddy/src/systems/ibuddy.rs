@@ -1,0 +1,102 @@
+//! iBuddy, bare and behind Linux 2.6.32's per-CPU list.
+//!
+//! # Source
+//! [iBuddy] sections 3 to 6.
+
+use super::options::{ListKind, Options, ZoneKind};
+use super::standard::LinuxLists;
+use super::{Row, System};
+use crate::coalesce::Ascend;
+use crate::layered::Layered;
+use crate::percpu::NoList;
+use crate::platform::Platform;
+use crate::structure::{Inverse, StructureKind};
+use crate::zone::{OneZone, Spaces};
+
+/// Buddy spaces of single frames.
+pub type InverseSpaces<'m, P> = Spaces<'m, P, Inverse<'m, P>, Ascend>;
+/// One zone of single frames.
+pub type InverseZone<'m, P> = OneZone<'m, P, Inverse<'m, P>, Ascend>;
+
+/// iBuddy.
+pub type IBuddy<'m, P> = Layered<P, NoList, InverseSpaces<'m, P>>;
+/// iBuddy behind Linux 2.6.32's list.
+pub type Lis<'m, P> = Layered<P, LinuxLists<'m, P>, InverseSpaces<'m, P>>;
+/// iBuddy in one zone.
+pub type IBuddyInOneZone<'m, P> = Layered<P, NoList, InverseZone<'m, P>>;
+/// iBuddy in one zone, behind Linux 2.6.32's list.
+pub type LisInOneZone<'m, P> = Layered<P, LinuxLists<'m, P>, InverseZone<'m, P>>;
+
+const FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bits represent the group and \
+    its representative, next_allocation_level; spaces of 4 MiB, one assigned to each CPU, partly used ones \
+    before free ones.";
+const DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
+    under its lock and exchanged in the same critical section. Unassigned spaces are kept by the largest \
+    block that they can serve; the smallest that suffices and is worth an exchange comes first. When none is left, \
+    the spaces of other CPUs are tried in turn. The paper specifies none of this.";
+
+/// The preset of iBuddy behind a list.
+const fn preset(list: ListKind) -> Options {
+    Options {
+        list: Some(list),
+        zone: Some(ZoneKind::Spaces),
+        structure: Some(StructureKind::Frames),
+        ..Options::NONE
+    }
+}
+
+/// `is`: iBuddy.
+#[derive(Debug)]
+pub struct Is;
+
+impl System for Is {
+    type Built<'m, P: Platform> = IBuddy<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "is",
+        alias_of: None,
+        summary: "iBuddy: every free frame on its own, a space of 4 MiB for each CPU, no per-CPU list.",
+        source: "[iBuddy] 3 and 5, figures 5c and 8b",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: &["order", "zone", "space", "select", "lock", "line"],
+        preset: preset(ListKind::None),
+    };
+}
+
+/// `lis-1`: lazy iBuddy with bypass.
+#[derive(Debug)]
+pub struct Lis1;
+
+impl System for Lis1 {
+    type Built<'m, P: Platform> = Lis<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "lis-1",
+        alias_of: None,
+        summary: "Lazy iBuddy with bypass: at its watermarks, frames pass the list one by one.",
+        source: "[iBuddy] 3 to 5, algorithms 1 and 2",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: &["high", "order", "zone", "space", "select", "lock", "line"],
+        preset: preset(ListKind::Bypass),
+    };
+}
+
+/// `lis-31`: lazy iBuddy with batches of 31.
+#[derive(Debug)]
+pub struct Lis31;
+
+impl System for Lis31 {
+    type Built<'m, P: Platform> = Lis<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "lis-31",
+        alias_of: None,
+        summary: "Lazy iBuddy with batches of 31.",
+        source: "[iBuddy] 4 and 6.3.3",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: &[
+            "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+        ],
+        preset: preset(ListKind::Linux),
+    };
+}

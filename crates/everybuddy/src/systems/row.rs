@@ -1,0 +1,94 @@
+//! A system, described.
+//!
+//! # Purpose
+//! SYSTEMS.md, `everybuddy systems`, the conformance suite and the laboratory go over these descriptions.
+//!
+//! # Invariants
+//! What a row's layers are is said by its preset alone; the text about them is made from it.
+
+use core::fmt;
+
+use super::options::{Coalescing, ListKind, Options, ZoneKind};
+use crate::structure::StructureKind;
+
+/// A system, described.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The name.
+    pub name: &'static str,
+    /// The row that this is another name for.
+    pub alias_of: Option<&'static str>,
+    /// What it is, in one sentence.
+    pub summary: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// What is as in the source.
+    pub faithful: &'static str,
+    /// What differs from the source, or was decided where it is silent.
+    pub deviates: &'static str,
+    /// The keys of the options that this system takes.
+    pub options: &'static [&'static str],
+    /// The options that make this row what it is.
+    pub preset: Options,
+}
+
+impl Row {
+    /// Returns the layers, from the request downwards, as text.
+    pub fn composition(&self) -> impl fmt::Display {
+        Layers(self.preset)
+    }
+
+    /// Returns `true` if the system takes this option.
+    pub fn takes(&self, key: &str) -> bool {
+        self.options.contains(&key)
+    }
+}
+
+/// The layers that a preset stands for.
+struct Layers(Options);
+
+impl fmt::Display for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options {
+            list,
+            batch,
+            high,
+            zone,
+            structure,
+            coalesce,
+            ..
+        } = self.0;
+        f.write_str(match list.unwrap_or_default() {
+            ListKind::None => "no per-CPU list",
+            ListKind::Linux => "one list per CPU, refilled and drained by batches",
+            ListKind::Bypass => "one list per CPU, bypassed at its watermarks",
+            ListKind::Linux6 => "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself",
+            ListKind::Predictive => "one list per CPU, its length predicted",
+        })?;
+        if let Some(high) = high {
+            write!(f, ", high watermark {}", high.get())?;
+        }
+        if let Some(batch) = batch {
+            write!(f, ", batch {}", batch.get())?;
+        }
+        f.write_str(match zone.unwrap_or_default() {
+            ZoneKind::One => " > one zone, one lock",
+            ZoneKind::Spaces => " > buddy spaces, a lock for each",
+            ZoneKind::Domains => " > elastic domains in a spring",
+            ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
+        })?;
+        f.write_str(match structure.unwrap_or_default() {
+            StructureKind::Lists => " > free lists and bitmap",
+            StructureKind::Trees => " > balanced trees by address and bitmap",
+            StructureKind::Bits => " > bitmaps with summaries",
+            StructureKind::Frames => return f.write_str(" > single frames by level and bitmap"),
+            StructureKind::LocalLists => " > lists of locally and globally free blocks",
+        })?;
+        f.write_str(match (zone, coalesce.unwrap_or_default()) {
+            (Some(ZoneKind::Separated), _) => ", coalesced by a service",
+            (_, Coalescing::AtOnce) => ", coalesced at each free",
+            (_, Coalescing::Watermarks) => ", coalesced when much of a class is free",
+            (_, Coalescing::Slack) => ", coalesced when a class has no slack",
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Serewa's system, and the ordered structures without its services.
+//!
+//! # Source
+//! [Serewa] section 2.2.
+
+use super::options::{Options, Switch, ZoneKind};
+use super::{Row, System};
+use crate::coalesce::Eager;
+use crate::layered::Layered;
+use crate::percpu::NoList;
+use crate::platform::Platform;
+use crate::serewa::Serewa as SerewaZone;
+use crate::structure::{BitScan, FreeLists, StructureKind, Trees};
+use crate::zone::OneZone;
+
+/// Serewa's system on balanced trees.
+pub type SerewaTrees<'m, P> = Layered<P, NoList, SerewaZone<'m, P, Trees<'m, P>>>;
+/// Serewa's system on free lists.
+pub type SerewaLists<'m, P> = Layered<P, NoList, SerewaZone<'m, P, FreeLists<'m, P>>>;
+/// Serewa's system on bits.
+pub type SerewaBits<'m, P> = Layered<P, NoList, SerewaZone<'m, P, BitScan<'m, P>>>;
+/// One zone of balanced trees, coalesced at each free.
+pub type TreeBuddy<'m, P> = Layered<P, NoList, OneZone<'m, P, Trees<'m, P>, Eager>>;
+/// One zone of bits, coalesced at each free.
+pub type BitBuddy<'m, P> = Layered<P, NoList, OneZone<'m, P, BitScan<'m, P>, Eager>>;
+
+/// `serewa`: Serewa's buddy.
+#[derive(Debug)]
+pub struct Serewa;
+
+impl System for Serewa {
+    type Built<'m, P: Platform> = SerewaTrees<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "serewa",
+        alias_of: None,
+        summary: "Serewa's buddy: calls leave work behind; services divide and link the rest.",
+        source: "[Serewa] 2.2, figure 1",
+        faithful: "Exact requests, any part freed by itself (2.2.1); resource management, dividing and linking apart, \
+            joined by two queues (2.2.2); memory divided initially by statistics (2.2.3); balanced trees \
+            (2.2.4). Each can be switched: separate=, division=, structure=. A caller that requests blocks rounds sizes \
+            up.",
+        deviates: "The manager runs in the caller; with manager=thread it runs on a thread, as in the paper. Queues are \
+            bounded rings without locks; with sync=semaphore each operation takes a semaphore. A caller that finds a \
+            queue full does the work itself; a request that finds no block does what waits before it fails; a piece \
+            whose buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. Trees \
+            allocate the lowest address. Requests that come faster than remnants are divided break one large block \
+            after another; with remnants=first they divide what waits. The paper specifies none of this.",
+        options: &[
+            "order",
+            "lock",
+            "line",
+            "separate",
+            "manager",
+            "remnants",
+            "structure",
+            "division",
+            "queue",
+            "sync",
+        ],
+        preset: Options {
+            zone: Some(ZoneKind::Separated),
+            structure: Some(StructureKind::Trees),
+            division: Some(Switch::On),
+            ..Options::NONE
+        },
+    };
+}

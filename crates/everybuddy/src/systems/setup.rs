@@ -1,0 +1,76 @@
+//! The machine that a system is built for.
+//!
+//! # Purpose
+//! Memory map, CPUs and statistics are given once, the same way for every system.
+//!
+//! # Invariants
+//! Everything that the system will ever manage lies in its span.
+
+use crate::error::BuildError;
+use crate::frame::Order;
+use crate::region::{FrameRange, Span};
+use crate::serewa::Division;
+
+/// The machine that a system is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'r> {
+    pub(super) ranges: &'r [FrameRange],
+    reach: Option<FrameRange>,
+    pub(super) cpus: u16,
+    pub(super) division: Option<&'r Division>,
+}
+
+impl<'r> Setup<'r> {
+    /// Describes a machine: its memory, as ascending ranges of physical frames, and its CPUs.
+    ///
+    /// `cpus` counts all CPUs that may ever exist. One that goes offline is
+    /// [parked](crate::FrameAllocator::park); a call by a CPU beyond that count is refused as
+    /// [`NoSuchCpu`](crate::AllocateError::NoSuchCpu).
+    pub const fn new(ranges: &'r [FrameRange], cpus: u16) -> Self {
+        Self {
+            ranges,
+            reach: None,
+            cpus,
+            division: None,
+        }
+    }
+
+    /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it.
+    pub const fn with_reach(self, reach: FrameRange) -> Self {
+        Self {
+            reach: Some(reach),
+            ..self
+        }
+    }
+
+    /// Chooses the blocks into which memory is divided initially, for systems that divide it.
+    pub const fn with_division(self, division: &'r Division) -> Self {
+        Self {
+            division: Some(division),
+            ..self
+        }
+    }
+
+    /// Returns the frames of all ranges.
+    pub(super) fn frames(&self) -> u64 {
+        self.ranges
+            .iter()
+            .fold(0, |sum, range| sum.saturating_add(range.frames))
+    }
+
+    /// Returns the span that the ranges, or the reach, cover.
+    pub(super) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
+        let memory = Span::covering(self.ranges, max_order)?;
+        let Some(reach) = self.reach else {
+            return Ok(memory);
+        };
+        let span = Span::covering(&[reach], max_order)?;
+        let inside = |range: &FrameRange| {
+            range.frames == 0 || range.start >= reach.start && range.end() <= reach.end()
+        };
+        if let Some(index) = self.ranges.iter().position(|range| !inside(range)) {
+            return Err(BuildError::OutsideReach { index });
+        }
+        Ok(span)
+    }
+}

@@ -1,0 +1,148 @@
+//! Spring Buddy: its core layer bare, behind its predictive list, and behind Linux 2.6.32's.
+//!
+//! # Source
+//! [Spring] sections III and IV.
+
+use super::options::{Count, ListKind, Options, ZoneKind};
+use super::standard::{LinuxLists, PredictiveLists};
+use super::{Row, System};
+use crate::layered::Layered;
+use crate::percpu::NoList;
+use crate::platform::Platform;
+use crate::zone::Domains;
+
+/// Elastic domains.
+pub type Elastic<'m, P> = Layered<P, NoList, Domains<'m, P>>;
+/// Elastic domains behind Linux 2.6.32's list.
+pub type LinuxElastic<'m, P> = Layered<P, LinuxLists<'m, P>, Domains<'m, P>>;
+/// Elastic domains behind Spring Buddy's list.
+pub type SpringBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, Domains<'m, P>>;
+
+const LISTS: &[&str] = &[
+    "batch", "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
+];
+const FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any \
+    domain; a ghost that waits receives a part of the domain that comes back; when one comes back, two that \
+    have long been idle are merged.";
+const DEVIATES: &str = "A word of 16 bits per frame stores which domain a free block is in; the domain's \
+    holder writes it. A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
+    last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. A ghost receives half of \
+    the blocks of each order, 64 at most, or what was merged last and did not move yet; a second one receives all the \
+    rest. Merging moves no block immediately. After 16 blocks, times the number of domains, a CPU looks how many are \
+    held; the most held simultaneously, by the last 8 to 16 looks for each domain and by ghosts, are needed. If there \
+    are more, the two that have been idle longest are merged. A request that its domain can't serve merges domains \
+    until one can. The paper specifies none of this.";
+
+/// The preset of domains behind a list.
+const fn preset(list: ListKind) -> Options {
+    Options {
+        list: Some(list),
+        zone: Some(ZoneKind::Domains),
+        ..Options::NONE
+    }
+}
+
+/// `spring`: Spring Buddy.
+#[derive(Debug)]
+pub struct Spring;
+
+impl System for Spring {
+    type Built<'m, P: Platform> = SpringBuddy<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "spring",
+        alias_of: None,
+        summary: "Spring Buddy: a list whose length is predicted, in front of as many domains as CPUs work \
+            simultaneously.",
+        source: "[Spring] III, figures 3 to 7",
+        faithful: "Predicts from the run so far and from the address region, both allocations and frees; the \
+            limit is widened in runs of frees, and what is left is drained when a run has ended. The core layer \
+            is that of spring-core.",
+        deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096. The paper specifies neither how it predicts \
+            nor how far; here a run is predicted to last as long again as it has lasted, and at most to its region's \
+            end. There is no clock: the request after a run notices that it has ended. +high=N bounds what a CPU keeps; \
+            otherwise a sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that \
+            of spring-core.",
+        options: &[
+            "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
+        ],
+        preset: preset(ListKind::Predictive),
+    };
+}
+
+/// `spring-core`: Spring Buddy's core layer.
+#[derive(Debug)]
+pub struct SpringCore;
+
+impl System for SpringCore {
+    type Built<'m, P: Platform> = Elastic<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "spring-core",
+        alias_of: None,
+        summary: "Spring Buddy's core layer: as many domains as CPUs work simultaneously, no per-CPU list.",
+        source: "[Spring] III-B, figures 4 to 6",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: &["order", "zone", "space", "select", "idle", "lock"],
+        preset: preset(ListKind::None),
+    };
+}
+
+/// `spring-fixlazy-186`: the core layer behind a list of 186 frames.
+#[derive(Debug)]
+pub struct SpringFixlazy186;
+
+impl System for SpringFixlazy186 {
+    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "spring-fixlazy-186",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 186 frames.",
+        source: "[Spring] IV-C2, figure 12",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: LISTS,
+        preset: preset(ListKind::Linux),
+    };
+}
+
+/// `spring-fixlazy-372`: the core layer behind a list of 372 frames.
+#[derive(Debug)]
+pub struct SpringFixlazy372;
+
+impl System for SpringFixlazy372 {
+    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "spring-fixlazy-372",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 372 frames.",
+        source: "[Spring] IV-C2, figure 12",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: LISTS,
+        preset: Options {
+            high: Count::new(372),
+            ..preset(ListKind::Linux)
+        },
+    };
+}
+
+/// `spring-fixlazy-744`: the core layer behind a list of 744 frames.
+#[derive(Debug)]
+pub struct SpringFixlazy744;
+
+impl System for SpringFixlazy744 {
+    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "spring-fixlazy-744",
+        alias_of: None,
+        summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 744 frames.",
+        source: "[Spring] IV-C2, figure 12",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
+        options: LISTS,
+        preset: Options {
+            high: Count::new(744),
+            ..preset(ListKind::Linux)
+        },
+    };
+}

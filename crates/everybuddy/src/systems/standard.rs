@@ -1,0 +1,190 @@
+//! The standard buddy, bare and behind Linux 2.6.32's per-CPU list.
+//!
+//! # Source
+//! [iBuddy] sections 2 to 4; [BL89] section 3; [Spring] section IV for the lists of fixed length.
+
+use super::options::{Count, ListKind, Options};
+use super::{Row, System};
+use crate::coalesce::Eager;
+use crate::layered::Layered;
+use crate::percpu::NoList;
+use crate::percpu::access::{Locked, Token};
+use crate::percpu::buffered::Buffered;
+use crate::percpu::linux::LinuxList;
+use crate::percpu::predictive::PredictiveList;
+use crate::platform::Platform;
+use crate::structure::FreeLists;
+use crate::zone::{OneZone, Spaces};
+
+/// One zone of free blocks, coalesced at each free.
+pub type StandardZone<'m, P> = OneZone<'m, P, FreeLists<'m, P>, Eager>;
+/// Buddy spaces of free blocks, coalesced at each free.
+pub type StandardSpaces<'m, P> = Spaces<'m, P, FreeLists<'m, P>, Eager>;
+/// Linux 2.6.32's list for each CPU.
+pub type LinuxLists<'m, P> = Buffered<'m, P, LinuxList<'m, P, true>, Token>;
+/// Spring Buddy's list for each CPU.
+pub type PredictiveLists<'m, P> = Buffered<'m, P, PredictiveList<'m, P, true>, Token>;
+
+/// The standard buddy.
+pub type Buddy<'m, P> = Layered<P, NoList, StandardZone<'m, P>>;
+/// The standard buddy behind Linux 2.6.32's list.
+pub type Lbs<'m, P> = Layered<P, LinuxLists<'m, P>, StandardZone<'m, P>>;
+/// The same, hits unchecked.
+pub type LbsUnchecked<'m, P> =
+    Layered<P, Buffered<'m, P, LinuxList<'m, P, false>, Token>, StandardZone<'m, P>>;
+/// The same, each list under a lock.
+pub type LbsLocked<'m, P> =
+    Layered<P, Buffered<'m, P, LinuxList<'m, P, true>, Locked>, StandardZone<'m, P>>;
+/// The same, each list under a lock, hits unchecked.
+pub type LbsLockedUnchecked<'m, P> =
+    Layered<P, Buffered<'m, P, LinuxList<'m, P, false>, Locked>, StandardZone<'m, P>>;
+/// The standard buddy behind Spring Buddy's list.
+pub type PredictedBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardZone<'m, P>>;
+/// The standard buddy in buddy spaces.
+pub type BuddyInSpaces<'m, P> = Layered<P, NoList, StandardSpaces<'m, P>>;
+/// The standard buddy in buddy spaces, behind Linux 2.6.32's list.
+pub type LbsInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, StandardSpaces<'m, P>>;
+/// The standard buddy in buddy spaces, behind Spring Buddy's list.
+pub type PredictedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardSpaces<'m, P>>;
+
+const LISTS: &[&str] = &[
+    "batch", "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "hold",
+    "line", "bulk",
+];
+const FIXED_FAITHFUL: &str =
+    "One list per CPU for single frames, of fixed length, in front of one zone.";
+const FIXED_DEVIATES: &str =
+    "The paper gives the length; the batch is a sixth of it, as in Linux.";
+const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
+    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Before a request fails, frames \
+    are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
+    direct reclaim.";
+
+/// `bs`: the standard buddy.
+#[derive(Debug)]
+pub struct Bs;
+
+impl System for Bs {
+    type Built<'m, P: Platform> = Buddy<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "bs",
+        alias_of: None,
+        summary: "The standard buddy: every request takes the zone's lock, splits, and coalesces.",
+        source: "[iBuddy] 3.1 and figure 5b; [BL89] 3",
+        faithful: "Search upwards from the requested order, recursive split, recursive coalescing while the \
+            buddy's bit is set; bitmap and lists by level.",
+        deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
+            split allocates the lower half. The papers specify neither.",
+        options: &["order", "zone", "space", "select", "idle", "lock", "line"],
+        preset: Options::NONE,
+    };
+}
+
+/// `lbs-1`: Linux's list with bypass.
+#[derive(Debug)]
+pub struct Lbs1;
+
+impl System for Lbs1 {
+    type Built<'m, P: Platform> = Lbs<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "lbs-1",
+        alias_of: None,
+        summary: "Linux's list with bypass: at its watermarks, frames pass it one by one.",
+        source: "[iBuddy] 2.4 and 4",
+        faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the free, \
+            directly to the buddy layer.",
+        deviates: LINUX_DEVIATES,
+        options: &[
+            "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "line",
+        ],
+        preset: Options {
+            list: Some(ListKind::Bypass),
+            ..Options::NONE
+        },
+    };
+}
+
+/// The preset of Linux's list.
+pub(super) const LINUX: Options = Options {
+    list: Some(ListKind::Linux),
+    ..Options::NONE
+};
+
+/// `lbs-31`: Linux 2.6.32's lazy buddy.
+#[derive(Debug)]
+pub struct Lbs31;
+
+impl System for Lbs31 {
+    type Built<'m, P: Platform> = Lbs<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "lbs-31",
+        alias_of: None,
+        summary: "Linux's lazy buddy of 2.6.32: a list per CPU, refilled and drained by batches of 31.",
+        source: "[iBuddy] 2.1, 2.4 and 4",
+        faithful: "Batch, high watermark (6 x batch), low watermark (0); larger orders go straight through; a batch is \
+            moved under one acquisition of the zone's lock.",
+        deviates: LINUX_DEVIATES,
+        options: LISTS,
+        preset: LINUX,
+    };
+}
+
+/// `fixlazy-186`: another name for `lbs-31`.
+#[derive(Debug)]
+pub struct Fixlazy186;
+
+impl System for Fixlazy186 {
+    type Built<'m, P: Platform> = Lbs<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "fixlazy-186",
+        alias_of: Some("lbs-31"),
+        summary: "Spring Buddy's baseline with a buffer of 186 frames: another name for lbs-31.",
+        source: "[Spring] IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: LINUX_DEVIATES,
+        options: LISTS,
+        preset: LINUX,
+    };
+}
+
+/// `fixlazy-372`: Linux's list with a high watermark of 372 frames.
+#[derive(Debug)]
+pub struct Fixlazy372;
+
+impl System for Fixlazy372 {
+    type Built<'m, P: Platform> = Lbs<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "fixlazy-372",
+        alias_of: None,
+        summary: "Linux's list with a high watermark of 372 frames.",
+        source: "[Spring] IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: FIXED_DEVIATES,
+        options: LISTS,
+        preset: Options {
+            high: Count::new(372),
+            ..LINUX
+        },
+    };
+}
+
+/// `fixlazy-744`: Linux's list with a high watermark of 744 frames.
+#[derive(Debug)]
+pub struct Fixlazy744;
+
+impl System for Fixlazy744 {
+    type Built<'m, P: Platform> = Lbs<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "fixlazy-744",
+        alias_of: None,
+        summary: "Linux's list with a high watermark of 744 frames.",
+        source: "[Spring] IV",
+        faithful: FIXED_FAITHFUL,
+        deviates: FIXED_DEVIATES,
+        options: LISTS,
+        preset: Options {
+            high: Count::new(744),
+            ..LINUX
+        },
+    };
+}
