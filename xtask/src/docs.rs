@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{OPTIONS, ROWS};
 use everybuddy_workload::WORKLOADS;
 
 /// Writes all generated files; finds no faults.
@@ -16,39 +16,56 @@ pub(crate) fn write(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(Vec::new())
 }
 
+/// Names the systems that take an option, or those that do not if they are fewer.
+fn applicable(names: &[&str]) -> String {
+    let others: Vec<&str> = ROWS
+        .iter()
+        .map(|row| row.name)
+        .filter(|name| !names.contains(name))
+        .collect();
+    match others.len() {
+        0 => "all".to_string(),
+        1..=5 => format!("all except {}", others.join(", ")),
+        _ => names.join(", "),
+    }
+}
+
 /// Makes the text of SYSTEMS.md from the rows.
 pub(crate) fn systems() -> String {
     let mut text = String::from(
         "# The systems\n\n\
-         For readers who want to know what a system's name means, which source describes it, and where this \
-         implementation deviates from the source.\n\
-         Generated from `crates/everybuddy/src/systems/` by `cargo run -p xtask -- docs`.\n\n\
-         Sources, as they are cited in all documents:\n\n\
-         - **[iBuddy]**, source 000: Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015).\n\
-         - **[Porter]**, source 001: Porter: on releasing the zone lock in bulk page allocation.\n\
-         - **[Spring]**, source 002: Spring Buddy.\n\
-         - **[BL89]**, source 003: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class \
-         (SOSP 1989).\n\
-         - **[Serewa]**, source 004: Serewa: on improving the buddy algorithm.\n\n\
+         For readers who want to know what a name stands for, where it is described, and where ours differs.\n\
+         Generated from `crates/everybuddy/src/systems` by `cargo run -p xtask -- docs`.\n\n\
+         Papers: **[iBuddy]** Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015). \
+         **[Porter]** Porter: on releasing the zone lock in bulk page allocation. **[Spring]** Spring Buddy. \
+         **[BL89]** Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989). \
+         **[Serewa]** Serewa: on improving the buddy algorithm.\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
         let name = row.alias_of.map_or(format!("`{}`", row.name), |of| {
             format!("`{}` (another name for `{of}`)", row.name)
         });
-        let _ = writeln!(text, "| {name} | {} | {} |", row.composition, row.source);
+        let _ = writeln!(text, "| {name} | {} | {} |", row.composition(), row.source);
     }
     text.push_str(
-        "\nA variant is written `NAME+key=value+key=value`, everywhere a system can be named.\n\n\
-         | option | values | meaning |\n|---|---|---|\n\
-         | `batch` | frames | how many frames a refill or a drain moves |\n\
-         | `high` | frames | how many frames a list holds before it drains; of `spring`, at most |\n\
-         | `order` | 0 to 18 | the order of the largest block; 10 if not said |\n\
-         | `percpu` | `token`, `locked` | whether others ask a list's owner (no atomic on a hit), or every \
-         list has a lock, as in Linux |\n\
-         | `check` | `on`, `off` | whether hits of a list notice misuse; what goes past the list is always \
-         checked |\n",
+        "\n# The options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named.\n\n\
+         | option | values | default | meaning | systems |\n|---|---|---|---|---|\n",
     );
+    for option in OPTIONS {
+        let takes = ROWS.iter().filter(|row| row.takes(option.key));
+        let names: Vec<&str> = takes.map(|row| row.name).collect();
+        // The others are what rows choose.
+        if !names.is_empty() {
+            let (key, values) = (option.key, option.values);
+            let (default, meaning) = (option.default, option.meaning);
+            let systems = applicable(&names);
+            let _ = writeln!(
+                text,
+                "| `{key}` | {values} | {default} | {meaning} | {systems} |"
+            );
+        }
+    }
     for row in ROWS {
         let options = row
             .options
@@ -58,10 +75,10 @@ pub(crate) fn systems() -> String {
         let _ = write!(
             text,
             "\n## {}\n\n{}\n\n- **Composition**: {}\n- **Source**: {}\n- **Faithful**: {}\n\
-             - **Deviates, decides**: {}\n- **Options**: {}\n",
+             - **Deviations and decisions**: {}\n- **Options**: {}\n",
             row.name,
             row.summary,
-            row.composition,
+            row.composition(),
             row.source,
             row.faithful,
             row.deviates,

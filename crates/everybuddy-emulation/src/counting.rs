@@ -86,7 +86,9 @@ impl<T: CellValue, W: AtomicWord<T>> AtomicWord<T> for Counted<W> {
     }
 }
 
-impl Platform for Counting {
+// SAFETY: its words and cells are the native ones, counted.
+#[allow(unsafe_code)]
+unsafe impl Platform for Counting {
     type AtomicU32 = Counted<NativeAtomicU32>;
     type AtomicU64 = Counted<NativeAtomicU64>;
     type Cell<T: CellValue> = Counted<NativeCell<T>>;

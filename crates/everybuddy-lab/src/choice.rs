@@ -6,7 +6,7 @@
 //! Invariant: the choice is never empty and holds no system twice.
 
 use everybuddy::SystemSpec;
-use everybuddy::systems::{ROWS, SpecError};
+use everybuddy::systems::{OPTIONS, ROWS, SpecError};
 
 use crate::Error;
 
@@ -56,16 +56,22 @@ pub fn options(spec: &SystemSpec) -> String {
 
 fn explain(text: &str, error: SpecError) -> Error {
     let name = text.split('+').next().unwrap_or_default();
-    let row = ROWS.iter().find(|row| row.name == name);
-    let help = match (error, row) {
-        (SpecError::UnknownOption, Some(row)) => {
-            let takes = match row.options {
-                [] => "no options".to_string(),
-                options => options.join(", "),
-            };
-            format!("`{name}` takes {takes}")
+    let help = match error {
+        SpecError::UnknownOption => {
+            let given = text
+                .split('+')
+                .skip(1)
+                .map(|option| option.split('=').next());
+            let is_taken = |key: &&str| ROWS.iter().any(|row| row.takes(key));
+            let keys = OPTIONS.iter().map(|option| option.key).filter(is_taken);
+            let keys: Vec<&str> = keys.collect();
+            let unknown = given.flatten().find(|key| !keys.contains(key));
+            match unknown.and_then(|key| nearest(key, &keys)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the options are {}", keys.join(", ")),
+            }
         }
-        (SpecError::UnknownSystem, _) => {
+        SpecError::UnknownSystem => {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
             let list = format!("the systems are {}", names.join(", "));
             match nearest(name, &names) {
@@ -120,8 +126,9 @@ mod tests {
         assert!(message("BS").contains("did you mean `bs`?"));
         assert!(!message("jemalloc").contains("did you mean"));
         assert!(message("jemalloc").contains("linux-6"));
-        assert!(message("bs+batch=3").contains("`bs` takes order"));
-        assert!(message("lbs-31+batch=x").contains("a number of frames"));
+        assert!(message("bs+batch=3").contains("it takes order, zone"));
+        assert!(message("lbs-31+bacth=3").contains("did you mean `batch`?"));
+        assert!(message("lbs-31+batch=x").contains("`batch` takes a number"));
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl<T: CellValue> SharedCell<T> for SwitchingCell<T> {
     }
 }
 
-impl<M: Memory> Platform for Shuttle<M> {
+// SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
+#[allow(unsafe_code)]
+unsafe impl<M: Memory> Platform for Shuttle<M> {
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
     type Cell<T: CellValue> = M::ShuttleCell<T>;

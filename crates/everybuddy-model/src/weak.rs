@@ -105,7 +105,9 @@ impl<T: CellValue> SharedCell<T> for RelaxedCell<T> {
     }
 }
 
-impl<M: Memory> Platform for Loom<M> {
+// SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
+#[allow(unsafe_code)]
+unsafe impl<M: Memory> Platform for Loom<M> {
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
     type Cell<T: CellValue> = M::LoomCell<T>;

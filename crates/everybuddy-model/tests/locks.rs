@@ -29,7 +29,9 @@ loom::lazy_static! {
 /// Like [`Loom`], but a waiter sleeps until it is woken, unless the word has changed already.
 struct Asleep;
 
-impl Platform for Asleep {
+// SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
+#[allow(unsafe_code)]
+unsafe impl Platform for Asleep {
     type AtomicU32 = <Loom as Platform>::AtomicU32;
     type AtomicU64 = <Loom as Platform>::AtomicU64;
     type Cell<T: CellValue> = <Loom as Platform>::Cell<T>;
@@ -119,7 +121,9 @@ fn no_waiter_sleeps_for_ever() {
 /// Like [`Asleep`], but no sleeper is ever woken.
 struct Deaf;
 
-impl Platform for Deaf {
+// SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
+#[allow(unsafe_code)]
+unsafe impl Platform for Deaf {
     type AtomicU32 = <Loom as Platform>::AtomicU32;
     type AtomicU64 = <Loom as Platform>::AtomicU64;
     type Cell<T: CellValue> = <Loom as Platform>::Cell<T>;

@@ -141,7 +141,9 @@ atomic_word!(
 /// run then. (The process aborts, as for any panic in such a destructor.)
 pub struct Sim<B: Probe = NoProbe>(PhantomData<fn() -> B>);
 
-impl<B: Probe> Platform for Sim<B> {
+// SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
+#[allow(unsafe_code)]
+unsafe impl<B: Probe> Platform for Sim<B> {
     type AtomicU32 = SimAtomicU32;
     type AtomicU64 = SimAtomicU64;
     type Cell<T: CellValue> = SimCell<T>;

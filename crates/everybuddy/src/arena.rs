@@ -228,6 +228,10 @@ mod tests {
     #[test]
     fn too_small_is_an_error() {
         let mut memory = [MaybeUninit::<u8>::uninit(); 16];
-        assert!(Arena::new(Memory::new(&mut memory)).slice(1000, |i| i).is_err());
+        assert!(
+            Arena::new(Memory::new(&mut memory))
+                .slice(1000, |i| i)
+                .is_err()
+        );
     }
 }

@@ -208,7 +208,10 @@ impl fmt::Display for BuildError {
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
             Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),
             Self::MetadataTooSmall { needed, given } => {
-                write!(f, "the metadata needs {needed} bytes, but only {given} were provided")
+                write!(
+                    f,
+                    "the metadata needs {needed} bytes, but only {given} were provided"
+                )
             }
             Self::BadOption(key) => write!(f, "the option `{key}` can't have this value"),
         }

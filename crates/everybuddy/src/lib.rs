@@ -35,7 +35,6 @@
 #![no_std]
 // The heads of the layers' modules are documentation for users too, and name types that only developers see.
 #![allow(rustdoc::private_intra_doc_links)]
-
 // The types of layers are public, so that compositions can be named; their traits are not: nobody else makes layers.
 #![allow(private_bounds)]
 

@@ -57,7 +57,7 @@ fn line(row: &Row) -> String {
         "name": row.name,
         "alias_of": row.alias_of,
         "summary": row.summary,
-        "composition": row.composition,
+        "composition": row.composition().to_string(),
         "source": row.source,
         "faithful": row.faithful,
         "deviates": row.deviates,

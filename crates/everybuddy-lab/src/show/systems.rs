@@ -23,7 +23,7 @@ pub fn list() -> String {
         };
         let text = style.wrapped("", 13, &format!("{}{alias}", row.summary));
         out += &format!("{name} {}", &text[13..]);
-        out += &style.wrapped("", 13, &format!("{} · {}", row.composition, row.source));
+        out += &style.wrapped("", 13, &format!("{} · {}", row.composition(), row.source));
         if !row.options.is_empty() {
             out += &style.wrapped("", 13, &format!("options: {}", row.options.join(", ")));
         }
@@ -59,7 +59,7 @@ pub fn full(row: &Row) -> String {
     };
     let parts = [
         ("summary", row.summary),
-        ("layers", row.composition),
+        ("layers", &row.composition().to_string()),
         ("source", row.source),
         ("faithful", row.faithful),
         ("deviates", row.deviates),

@@ -42,7 +42,7 @@ fn with_ring<R>(
     let plan = ArenaPlan::default().slice::<Record<Counting>>(FRAMES as usize);
     let plan = Ring::<Counting>::plan(plan, slots);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-    let mut arena = Arena::new(&mut memory);
+    let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let records = arena
         .slice(FRAMES as usize, |_| Record::new(Tag::INTERIOR))
         .unwrap();
@@ -133,7 +133,9 @@ fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
     with_ring(1, |_, table| {
         let plan = Mail::<Counting>::plan(ArenaPlan::default(), 1);
         let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-        let mail = &Mail::<Counting>::new(&mut Arena::new(&mut memory), 1).unwrap();
+        let mail =
+            &Mail::<Counting>::new(&mut Arena::new(crate::arena::Memory::new(&mut memory)), 1)
+                .unwrap();
         let (cpu, order) = (CpuId(0), Order::new(3).unwrap());
         assert!(
             mail.ask(table, cpu, order, 5).is_none(),

@@ -46,7 +46,7 @@ pub(crate) fn with_part<P: Platform, R>(
     let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
     let plan = shape.plan::<P>(plan);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-    let mut arena = Arena::new(&mut memory);
+    let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let records = arena.slice(frames as usize, |_| Record::new(tag)).unwrap();
     let part = shape.make(&mut arena, FrameTable::new(records)).unwrap();
     test(part(which).1)

@@ -327,9 +327,7 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
         let Parameters {
             lock, idle, bulk, ..
         } = builder.parameters;
-        let extent = builder
-            .parameters
-            .extent(builder.span, builder.setup.cpus);
+        let extent = builder.parameters.extent(builder.span, builder.setup.cpus);
         let domains = Domains::new(&mut builder.arena, table, extent, (lock, idle), bulk)?;
         builder.seed(|start, frames| domains.seed(start, frames))?;
         Ok(domains)

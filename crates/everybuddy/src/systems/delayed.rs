@@ -35,8 +35,7 @@ pub type DelayedInSpaces<'m, P> = Layered<P, NoList, DelayedSpaces<'m, P>>;
 /// Delayed coalescing in buddy spaces, behind Linux 2.6.32's list.
 pub type LinuxDelayedInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, DelayedSpaces<'m, P>>;
 /// Delayed coalescing in buddy spaces, behind Spring Buddy's list.
-pub type PredictedDelayedInSpaces<'m, P> =
-    Layered<P, PredictiveLists<'m, P>, DelayedSpaces<'m, P>>;
+pub type PredictedDelayedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, DelayedSpaces<'m, P>>;
 
 const DEVIATES: &str = "Memory need not be a power of two. A part of an allocation can be freed; the whole \
     is a split block then. Before memory is taken out of service, everything is coalesced. With +reclaim=on \

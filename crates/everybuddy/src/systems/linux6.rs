@@ -13,7 +13,8 @@ use crate::percpu::linux6::Linux6List;
 use crate::platform::Platform;
 
 /// The standard buddy behind Linux 6.12's lists.
-pub type Pcp<'m, P> = Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, StandardZone<'m, P>>;
+pub type Pcp<'m, P> =
+    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, StandardZone<'m, P>>;
 /// The same, hits unchecked.
 pub type PcpUnchecked<'m, P> =
     Layered<P, Buffered<'m, P, Linux6List<'m, P, false>, Token>, StandardZone<'m, P>>;

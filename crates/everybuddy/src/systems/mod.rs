@@ -213,7 +213,14 @@ pub fn build_any<'m, P: Platform>(
     memory: Memory<'m>,
 ) -> Result<&'m dyn FrameAllocator<P>, BuildError> {
     let composition = spec.parameters(setup)?.composition;
-    on_composition(&composition, BuildAny { spec, setup, memory })
+    on_composition(
+        &composition,
+        BuildAny {
+            spec,
+            setup,
+            memory,
+        },
+    )
 }
 
 struct BytesOf<'s> {
@@ -348,12 +355,20 @@ mod tests {
     #[test]
     fn compositions_differ_and_every_row_has_one() {
         for (index, composition) in COMPOSITIONS.iter().enumerate() {
-            assert!(!COMPOSITIONS[..index].contains(composition), "{composition:?}");
+            assert!(
+                !COMPOSITIONS[..index].contains(composition),
+                "{composition:?}"
+            );
         }
-        let setup = Setup::new(&[FrameRange::new(0, 1 << 16)], 2);
+        let ranges = [FrameRange::new(0, 1 << 16)];
+        let setup = Setup::new(&ranges, 2);
         for row in ROWS {
             let parameters = SystemSpec::of(row).parameters(&setup).unwrap();
-            assert!(COMPOSITIONS.contains(&parameters.composition), "{}", row.name);
+            assert!(
+                COMPOSITIONS.contains(&parameters.composition),
+                "{}",
+                row.name
+            );
         }
     }
 }

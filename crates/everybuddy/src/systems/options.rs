@@ -561,7 +561,9 @@ mod tests {
     fn keys_are_unique_and_every_entry_is_described() {
         for (index, row) in OPTIONS.iter().enumerate() {
             assert!(OPTIONS[..index].iter().all(|other| other.key != row.key));
-            assert!(row.meaning.ends_with('.') && !row.values.is_empty() && !row.default.is_empty());
+            assert!(
+                row.meaning.ends_with('.') && !row.values.is_empty() && !row.default.is_empty()
+            );
             let mut options = Options::NONE;
             assert!(!row.set(&mut options, "no value"), "{}", row.key);
             assert_eq!(options, Options::NONE);

@@ -9,7 +9,7 @@
 use core::fmt;
 
 use super::options::{
-    BulkKind, Coalescing, Count, ListAccess, ListKind, Options, OptionValue, QueueSync, Ratio,
+    BulkKind, Coalescing, Count, ListAccess, ListKind, OptionValue, Options, QueueSync, Ratio,
     SpaceFrames, Switch, ZoneKind,
 };
 use super::spec::SystemSpec;

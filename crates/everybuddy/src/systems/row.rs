@@ -62,7 +62,9 @@ impl fmt::Display for Layers {
             ListKind::None => "no per-CPU list",
             ListKind::Linux => "one list per CPU, refilled and drained by batches",
             ListKind::Bypass => "one list per CPU, bypassed at its watermarks",
-            ListKind::Linux6 => "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself",
+            ListKind::Linux6 => {
+                "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself"
+            }
             ListKind::Predictive => "one list per CPU, its length predicted",
         })?;
         if let Some(high) = high {
@@ -77,7 +79,9 @@ impl fmt::Display for Layers {
             ZoneKind::Domains => " > elastic domains in a spring",
             ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
         })?;
+        let is_elastic = zone == Some(ZoneKind::Domains);
         f.write_str(match structure.unwrap_or_default() {
+            StructureKind::Lists if is_elastic => " > free lists and a domain tag per frame",
             StructureKind::Lists => " > free lists and bitmap",
             StructureKind::Trees => " > balanced trees by address and bitmap",
             StructureKind::Bits => " > bitmaps with summaries",

@@ -142,7 +142,11 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
     if row.preset.coalesce == Some(Coalescing::Watermarks) {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
         let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
-        fits(ratio(options.lazy) <= ratio(options.speedup), "speedup", needs)?;
+        fits(
+            ratio(options.lazy) <= ratio(options.speedup),
+            "speedup",
+            needs,
+        )?;
     }
     if !row.takes("list") {
         return Ok(());
@@ -161,8 +165,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
     fits(options.batch.is_none() || is_linux, "batch", needs)?;
     let needs = "list=linux, list=bypass or list=spring besides";
     fits(options.high.is_none() || is_long, "high", needs)?;
-    let needs =
-        "list=linux, list=linux-6 or list=spring besides: without a batch a lock is held for one block";
+    let needs = "list=linux, list=linux-6 or list=spring besides: without a batch a lock is held for one block";
     fits(options.hold.is_none() || moves, "hold", needs)?;
     let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
     fits(options.zone != Some(ZoneKind::Domains), "zone", needs)?;

@@ -53,8 +53,7 @@ const LISTS: &[&str] = &[
 ];
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
-const FIXED_DEVIATES: &str =
-    "The paper gives the length; the batch is a sixth of it, as in Linux.";
+const FIXED_DEVIATES: &str = "The paper gives the length; the batch is a sixth of it, as in Linux.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \

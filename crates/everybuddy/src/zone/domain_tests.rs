@@ -62,7 +62,7 @@ fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'
         .slice::<Number<Machine>>(NUMBERS as usize);
     let plan = Spring::<Machine>::plan(plan, NUMBERS, CPUS);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-    let mut arena = Arena::new(&mut memory);
+    let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
     let words = arena.slice(words, |_| DomainTags::<Machine>::clear_word());
     let numbers = arena.slice(NUMBERS as usize, |number| Number::new(number as u32));

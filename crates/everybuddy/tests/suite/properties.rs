@@ -381,7 +381,7 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
     spec: &SystemSpec,
 ) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
-    let unchecked = spec.options().check == Some(false);
+    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
     visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
         host.run(1, |cpu| {
             let single = system.allocate(cpu, Request::FRAME).unwrap();
@@ -513,7 +513,7 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
 
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
-    let unchecked = spec.options().check == Some(false);
+    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
     visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
         host.run(1, |cpu| {
             let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
-use everybuddy::systems::Zone;
+use everybuddy::systems::ZoneKind;
 use everybuddy::{
     FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout,
     with_any_system,
@@ -92,7 +92,7 @@ fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<S
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let parameters = spec.parameters(&setup).map_err(refuse)?;
     let visitor = Visitor {
-        is_elastic: matches!(parameters.zone, Zone::Domains { .. }),
+        is_elastic: parameters.composition.zone == ZoneKind::Domains,
         region: Region::of(&memory),
         frames,
         seed: conditions.seed,
