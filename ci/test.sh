@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # The allocators with debug assertions: the structures' own tests of what they are told.
 cargo test --locked -p everybuddy -p everybuddy-workload -p everybuddy-sim -p everybuddy-trace \
-    -p everybuddy-peers -p everybuddy-streams -p everybuddy-emulation
+    -p everybuddy-peers -p everybuddy-streams -p everybuddy-emulation -p xtask
 # The laboratory's own arithmetic: hardly optimized, since every system is compiled into it, which takes minutes.
 cargo test --locked -p everybuddy-lab --lib
 # Models, replays and the program as users run it.

@@ -40,6 +40,7 @@
 extern crate std;
 mod api;
 mod arena;
+mod cache_padded;
 mod check;
 mod circle;
 pub mod coalesce;

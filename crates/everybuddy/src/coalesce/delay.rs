@@ -22,7 +22,7 @@
 
 use super::{Coalesce, debt, is_free, moved};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, Tag};
+use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::structure::{LocalStructure, add};
@@ -391,13 +391,9 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             less::<P>(&structure.class(order).total, 1);
             let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
             let upto = after.min(end);
-            let kept = crate::zone::range::pieces(head, at - from, structure.max_order());
+            let kept = pieces(head, at - from, structure.max_order());
             let rest = head.offset(upto - from);
-            let kept = kept.chain(crate::zone::range::pieces(
-                rest,
-                after - upto,
-                structure.max_order(),
-            ));
+            let kept = kept.chain(pieces(rest, after - upto, structure.max_order()));
             for (_, order) in kept {
                 add::<P>(&structure.class(order).total, 1);
             }

@@ -11,11 +11,10 @@
 
 use super::{Coalesce, Row, is_free, moved};
 use crate::frame::Order;
-use crate::frame_table::{Frame, Tag};
+use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
-use crate::zone::range::pieces;
 
 /// Coalesces at once.
 #[derive(Clone, Copy, Debug, Default)]

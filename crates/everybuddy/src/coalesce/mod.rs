@@ -15,10 +15,10 @@
 
 pub mod ascend;
 pub mod debt;
-mod debt_tests;
 pub mod delay;
-mod delay_tests;
 pub mod eager;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use ascend::Ascend;
 pub(crate) use delay::Delay;

@@ -17,7 +17,7 @@ use crate::check;
 use crate::coalesce::{Coalesce, Eager, Row, moved};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
@@ -146,7 +146,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         if left {
             table.set_tag(rest.start, Tag::queued(rest.frames));
         } else {
-            for (head, order) in range::pieces(rest.start, rest.frames, found) {
+            for (head, order) in pieces(rest.start, rest.frames, found) {
                 probe.record(Event::Split(order.up()));
                 self.structure.insert(head, order);
                 moved::<P>(probe);

@@ -40,6 +40,7 @@ mod mail;
 mod manager;
 pub(crate) mod ring;
 mod services;
+#[cfg(test)]
 mod tests;
 
 pub use division::Division;
@@ -51,7 +52,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
-use crate::frame_table::Frame;
+use crate::frame_table::{Frame, pieces};
 use crate::lock::{Guard, ZoneLock};
 use crate::platform::{AtomicWord, Platform};
 use crate::probe::Queue;
@@ -179,7 +180,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Division) {
         let max_order = self.structure.max_order();
         if let Some(start) = self.structure.table().frame(start) {
-            for (head, order) in crate::zone::range::pieces(start, frames, max_order) {
+            for (head, order) in pieces(start, frames, max_order) {
                 self.seed_block(head, order, wanted);
             }
         }

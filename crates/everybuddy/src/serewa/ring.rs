@@ -21,16 +21,13 @@
 
 use super::area::Area;
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::FrameTable;
 use crate::lock::{LockKind, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe, Queue, QueueStep};
-
-/// A word on a line of its own: those who fill and those who take don't share one.
-#[repr(C, align(64))]
-struct Alone<T>(T);
 
 /// What a slot is in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,8 +122,8 @@ impl<'a, P: Platform> Ring<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, slots: u32) -> ArenaPlan {
         plan.slice::<P::AtomicU64>(slots as usize)
-            .slice::<Alone<P::AtomicU32>>(2)
-            .slice::<Alone<ZoneLock<P>>>(1)
+            .slice::<CachePadded<P::AtomicU32>>(2)
+            .slice::<CachePadded<ZoneLock<P>>>(1)
     }
 
     /// Makes an empty queue of so many slots, a power of two.
@@ -138,16 +135,16 @@ impl<'a, P: Platform> Ring<'a, P> {
         semaphore: bool,
     ) -> Result<Self, BuildError> {
         let words = arena.slice(slots as usize, |_| P::AtomicU64::new(Word::empty(0).pack()))?;
-        let ends = arena.slice(2, |_| Alone(P::AtomicU32::new(0)))?;
-        let lock = arena.one(Alone(ZoneLock::new(LockKind::Spin)))?;
+        let ends = arena.slice(2, |_| CachePadded::new(P::AtomicU32::new(0)))?;
+        let lock = arena.one(CachePadded::new(ZoneLock::new(LockKind::Spin)))?;
         match ends {
             [tail, head] if slots.is_power_of_two() => Ok(Self {
                 which,
                 table,
                 slots: words,
-                tail: &tail.0,
-                head: &head.0,
-                semaphore: semaphore.then_some(&lock.0),
+                tail,
+                head,
+                semaphore: semaphore.then_some(&**lock),
             }),
             _ => Err(BuildError::BadOption("queue")),
         }
@@ -263,6 +260,8 @@ impl<'a, P: Platform> Ring<'a, P> {
     /// Moves the head over what was released. Amortized O(1).
     fn skip_released(&self) {
         loop {
+            // Acquire, three times: pairs with the releases in `advance` (the ends) and in `release` (the slot).
+            // A CPU that sees the head that is moved below sees the slots before it as released.
             let head = self.head.load(Ordering::Acquire);
             let word = Word::unpack(self.slot(head).load(Ordering::Acquire));
             if head == self.tail.load(Ordering::Acquire) || word.lap == self.lap(head) {
@@ -274,6 +273,8 @@ impl<'a, P: Platform> Ring<'a, P> {
 
     /// Returns the positions that may not be released yet.
     fn positions(&self) -> impl Iterator<Item = u32> + use<'a, P> {
+        // Acquire, twice: pairs with the release in `advance`. The slots before the tail are seen as filled, the
+        // slots before the head as released.
         let tail = self.tail.load(Ordering::Acquire);
         let head = self.head.load(Ordering::Acquire);
         let length = tail.wrapping_sub(head);
@@ -323,6 +324,8 @@ impl<'a, P: Platform> Ring<'a, P> {
     pub(crate) fn keep(&self, slot: &Slot, area: Option<Area>, probe: &mut P::Probe) {
         let _held = self.enter(QueueStep::Keep, probe);
         let word = self.word(slot.position, Stage::Taken, area);
+        // Release: pairs with the acquire loads in `contents` and `areas`. A CPU that sees that the slot accounts for
+        // less sees the rest filed.
         self.slot(slot.position).store(word, Ordering::Release);
     }
 
@@ -337,9 +340,11 @@ impl<'a, P: Platform> Ring<'a, P> {
     /// Returns what is in the queue, for whoever holds the lock under which areas are filed: a slot that says that
     /// nothing of it remains was filed by then. O(length).
     pub(crate) fn contents(&self) -> Contents {
-        // A read-modify-write, because it reads the last value in any case, and a load need not.
+        // A read-modify-write, because it reads the last value in any case, and a load need not. Acquire and release:
+        // pairs with the read-modify-writes in `advance`.
         self.tail.fetch_add(0, Ordering::AcqRel);
         let contents = self.positions().map(|position| {
+            // Acquire: pairs with the releases in `fill`, `keep` and `release`.
             let word = Word::unpack(self.slot(position).load(Ordering::Acquire));
             match word.stage {
                 Stage::Filled if word.lap == self.lap(position) => Contents::Waiting,
@@ -355,6 +360,7 @@ impl<'a, P: Platform> Ring<'a, P> {
     /// Returns every area that a slot accounts for. O(slots).
     pub(crate) fn areas(&self) -> impl Iterator<Item = Area> + '_ {
         self.slots.iter().filter_map(|slot| {
+            // Acquire: pairs with the releases in `fill`, `keep` and `release`.
             let word = Word::unpack(slot.load(Ordering::Acquire));
             let start = self.table.frame(Pfn(word.start))?;
             let frames = word.frames;

@@ -25,6 +25,7 @@
 //! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit [`STEP`] blocks that move over, and one
 //! for four that it moved itself.
 
+use crate::cache_padded::CachePadded;
 use crate::circle::Circle;
 use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
@@ -66,16 +67,9 @@ pub(crate) struct Number<P: Platform> {
     spent: P::Cell<u32>,
     /// Of an absorbed or a spent number: the next one.
     next: P::Cell<u32>,
-    lists: Lists<P>,
-    owner: Owner<P>,
+    lists: CachePadded<[Level<P>; LEVELS]>,
+    owner: CachePadded<P::AtomicU32>,
 }
-
-#[repr(C, align(64))]
-struct Lists<P: Platform>([Level<P>; LEVELS]);
-
-/// The root of the domain that a number belongs to.
-#[repr(C, align(64))]
-struct Owner<P: Platform>(P::AtomicU32);
 
 impl<P: Platform> Number<P> {
     /// Makes a number with empty lists: the first is a domain, the others are not in use.
@@ -86,8 +80,8 @@ impl<P: Platform> Number<P> {
             absorbed: P::Cell::new(NONE),
             spent: P::Cell::new(NONE),
             next: P::Cell::new(NONE),
-            lists: Lists(core::array::from_fn(|_| Level::new())),
-            owner: Owner(P::AtomicU32::new(number)),
+            lists: CachePadded::new(core::array::from_fn(|_| Level::new())),
+            owner: CachePadded::new(P::AtomicU32::new(number)),
         }
     }
 
@@ -152,14 +146,14 @@ impl<'a, P: Platform> Numbers<'a, P> {
     /// Returns the lists of a number.
     #[inline(always)]
     pub(crate) fn lists(&self, number: u32) -> LevelLists<'a, P> {
-        LevelLists::new(self.table, &self.numbers.at(number).lists.0)
+        LevelLists::new(self.table, &self.numbers.at(number).lists)
     }
 
     /// Returns the root that a number belongs to; a hint unless the reader holds that root.
     #[inline(always)]
     pub(crate) fn owner(&self, number: u32) -> u32 {
         // Relaxed: by invariant 2 the answer is used only if it names what the reader holds.
-        self.numbers.at(number).owner.0.load(Ordering::Relaxed)
+        self.numbers.at(number).owner.load(Ordering::Relaxed)
     }
 
     /// Tells whether a domain has absorbed lists that are not empty yet.
@@ -239,11 +233,11 @@ impl<'a, P: Platform> Held<'a, P> {
         let mut last = other;
         for number in self.all.absorbed(other) {
             // Relaxed: whoever holds this domain next sees it by `release`, or by the word of its ghost.
-            let owner = &self.all.numbers.at(number).owner.0;
+            let owner = &self.all.numbers.at(number).owner;
             owner.store(self.root, Ordering::Relaxed);
             last = number;
         }
-        from.owner.0.store(self.root, Ordering::Relaxed);
+        from.owner.store(self.root, Ordering::Relaxed);
         from.state.store(GONE, Ordering::Relaxed);
         from.next.set(from.absorbed.get());
         from.absorbed.set(NONE);
@@ -295,7 +289,7 @@ impl<'a, P: Platform> Held<'a, P> {
             own.absorbed.set(entry.next.get());
             // Relaxed: who holds this domain next sees it by `release`. It must not read the old owner when it meets
             // a block of the domain that another CPU makes of this number: nothing orders the two.
-            entry.owner.0.store(number, Ordering::Relaxed);
+            entry.owner.store(number, Ordering::Relaxed);
             entry.next.set(own.spent.get());
             own.spent.set(number);
         }
@@ -353,7 +347,7 @@ impl<'a, P: Platform> Held<'a, P> {
     fn found(&self, number: u32) {
         let root = self.all.numbers.at(number);
         // Relaxed: whom it is given to sees it by the word of its ghost, everybody else by `release`.
-        root.owner.0.store(number, Ordering::Relaxed);
+        root.owner.store(number, Ordering::Relaxed);
         root.state.store(HELD, Ordering::Relaxed);
         root.taken.store(self.own().taken(), Ordering::Relaxed);
     }

@@ -31,6 +31,7 @@ use super::spring::Spring;
 use super::{Caller, ZoneLayer, range};
 use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::circle::Circle;
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
@@ -42,15 +43,11 @@ use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::domain_tags::{DomainTags, NUMBERS};
 
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-struct Cutting<P: Platform>(ZoneLock<P>);
-
 /// All domains.
 pub(crate) struct Domains<'a, P: Platform> {
     all: Numbers<'a, P>,
     spring: Spring<'a, P>,
-    cutting: &'a Cutting<P>,
+    cutting: &'a CachePadded<ZoneLock<P>>,
     bulk: Bulk,
 }
 
@@ -90,7 +87,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         let plan = plan
             .slice::<P::Cell<u16>>(extent.words())
             .slice::<Number<P>>(numbers as usize)
-            .slice::<Cutting<P>>(1);
+            .slice::<CachePadded<ZoneLock<P>>>(1);
         Spring::<P>::plan(plan, numbers, extent.cpus)
     }
 
@@ -112,7 +109,7 @@ impl<'a, P: Platform> Domains<'a, P> {
                 numbers: Circle::new(numbers),
                 max_order: extent.max_order,
             },
-            cutting: arena.one(Cutting(ZoneLock::new(lock)))?,
+            cutting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             spring: Spring::new(arena, count, extent.cpus, lock, patience)?,
             bulk,
         })
@@ -217,8 +214,8 @@ impl<'a, P: Platform> Domains<'a, P> {
     ) -> Option<T> {
         let nested = caller.nested;
         let guard = match nested {
-            true => Guard::try_lock(&self.cutting.0, caller.probe)?,
-            false => Guard::lock(&self.cutting.0, caller.probe),
+            true => Guard::try_lock(&self.cutting, caller.probe)?,
+            false => Guard::lock(&self.cutting, caller.probe),
         };
         let inner = &mut Caller {
             cpu: caller.cpu,
@@ -234,7 +231,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         caller: &mut Caller<'_, P>,
         work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
-        let guard = Guard::lock(&self.cutting.0, caller.probe);
+        let guard = Guard::lock(&self.cutting, caller.probe);
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: guard.probe,

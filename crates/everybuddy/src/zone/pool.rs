@@ -19,6 +19,7 @@
 //! one frame would be exchanged after one request. If all are smaller, the one with the largest.
 
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Guard, LockKind, ZoneLock};
@@ -66,16 +67,13 @@ struct Head<P: Platform> {
     moves: P::AtomicU32,
 }
 
-/// Which space a CPU has, on a line of its own: only that CPU changes it.
-#[repr(C, align(64))]
-struct Assigned<P: Platform>(P::AtomicU32);
-
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
     head: &'a Head<P>,
     lists: &'a [P::Cell<u32>],
     entries: &'a [Entry<P>],
-    assigned: &'a [Assigned<P>],
+    /// Which space each CPU has: only that CPU changes its own.
+    assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
 }
 
@@ -90,7 +88,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         plan.slice::<Head<P>>(1)
             .slice::<P::Cell<u32>>(LISTS)
             .slice::<Entry<P>>(spaces as usize)
-            .slice::<Assigned<P>>(usize::from(cpus))
+            .slice::<CachePadded<P::AtomicU32>>(usize::from(cpus))
     }
 
     /// Makes a pool of spaces that have nothing to give.
@@ -114,7 +112,9 @@ impl<'a, P: Platform> Pool<'a, P> {
                 previous: P::Cell::new(NONE),
                 next: P::Cell::new(NONE),
             })?,
-            assigned: arena.slice(usize::from(cpus), |_| Assigned(P::AtomicU32::new(NONE)))?,
+            assigned: arena.slice(usize::from(cpus), |_| {
+                CachePadded::new(P::AtomicU32::new(NONE))
+            })?,
             select,
         })
     }
@@ -137,7 +137,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         // Relaxed: a hint. Any space can be used by anybody who holds its lock.
         self.assigned
             .get(cpu)
-            .map_or(NONE, |own| own.0.load(Ordering::Relaxed))
+            .map_or(NONE, |own| own.load(Ordering::Relaxed))
     }
 
     /// Returns the number of CPUs.
@@ -194,7 +194,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         entry.state.store(ASSIGNED, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
-            own.0.store(space, Ordering::Relaxed);
+            own.store(space, Ordering::Relaxed);
         }
         self.moved();
     }
@@ -207,10 +207,10 @@ impl<'a, P: Platform> Pool<'a, P> {
             return false;
         };
         // Relaxed: as in `assign`. A nested request may have changed it.
-        if own.0.load(Ordering::Relaxed) != space {
+        if own.load(Ordering::Relaxed) != space {
             return false;
         }
-        own.0.store(NONE, Ordering::Relaxed);
+        own.store(NONE, Ordering::Relaxed);
         entry.users.set(entry.users.get() - 1);
         self.moved();
         if entry.users.get() > 0 {
@@ -295,7 +295,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             let users = self
                 .assigned
                 .iter()
-                .filter(|own| own.0.load(Ordering::Relaxed) == space);
+                .filter(|own| own.load(Ordering::Relaxed) == space);
             if users.count() != entry.users.get() as usize
                 || (entry.users.get() > 0) != (state == ASSIGNED)
             {

@@ -9,22 +9,11 @@
 
 use crate::coalesce::Coalesce;
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Block, Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::platform::Platform;
 use crate::snapshot::FrameState;
 use crate::structure::Structure;
-
-/// Cuts a run into aligned blocks, lowest address first.
-#[inline]
-pub(crate) fn pieces(
-    start: Frame,
-    frames: u32,
-    largest: Order,
-) -> impl Iterator<Item = (Frame, Order)> {
-    Block::cover(start.pfn(), frames, largest)
-        .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
-}
 
 /// Tags the pieces of a run as allocated. The records between the pieces' heads must be interior.
 pub(crate) fn tag_allocated<P: Platform>(table: FrameTable<'_, P>, start: Frame, frames: u32) {

@@ -41,6 +41,7 @@
 use super::Caller;
 use super::domain::{Held, NONE, Numbers};
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::circle::Circle;
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -105,15 +106,11 @@ pub(super) struct Ghost<P: Platform> {
     until: P::Cell<u32>,
 }
 
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-pub(super) struct Alone<P: Platform>(pub(super) ZoneLock<P>);
-
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
     pub(super) notice: &'a Notice<P>,
     pub(super) head: &'a Head<P>,
-    pub(super) collecting: &'a Alone<P>,
+    pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
     /// The roots, `live` of them.
     pub(super) roots: Circle<'a, P::Cell<u32>>,
     /// Numbers that are not in use: the next one.
@@ -127,7 +124,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn plan(plan: ArenaPlan, numbers: u32, cpus: u16) -> ArenaPlan {
         plan.slice::<Notice<P>>(1)
             .slice::<Head<P>>(1)
-            .slice::<Alone<P>>(1)
+            .slice::<CachePadded<ZoneLock<P>>>(1)
             .slice::<P::Cell<u32>>(numbers as usize)
             .slice::<P::Cell<u32>>(numbers as usize)
             .slice::<Ghost<P>>(usize::from(cpus))
@@ -158,7 +155,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 held_before: cell(0),
                 since: cell(0),
             })?,
-            collecting: arena.one(Alone(ZoneLock::new(lock)))?,
+            collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             roots: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(0))?),
             vacant: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(NONE))?),
             ghosts: arena.slice(usize::from(cpus), |_| Ghost {
@@ -586,5 +583,6 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 }
 
-#[path = "domain_tests.rs"]
+#[cfg(test)]
+#[path = "tests/spring.rs"]
 mod tests;

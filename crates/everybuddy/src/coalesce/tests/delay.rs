@@ -1,36 +1,18 @@
 //! Barkley and Lee's (003) algorithms against their own definitions: figure 1, figure 3, lemmas and theorem.
-#![cfg(test)]
 
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::delay::{Delay, Rule};
-use super::{Coalesce, Eager};
-use crate::Native;
+use super::{Counting, Delays, Lists};
+use crate::coalesce::delay::{Delay, Rule};
+use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
-use crate::platform::{SharedCell, Spin};
+use crate::platform::SharedCell;
 use crate::probe::{Event, Probe};
-use crate::structure::{
-    FreeLists, LocalLists, LocalStructure, Placed, Structure, add, with_structure,
-};
+use crate::structure::{FreeLists, LocalStructure, Placed, Structure, add, with_structure};
 use crate::zone::range;
-
-/// Counts coalescings by order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Delays([u32; 20]);
-
-impl Probe for Delays {
-    fn record(&mut self, event: Event) {
-        if let Event::Coalesce(order) = event {
-            self.0[order.index()] += 1;
-        }
-    }
-}
-
-type Counting = Native<Spin, Delays>;
-type Lists<'a> = LocalLists<'a, Counting>;
 
 /// DELAY-2 as figure 1 has it: by the state of a class, without a slack variable.
 struct StateDriven;

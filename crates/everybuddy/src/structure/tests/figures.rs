@@ -1,56 +1,14 @@
 //! iBuddy's (000) figures 5 to 7, bit for bit and list for list, for the standard buddy and for iBuddy.
-#![cfg(test)]
 
-use std::mem::MaybeUninit;
 use std::vec;
 use std::vec::Vec;
 
-use super::{Bits, FreeLists, Inverse, Placed, Structure};
-use crate::arena::{Arena, ArenaPlan};
+use super::with_structure;
 use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Record, Tag};
-use crate::lock::{Line, LockKind};
-use crate::platform::Platform;
-use crate::zone::memory::Shape;
+use crate::frame_table::{Frame, Tag};
+use crate::structure::{FreeLists, Inverse, Place, Placed, Structure};
 use crate::{Native, NoProbe};
-
-/// Memory for an empty structure with plain bits of so many frames, all tagged alike.
-pub(crate) fn with_structure<P: Platform, R>(
-    frames: u32,
-    largest: u8,
-    tag: Tag,
-    test: impl FnOnce(super::Place<'_, P>) -> R,
-) -> R {
-    let parts = (frames, 0);
-    with_part(frames, largest, (tag, Bits::Plain), parts, test)
-}
-
-/// The same with other bits, and in the part given of several, each of so many frames.
-pub(crate) fn with_part<P: Platform, R>(
-    frames: u32,
-    largest: u8,
-    (tag, bits): (Tag, Bits),
-    (part, which): (u32, u32),
-    test: impl FnOnce(super::Place<'_, P>) -> R,
-) -> R {
-    let shape = Shape {
-        frames,
-        part,
-        max_order: Order::new(largest).unwrap(),
-        lock: LockKind::Spin,
-        line: Line::Own,
-        bits,
-        classes: true,
-    };
-    let plan = ArenaPlan::default().slice::<Record<P>>(frames as usize);
-    let plan = shape.plan::<P>(plan);
-    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-    let mut arena = Arena::new(&mut memory);
-    let records = arena.slice(frames as usize, |_| Record::new(tag)).unwrap();
-    let part = shape.make(&mut arena, FrameTable::new(records)).unwrap();
-    test(part(which).1)
-}
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.
 type Picture = [(Vec<u32>, Vec<u32>); 4];
@@ -86,7 +44,7 @@ struct Walk<S, C> {
 }
 
 impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
-    fn with<'a>(place: super::Place<'a, Native>, policy: C, frames: &[u32]) -> Self
+    fn with<'a>(place: Place<'a, Native>, policy: C, frames: &[u32]) -> Self
     where
         S: Placed<'a, Native>,
     {

@@ -2,18 +2,17 @@
 //!
 //! Why it exists: a tree that is out of balance, or a summary that is stale, still gives the right answers for a
 //! while. So every invariant is walked after every step, and every answer compared with that of something plain.
-#![cfg(test)]
 
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::figures::with_part;
-use super::{BitScan, FreeLists, Ordered, Placed, Structure, Trees};
+use super::with_part;
 use crate::Native;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
 use crate::snapshot::FrameState;
+use crate::structure::{BitScan, FreeLists, Ordered, Placed, Structure, Trees};
 
 /// Frames of a structure: several words of summaries, and no multiple of the largest block.
 const FRAMES: u32 = 9001;

@@ -4,7 +4,6 @@
 //! that take areas out of order of their release, and memory before the first request.
 //!
 //! Invariant: the same areas come out in the order in which they went in.
-#![cfg(test)]
 
 use std::borrow::ToOwned;
 use std::collections::VecDeque;
@@ -16,10 +15,6 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::Division;
-use super::area::Area;
-use super::mail::Mail;
-use super::ring::{Contents, Ring, Slot};
 use crate::arena::{Arena, ArenaPlan};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -27,6 +22,10 @@ use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
 use crate::region::FrameRange;
 use crate::request::Request;
+use crate::serewa::Division;
+use crate::serewa::area::Area;
+use crate::serewa::mail::Mail;
+use crate::serewa::ring::{Contents, Ring, Slot};
 use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
 use crate::{AllocateError, FrameAllocator, Native};
 

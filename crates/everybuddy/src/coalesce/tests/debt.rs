@@ -1,35 +1,18 @@
 //! The debt of DELAY-2: what a call is bounded by, what is owed, and that it is paid.
-#![cfg(test)]
 
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::debt::balance;
-use super::delay::{Delay, Rule};
-use super::{Coalesce, Eager};
-use crate::Native;
+use super::{Counting, Delays, Lists};
+use crate::coalesce::debt::balance;
+use crate::coalesce::delay::{Delay, Rule};
+use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
-use crate::platform::{SharedCell, Spin};
-use crate::probe::{Event, Probe};
-use crate::structure::{FreeLists, LocalLists, LocalStructure, Placed, Structure, with_structure};
+use crate::platform::SharedCell;
+use crate::structure::{FreeLists, LocalStructure, Placed, Structure, with_structure};
 use crate::zone::range;
-
-/// Counts coalescings by order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Delays([u32; 20]);
-
-impl Probe for Delays {
-    fn record(&mut self, event: Event) {
-        if let Event::Coalesce(order) = event {
-            self.0[order.index()] += 1;
-        }
-    }
-}
-
-type Counting = Native<Spin, Delays>;
-type Lists<'a> = LocalLists<'a, Counting>;
 
 const DEBT: Delay = Delay {
     rule: Rule::Debt,

@@ -5,7 +5,6 @@
 //! and nobody wait while a domain lies in the spring.
 //!
 //! Not modelled: CPUs that work at the same moment.
-#![cfg(test)]
 
 use std::vec::Vec;
 

@@ -6,9 +6,8 @@
 //! Invariant: a CPU waits here only by queueing up; that it is served is what the tests look at.
 //!
 //! Not modelled: CPUs that work at the same moment; see `tests/domains.rs` here and in `everybuddy-model`.
-#![cfg(test)]
 
-#[path = "domain_programs.rs"]
+#[path = "programs.rs"]
 mod programs;
 
 use std::cell::RefCell;
