@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The document that shows the graphs.
 const DOCUMENT: &str = "ARCHITECTURE.md";
@@ -116,16 +116,9 @@ fn modules(source: &Path) -> Result<Graph, Box<dyn Error>> {
         if name == "lib" {
             continue;
         }
-        let mut files = vec![path];
         let mut uses = BTreeSet::new();
-        while let Some(file) = files.pop() {
-            if file.is_dir() {
-                for inner in fs::read_dir(&file)? {
-                    files.push(inner?.path());
-                }
-            } else if file.extension().is_some_and(|extension| extension == "rs") {
-                uses.append(&mut used(&fs::read_to_string(&file)?));
-            }
+        for file in shipped(path)? {
+            uses.append(&mut used(&fs::read_to_string(&file)?));
         }
         uses.remove(&name);
         graph.insert(name, uses);
@@ -137,19 +130,58 @@ fn modules(source: &Path) -> Result<Graph, Box<dyn Error>> {
     Ok(graph)
 }
 
+/// Returns the files of a module, except those of its tests.
+fn shipped(module: PathBuf) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    let mut open = vec![module];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            let parent = fs::read_to_string(path.join("mod.rs")).unwrap_or_default();
+            let (_, tests) = without_tests(&parent);
+            for inner in fs::read_dir(&path)? {
+                let inner = inner?.path();
+                let name = inner.file_stem().unwrap_or_default().to_string_lossy();
+                if !tests.contains(name.as_ref()) {
+                    open.push(inner);
+                }
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the code of a file without comments and tests, and the names of the test modules that it declares.
+fn without_tests(text: &str) -> (String, BTreeSet<String>) {
+    let mut code = String::new();
+    let mut tests = BTreeSet::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line == "#![cfg(test)]" {
+            return (String::new(), tests);
+        }
+        if line != "#[cfg(test)]" {
+            code.push_str(line.split("//").next().unwrap_or_default());
+            code.push('\n');
+            continue;
+        }
+        let item = lines.next().unwrap_or_default();
+        match item
+            .strip_prefix("mod ")
+            .and_then(|rest| rest.strip_suffix(';'))
+        {
+            Some(module) => tests.extend([module.to_owned()]),
+            None if item.ends_with('{') => while lines.next().is_some_and(|line| line != "}") {},
+            None => {}
+        }
+    }
+    (code, tests)
+}
+
 /// Returns the first segments of the paths that start with `crate::` outside of comments and tests.
 fn used(text: &str) -> BTreeSet<String> {
-    if text.contains("#![cfg(test)]") {
-        return BTreeSet::new();
-    }
-    let mut code = String::new();
-    for line in text.lines() {
-        if line == "#[cfg(test)]" {
-            break;
-        }
-        code.push_str(line.split("//").next().unwrap_or_default());
-        code.push('\n');
-    }
+    let (code, _) = without_tests(text);
     let mut names = BTreeSet::new();
     for part in code.split("crate::").skip(1) {
         match part.strip_prefix('{') {
@@ -292,8 +324,9 @@ mod tests {
     #[test]
     fn paths_in_the_crate_are_found() {
         let text = "use crate::{\n    a::{b, c},\n    d,\n};\npub use crate::e::F;\n// use crate::no::X;\n\
-                    fn f(x: crate::g::H) {}\n#[cfg(test)]\nmod tests {\n    use crate::no;\n}\n";
+                    #[cfg(test)]\nmod tests;\nfn f(x: crate::g::H) {}\n\n#[cfg(test)]\nmod more {\n    use crate::no;\n}\n";
         assert_eq!(Vec::from_iter(used(text)), ["a", "d", "e", "g"]);
+        assert_eq!(without_tests(text).1, BTreeSet::from(["tests".to_owned()]));
     }
 
     #[test]
