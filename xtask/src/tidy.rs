@@ -180,7 +180,7 @@ fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Err
             ));
         }
         for line in used {
-            if line.starts_with("everybuddy-model") || line.starts_with("everybuddy-lab") {
+            if line.starts_with("everybuddy-model") || line.starts_with("everybuddy-cli") {
                 faults.push(format!("{name}:1: direction: nothing depends on `{line}`"));
             }
         }
