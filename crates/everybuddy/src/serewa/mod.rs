@@ -12,9 +12,9 @@
 //! |---|---|
 //! | `manager` | resource management: answers requests, takes releases |
 //! | `services` | dividing and linking, a step at a time |
-//! | `ring` | the queues |
+//! | `queue` | the queues |
 //! | `area` | what is in them |
-//! | `mail` | requests to a manager that runs on a thread of its own |
+//! | `request_slots` | requests to a manager that runs on a thread of its own |
 //! | `division` | how memory is divided in the beginning |
 //!
 //! Services are declared, and run by the host: on threads, or by a CPU that is idle (`serve(cpu, service, budget)`, a
@@ -36,9 +36,9 @@
 
 pub(crate) mod area;
 mod division;
-mod mail;
 mod manager;
-pub(crate) mod ring;
+pub(crate) mod queue;
+mod request_slots;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -59,8 +59,8 @@ use crate::probe::Queue;
 use crate::structure::Structure;
 use crate::zone::Caller;
 use crate::zone::memory::Part;
-use mail::Mail;
-use ring::Ring;
+use queue::AreaQueue;
+use request_slots::RequestSlots;
 
 /// Who answers requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,11 +115,11 @@ const MANAGER: Service = Service {
 pub(crate) struct Serewa<'a, P: Platform, S> {
     lock: &'a ZoneLock<P>,
     structure: S,
-    dividing: Ring<'a, P>,
-    linking: Ring<'a, P>,
+    dividing: AreaQueue<'a, P>,
+    linking: AreaQueue<'a, P>,
     /// Changes whenever a service has done with an area.
     done: &'a P::AtomicU32,
-    mail: Option<Mail<'a, P>>,
+    request_slots: Option<RequestSlots<'a, P>>,
     remnants: Remnants,
     /// Whether memory was divided in the beginning, so that buddies may both be free.
     divided: bool,
@@ -129,11 +129,11 @@ pub(crate) struct Serewa<'a, P: Platform, S> {
 impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, separation: Separation, cpus: u16) -> ArenaPlan {
-        let plan = Ring::<P>::plan(plan, separation.slots);
-        let plan = Ring::<P>::plan(plan, separation.slots).slice::<P::AtomicU32>(1);
+        let plan = AreaQueue::<P>::plan(plan, separation.slots);
+        let plan = AreaQueue::<P>::plan(plan, separation.slots).slice::<P::AtomicU32>(1);
         match separation.manager {
             Manager::Caller => plan,
-            Manager::Thread => Mail::<P>::plan(plan, cpus),
+            Manager::Thread => RequestSlots::<P>::plan(plan, cpus),
         }
     }
 
@@ -155,12 +155,12 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             remnants,
         } = separation;
         let table = place.table;
-        let mut ring = |which| Ring::new(arena, table, which, slots, semaphore);
-        let (dividing, linking) = (ring(Queue::Dividing)?, ring(Queue::Linking)?);
+        let mut queue = |which| AreaQueue::new(arena, table, which, slots, semaphore);
+        let (dividing, linking) = (queue(Queue::Dividing)?, queue(Queue::Linking)?);
         let done = arena.one(P::AtomicU32::new(0))?;
-        let mail = match manager {
+        let request_slots = match manager {
             Manager::Caller => None,
-            Manager::Thread => Some(Mail::new(arena, cpus)?),
+            Manager::Thread => Some(RequestSlots::new(arena, cpus)?),
         };
         Ok(Self {
             lock,
@@ -168,7 +168,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             dividing,
             linking,
             done,
-            mail,
+            request_slots,
             remnants,
             divided,
             memory: PhantomData,

@@ -122,6 +122,17 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
     fn check(&self) -> Result<(), Violation>;
 }
 
+/// Returns the free block that holds a frame. O(orders).
+pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
+    structure: &S,
+    frame: Pfn,
+) -> Option<(Frame, Order)> {
+    let frame = structure.table().frame(frame)?;
+    Order::up_to(structure.max_order())
+        .map(|order| (frame.aligned(order), order))
+        .find(|(head, order)| structure.contains(*head, *order))
+}
+
 /// How the free blocks of an order are kept, where that can be chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {

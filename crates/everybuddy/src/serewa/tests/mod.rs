@@ -24,8 +24,8 @@ use crate::region::FrameRange;
 use crate::request::Request;
 use crate::serewa::Division;
 use crate::serewa::area::Area;
-use crate::serewa::mail::Mail;
-use crate::serewa::ring::{Contents, Ring, Slot};
+use crate::serewa::queue::{AreaQueue, Contents, Slot};
+use crate::serewa::request_slots::RequestSlots;
 use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
 use crate::{AllocateError, FrameAllocator, Native};
 
@@ -36,18 +36,18 @@ const FRAMES: u32 = 1 << 18;
 /// Runs `test` on an empty ring.
 fn with_ring<R>(
     slots: u32,
-    test: impl FnOnce(Ring<'_, Counting>, FrameTable<'_, Counting>) -> R,
+    test: impl FnOnce(AreaQueue<'_, Counting>, FrameTable<'_, Counting>) -> R,
 ) -> R {
     let plan = ArenaPlan::default().slice::<Record<Counting>>(FRAMES as usize);
-    let plan = Ring::<Counting>::plan(plan, slots);
+    let plan = AreaQueue::<Counting>::plan(plan, slots);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
     let mut arena = Arena::new(&mut memory);
     let records = arena
         .slice(FRAMES as usize, |_| Record::new(Tag::INTERIOR))
         .unwrap();
     let table = FrameTable::new(records);
-    let ring = Ring::new(&mut arena, table, Queue::Linking, slots, false).unwrap();
-    test(ring, table)
+    let queue = AreaQueue::new(&mut arena, table, Queue::Linking, slots, false).unwrap();
+    test(queue, table)
 }
 
 proptest! {
@@ -56,7 +56,7 @@ proptest! {
         bits in 0u32..5,
         steps in prop::collection::vec((0u8..4, 0u32..FRAMES, 0u32..=18), 1..600)
     ) {
-        with_ring(1 << bits, |ring, table| {
+        with_ring(1 << bits, |queue, table| {
             let probe = &mut Counts::default();
             let mut waiting: VecDeque<Area> = VecDeque::new();
             let mut taken: Vec<(Slot, Area)> = Vec::new();
@@ -67,7 +67,7 @@ proptest! {
                         let used = waiting.len() + taken.len();
                         let start = table.frame(Pfn(start)).unwrap();
                         let area = Area { start, frames: 1 << order };
-                        let pushed = ring.push(area, false, probe);
+                        let pushed = queue.push(area, false, probe);
                         prop_assert!(pushed || used > 0, "an empty ring has room");
                         prop_assert!(!pushed || used < 1 << bits, "a full ring has none");
                         if taken.is_empty() {
@@ -78,28 +78,28 @@ proptest! {
                         }
                     }
                     2 => {
-                        let oldest = ring.take(probe);
+                        let oldest = queue.take(probe);
                         prop_assert_eq!(oldest.as_ref().map(|(_, area)| *area), waiting.pop_front());
                         taken.extend(oldest);
                     }
                     _ if taken.is_empty() => {}
                     _ => {
                         let (slot, area) = taken.swap_remove(start as usize % taken.len());
-                        ring.keep(&slot, None, probe);
-                        prop_assert!(ring.areas().filter(|other| *other == area).count() <= 1 << bits);
-                        ring.release(slot, probe);
+                        queue.keep(&slot, None, probe);
+                        prop_assert!(queue.areas().filter(|other| *other == area).count() <= 1 << bits);
+                        queue.release(slot, probe);
                     }
                 }
                 let frames = |area: &Area| u64::from(area.frames);
                 let own: u64 = waiting.iter().map(frames).sum();
                 let others: u64 = taken.iter().map(|(_, area)| frames(area)).sum();
-                prop_assert_eq!(ring.frames(), own + others);
+                prop_assert_eq!(queue.frames(), own + others);
                 let contents = match (waiting.is_empty(), taken.is_empty()) {
                     (false, _) => Contents::Waiting,
                     (true, false) => Contents::InHand,
                     (true, true) => Contents::Nothing,
                 };
-                prop_assert_eq!(ring.contents(), contents);
+                prop_assert_eq!(queue.contents(), contents);
             }
             prop_assert_eq!(probe.queue_longest <= 1 << bits, true);
             Ok(())
@@ -116,7 +116,7 @@ proptest! {
             let mut end = frames;
             let mut last = Order::LIMIT;
             while let Some(area) = rest {
-                let (next, head, order) = area.cut();
+                let (next, head, order) = area.split_last();
                 prop_assert!(head.pfn().is_aligned(order) && order <= last);
                 prop_assert_eq!(head.pfn().0 + order.frames(), end);
                 (end, last, rest) = (head.pfn().0, order, next);
@@ -130,23 +130,24 @@ proptest! {
 #[test]
 fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
     with_ring(1, |_, table| {
-        let plan = Mail::<Counting>::plan(ArenaPlan::default(), 1);
+        let plan = RequestSlots::<Counting>::plan(ArenaPlan::default(), 1);
         let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-        let mail = &Mail::<Counting>::new(&mut Arena::new(&mut memory), 1).unwrap();
+        let request_slots =
+            &RequestSlots::<Counting>::new(&mut Arena::new(&mut memory), 1).unwrap();
         let (cpu, order) = (CpuId(0), Order::new(3).unwrap());
         assert!(
-            mail.ask(table, cpu, order, 5).is_none(),
+            request_slots.call(table, cpu, order, 5).is_none(),
             "no manager was seen"
         );
-        mail.serve(0, |_, _| unreachable!());
+        request_slots.serve(0, |_, _| unreachable!());
         let gave_up = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let answer = mail.ask(table, cpu, order, 5);
+                let answer = request_slots.call(table, cpu, order, 5);
                 assert_eq!(answer, Some(Err(AllocateError::Busy)));
                 // The letter is still in the manager's hand.
-                assert!(mail.late(table, cpu).is_none());
-                assert!(mail.ask(table, cpu, Order::ZERO, 1).is_none());
+                assert!(request_slots.take_late_reply(table, cpu).is_none());
+                assert!(request_slots.call(table, cpu, Order::ZERO, 1).is_none());
                 gave_up.store(true, Ordering::Release);
             });
             let answer = |order, frames| {
@@ -156,13 +157,13 @@ fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
                 }
                 Ok(table.frame(Pfn(8)).unwrap())
             };
-            while mail.serve(1, answer) == 0 {}
+            while request_slots.serve(1, answer) == 0 {}
         });
-        let late = mail
-            .late(table, cpu)
+        let take_late_reply = request_slots
+            .take_late_reply(table, cpu)
             .map(|(head, frames)| (head.pfn(), frames));
-        assert_eq!(late, Some((Pfn(8), 5)));
-        assert!(mail.late(table, cpu).is_none(), "once");
+        assert_eq!(take_late_reply, Some((Pfn(8), 5)));
+        assert!(request_slots.take_late_reply(table, cpu).is_none(), "once");
     });
 }
 

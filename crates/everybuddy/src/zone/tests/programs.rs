@@ -59,11 +59,11 @@ struct Program<'r, 'a> {
 
 impl Program<'_, '_> {
     fn put(&mut self, cpu: u16) {
-        let State::Holds(number) = self.cpus[usize::from(cpu)] else {
+        let State::Holds(domain) = self.cpus[usize::from(cpu)] else {
             return;
         };
         self.cpus[usize::from(cpu)] = State::Idle;
-        self.rig.put(cpu, number);
+        self.rig.put(cpu, domain);
         self.served();
     }
 
@@ -71,9 +71,9 @@ impl Program<'_, '_> {
     fn served(&mut self) {
         for (cpu, state) in (0..).zip(&mut self.cpus) {
             if *state == State::Waits
-                && let Some(number) = self.rig.given(cpu)
+                && let Some(domain) = self.rig.given(cpu)
             {
-                *state = State::Holds(number);
+                *state = State::Holds(domain);
             }
         }
         let waits = self.cpus.contains(&State::Waits);

@@ -17,10 +17,9 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{Caller, Spring, WAITING};
+use super::{Caller, NO_ORDER, Spring, WAITING};
 use crate::Native;
 use crate::arena::{Arena, ArenaPlan};
-use crate::circle::Circle;
 use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Record, Tag};
@@ -29,12 +28,13 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, Spin};
 use crate::probe::Counts;
 use crate::structure::Structure;
 use crate::structure::domain_tags::DomainTags;
-use crate::zone::domain::{Everything, Held, NONE, Number, Numbers};
+use crate::wrapping_slice::WrappingSlice;
+use crate::zone::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain};
 use crate::zone::range;
 
 type Machine = Native<Spin, Counts>;
 
-const NUMBERS: u32 = 8;
+const DOMAINS: u32 = 8;
 const CPUS: u16 = 4;
 
 /// A block: its order and its first frame.
@@ -42,7 +42,7 @@ type Piece = (u8, u32);
 
 /// A spring and its domains; on this thread.
 struct Rig<'a> {
-    all: Numbers<'a, Machine>,
+    all: DomainTable<'a, Machine>,
     spring: Spring<'a, Machine>,
     counts: RefCell<Counts>,
 }
@@ -58,21 +58,21 @@ fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'
     let plan = ArenaPlan::default()
         .slice::<Record<Machine>>(frames as usize)
         .slice::<<Machine as Platform>::Cell<u16>>(words)
-        .slice::<Number<Machine>>(NUMBERS as usize);
-    let plan = Spring::<Machine>::plan(plan, NUMBERS, CPUS);
+        .slice::<DomainRecord<Machine>>(DOMAINS as usize);
+    let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
     let mut arena = Arena::new(&mut memory);
-    let records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
+    let frame_records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
     let words = arena.slice(words, |_| DomainTags::<Machine>::clear_word());
-    let numbers = arena.slice(NUMBERS as usize, |number| Number::new(number as u32));
+    let records = arena.slice(DOMAINS as usize, |domain| DomainRecord::new(domain as u32));
     let rig = Rig {
-        all: Numbers {
-            table: FrameTable::new(records.unwrap()),
+        all: DomainTable {
+            table: FrameTable::new(frame_records.unwrap()),
             tags: DomainTags::new(words.unwrap()),
-            numbers: Circle::new(numbers.unwrap()),
+            records: WrappingSlice::new(records.unwrap()),
             max_order,
         },
-        spring: Spring::new(&mut arena, NUMBERS, CPUS, LockKind::Spin, patience).unwrap(),
+        spring: Spring::new(&mut arena, DOMAINS, CPUS, LockKind::Spin, patience).unwrap(),
         counts: RefCell::default(),
     };
     let first = rig.all.table.frame(Pfn(0)).unwrap();
@@ -97,8 +97,8 @@ impl<'a> Rig<'a> {
         self.counts.borrow().merges
     }
 
-    fn is_held(&self, number: u32) -> bool {
-        self.all.numbers.at(number).is_held()
+    fn is_held(&self, domain: u32) -> bool {
+        self.all.records.at(domain).is_held()
     }
 
     /// Tells whether a domain lies in the spring.
@@ -119,8 +119,8 @@ impl<'a> Rig<'a> {
             .unwrap()
     }
 
-    fn put(&self, cpu: u16, number: u32) {
-        self.on(cpu, |caller| self.spring.put(caller, &self.all, number, 1));
+    fn put(&self, cpu: u16, domain: u32) {
+        self.on(cpu, |caller| self.spring.put(caller, &self.all, domain, 1));
     }
 
     /// Finds every domain held, and queues up.
@@ -129,7 +129,7 @@ impl<'a> Rig<'a> {
         let probe = &mut Counts::default();
         let _guard = Guard::lock(&self.spring.head.lock, probe);
         assert_eq!(self.spring.find(&self.all, u32::from(cpu)), None);
-        let wants = wants.map_or(NONE, |order| u32::from(order.get()));
+        let wants = wants.map_or(NO_ORDER, |order| u32::from(order.get()));
         ghost.wants.set(wants);
         self.spring.queue(u32::from(cpu), ghost);
     }
@@ -140,9 +140,9 @@ impl<'a> Rig<'a> {
         if ghost.given.load(Ordering::Relaxed) == WAITING {
             return None;
         }
-        let number = self.on(cpu, |caller| self.spring.wait(caller, &self.all, ghost));
-        ghost.last.set(number);
-        Some(number)
+        let domain = self.on(cpu, |caller| self.spring.wait(caller, &self.all, ghost));
+        ghost.last.set(domain);
+        Some(domain)
     }
 
     fn allocate(&self, root: u32, order: Order) -> Option<Frame> {
@@ -170,8 +170,8 @@ impl<'a> Rig<'a> {
     }
 
     /// Returns the blocks of a number's lists, as they lie in them, the smallest first.
-    fn list(&self, number: u32) -> Vec<Piece> {
-        let lists = self.all.lists(number);
+    fn list(&self, domain: u32) -> Vec<Piece> {
+        let lists = self.all.lists(domain);
         let orders = Order::up_to(self.all.max_order);
         let pieces = orders.flat_map(|order| {
             let heads: Vec<_> = lists.iter(order).collect();
@@ -184,8 +184,8 @@ impl<'a> Rig<'a> {
 
     /// Returns the blocks of a domain.
     fn blocks(&self, root: u32) -> Vec<Piece> {
-        let numbers = core::iter::once(root).chain(self.all.absorbed(root));
-        let mut blocks: Vec<_> = numbers.flat_map(|number| self.list(number)).collect();
+        let domains = core::iter::once(root).chain(self.all.absorbed(root));
+        let mut blocks: Vec<_> = domains.flat_map(|domain| self.list(domain)).collect();
         blocks.sort_unstable();
         blocks
     }
@@ -193,7 +193,7 @@ impl<'a> Rig<'a> {
     /// Looks at everything that must hold, whoever holds or waits.
     fn is_sound(&self) {
         let frames = self.all.table.frames();
-        let census = crate::check::walk(&Everything(self.all), 0..frames).unwrap();
+        let census = crate::check::walk(&AllDomains(self.all), 0..frames).unwrap();
         assert_eq!(census.free + census.allocated, u64::from(frames));
         let waiting = self.spring.notice.waiting.load(Ordering::Relaxed) != 0;
         if !waiting && !self.spring.roots().any(|root| self.is_held(root)) {
@@ -320,7 +320,7 @@ fn a_ghost_leaves_the_queue_from_any_place() {
             let probe = &mut Counts::default();
             let guard = Guard::lock(&rig.spring.head.lock, probe);
             // As if the domain were put back by who sees no ghost yet.
-            rig.all.numbers.at(domain).release();
+            rig.all.records.at(domain).release();
             let found = rig.spring.find_for(&rig.all, u32::from(leaver), ghost);
             drop(guard);
             assert_eq!(found, Some(domain));
@@ -448,7 +448,7 @@ fn wants() -> impl Strategy<Value = Option<u8>> {
 fn passes(rig: &Rig<'_>, root: u32, wants: Option<u8>) {
     let before = rig.list(root);
     let fresh = rig.spring.occupy().unwrap();
-    let part = rig.all.held(root).pass(fresh, wants.map(order));
+    let part = rig.all.held(root).split_off(fresh, wants.map(order));
     let rest = rig.list(root);
     let least = wants.unwrap_or(0);
     let reach = before.iter().map(|piece| piece.0).max();
@@ -495,7 +495,7 @@ fn passes(rig: &Rig<'_>, root: u32, wants: Option<u8>) {
     }
     assert!(more <= 1, "and one more, if none of these served");
     rig.spring.enlist(part);
-    rig.all.numbers.at(part).release();
+    rig.all.records.at(part).release();
 }
 
 proptest! {
@@ -524,9 +524,9 @@ proptest! {
             rig.put(0, root);
             rig.divide(0, 1);
             let held = [rig.take(0), rig.take(1)];
-            let lists = held.map(|number| rig.list(number));
+            let lists = held.map(|domain| rig.list(domain));
             let probe = &mut Counts::default();
-            let [one, other] = held.map(|number| rig.all.held(number));
+            let [one, other] = held.map(|domain| rig.all.held(domain));
             let guard = Guard::lock(&rig.spring.head.lock, probe);
             let merged = rig.spring.merge(&rig.all, (one.root(), other.root()), guard);
             // The one with more blocks keeps its number; no block moved.
@@ -537,21 +537,21 @@ proptest! {
             let mut now = frames_of(&rig.blocks(merged.root()));
             now.sort_unstable();
             assert_eq!(now, all);
-            assert_eq!(held.map(|number| rig.list(number)), lists);
+            assert_eq!(held.map(|domain| rig.list(domain)), lists);
             let fresh = rig.spring.occupy().unwrap();
             let serves = |blocks: &[Piece]| blocks.iter().any(|piece| wants.is_none_or(|wants| piece.0 >= wants));
-            let part = merged.pass(fresh, wants.map(order));
+            let part = merged.split_off(fresh, wants.map(order));
             if wants.is_none() || serves(&lists[small]) {
                 assert_eq!(part, Some(held[small]));
-                assert_eq!(held.map(|number| rig.list(number)), lists);
+                assert_eq!(held.map(|domain| rig.list(domain)), lists);
                 assert!(rig.all.is_settled(merged.root()));
-                assert_eq!(rig.all.spent(merged.root()).collect::<Vec<_>>(), [fresh]);
+                assert_eq!(rig.all.reusable(merged.root()).collect::<Vec<_>>(), [fresh]);
             } else if part.is_none() {
                 rig.spring.vacate(fresh);
             }
             if let Some(part) = part {
                 rig.spring.enlist(part);
-                rig.all.numbers.at(part).release();
+                rig.all.records.at(part).release();
             }
             rig.put(0, merged.root());
             rig.is_sound();
@@ -580,14 +580,14 @@ proptest! {
                 assert_eq!(again, from);
             }
             let probe = &mut Counts::default();
-            let mut merged: Option<Held<'_, Machine>> = None;
-            for number in held {
+            let mut merged: Option<HeldDomain<'_, Machine>> = None;
+            for domain in held {
                 merged = Some(match merged {
                     Some(merged) => {
                         let guard = Guard::lock(&rig.spring.head.lock, probe);
-                        rig.spring.merge(&rig.all, (merged.root(), number), guard)
+                        rig.spring.merge(&rig.all, (merged.root(), domain), guard)
                     }
-                    None => rig.all.held(number),
+                    None => rig.all.held(domain),
                 });
             }
             let merged = merged.unwrap();

@@ -25,11 +25,11 @@ const EXHAUSTED: u64 = u64::MAX;
 const BUSY: u64 = u64::MAX - 1;
 
 /// How often a request looks for its answer before it helps itself.
-const LOOKS: u32 = 1 << 12;
+const MAX_POLLS: u32 = 1 << 12;
 
 /// The request of a CPU, and its answer.
 #[repr(C, align(64))]
-struct Letter<P: Platform> {
+struct RequestSlot<P: Platform> {
     state: P::AtomicU32,
     /// The order, and the frames above it.
     request: P::Cell<u64>,
@@ -38,46 +38,46 @@ struct Letter<P: Platform> {
 }
 
 /// All letters.
-pub(crate) struct Mail<'a, P: Platform> {
-    letters: &'a [Letter<P>],
+pub(crate) struct RequestSlots<'a, P: Platform> {
+    slots: &'a [RequestSlot<P>],
     /// Whether a manager was seen at work, and did not leave anybody waiting since.
-    manned: &'a P::AtomicU32,
+    attended: &'a P::AtomicU32,
 }
 
-impl<'a, P: Platform> Mail<'a, P> {
+impl<'a, P: Platform> RequestSlots<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
-        plan.slice::<Letter<P>>(usize::from(cpus))
+        plan.slice::<RequestSlot<P>>(usize::from(cpus))
             .slice::<P::AtomicU32>(1)
     }
 
     /// Makes letters for so many CPUs.
     pub(crate) fn new(arena: &mut Arena<'a>, cpus: u16) -> Result<Self, BuildError> {
-        let letters = arena.slice(usize::from(cpus), |_| Letter {
+        let slots = arena.slice(usize::from(cpus), |_| RequestSlot {
             state: P::AtomicU32::new(IDLE),
             request: P::Cell::new(0),
             answer: P::Cell::new(0),
         })?;
-        let manned = arena.one(P::AtomicU32::new(0))?;
-        Ok(Self { letters, manned })
+        let attended = arena.one(P::AtomicU32::new(0))?;
+        Ok(Self { slots, attended })
     }
 
     /// Sends a request and waits for the answer; nothing if no manager is there to give it.
-    pub(crate) fn ask(
+    pub(crate) fn call(
         &self,
         table: FrameTable<'_, P>,
         cpu: CpuId,
         order: Order,
         frames: u32,
     ) -> Option<Result<Frame, AllocateError>> {
-        if self.manned.load(Ordering::Relaxed) == 0 {
+        if self.attended.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let Letter {
+        let RequestSlot {
             state,
             request,
             answer,
-        } = self.letters.get(cpu.index())?;
+        } = self.slots.get(cpu.index())?;
         // A manager that was given up has the last request in hand still.
         if state.load(Ordering::Relaxed) != IDLE {
             return None;
@@ -93,21 +93,21 @@ impl<'a, P: Platform> Mail<'a, P> {
             if seen == ANSWERED {
                 break;
             }
-            if attempt >= LOOKS && seen == POSTED {
+            if attempt >= MAX_POLLS && seen == POSTED {
                 let back =
                     state.compare_exchange(POSTED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
                 if back.is_ok() {
-                    self.manned.store(0, Ordering::Relaxed);
+                    self.attended.store(0, Ordering::Relaxed);
                     return None;
                 }
                 continue;
             }
             // A manager with the request in hand that stopped, or sleeps for long: what it takes for it is found by
             // the next request if it is answered yet.
-            if attempt >= 2 * LOOKS {
+            if attempt >= 2 * MAX_POLLS {
                 return Some(Err(AllocateError::Busy));
             }
-            P::wait(state, seen, attempt.min(LOOKS));
+            P::wait(state, seen, attempt.min(MAX_POLLS));
             attempt += 1;
         }
         let given = answer.get();
@@ -121,14 +121,18 @@ impl<'a, P: Platform> Mail<'a, P> {
 
     /// Takes an answer that came after its request was given up: the frames that were given, and nobody has.
     #[inline]
-    pub(crate) fn late(&self, table: FrameTable<'_, P>, cpu: CpuId) -> Option<(Frame, u32)> {
-        let letter = self.letters.get(cpu.index())?;
+    pub(crate) fn take_late_reply(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+    ) -> Option<(Frame, u32)> {
+        let slot = self.slots.get(cpu.index())?;
         // Acquire: pairs with the release in `serve`.
-        if letter.state.load(Ordering::Acquire) != ANSWERED {
+        if slot.state.load(Ordering::Acquire) != ANSWERED {
             return None;
         }
-        let (given, frames) = (letter.answer.get(), letter.request.get() >> 8);
-        letter.state.store(IDLE, Ordering::Relaxed);
+        let (given, frames) = (slot.answer.get(), slot.request.get() >> 8);
+        slot.state.store(IDLE, Ordering::Relaxed);
         let frame = u32::try_from(given).ok()?;
         Some((table.frame(Pfn(frame))?, frames as u32))
     }
@@ -139,10 +143,10 @@ impl<'a, P: Platform> Mail<'a, P> {
         budget: u32,
         mut answer: impl FnMut(Order, u32) -> Result<Frame, AllocateError>,
     ) -> u32 {
-        self.manned.store(1, Ordering::Relaxed);
+        self.attended.store(1, Ordering::Relaxed);
         let mut answered = 0;
-        for letter in self.letters {
-            let state = &letter.state;
+        for slot in self.slots {
+            let state = &slot.state;
             if answered == budget {
                 break;
             }
@@ -154,15 +158,13 @@ impl<'a, P: Platform> Mail<'a, P> {
             if taken.is_err() {
                 continue;
             }
-            let request = letter.request.get();
+            let request = slot.request.get();
             let order = Order::saturating(request as u32 & 31);
-            letter
-                .answer
-                .set(match answer(order, (request >> 8) as u32) {
-                    Ok(frame) => u64::from(frame.pfn().0),
-                    Err(AllocateError::Exhausted) => EXHAUSTED,
-                    Err(_) => BUSY,
-                });
+            slot.answer.set(match answer(order, (request >> 8) as u32) {
+                Ok(frame) => u64::from(frame.pfn().0),
+                Err(AllocateError::Exhausted) => EXHAUSTED,
+                Err(_) => BUSY,
+            });
             // Release: pairs with the acquire in `ask`.
             state.store(ANSWERED, Ordering::Release);
             P::wake(state);

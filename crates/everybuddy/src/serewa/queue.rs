@@ -106,7 +106,7 @@ pub(crate) struct Slot {
 }
 
 /// The queue.
-pub(crate) struct Ring<'a, P: Platform> {
+pub(crate) struct AreaQueue<'a, P: Platform> {
     which: Queue,
     table: FrameTable<'a, P>,
     slots: &'a [P::AtomicU64],
@@ -118,7 +118,7 @@ pub(crate) struct Ring<'a, P: Platform> {
     semaphore: Option<&'a ZoneLock<P>>,
 }
 
-impl<'a, P: Platform> Ring<'a, P> {
+impl<'a, P: Platform> AreaQueue<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, slots: u32) -> ArenaPlan {
         plan.slice::<P::AtomicU64>(slots as usize)
@@ -163,12 +163,12 @@ impl<'a, P: Platform> Ring<'a, P> {
 
     /// Tells the probe what comes next, and takes the semaphore for it.
     #[inline(always)]
-    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> Held<'a, P> {
+    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldSemaphore<'a, P> {
         probe.record(Event::Queue {
             queue: self.which,
             step,
         });
-        Held(self.semaphore.map(|lock| (lock, lock.lock().0)))
+        HeldSemaphore(self.semaphore.map(|lock| (lock, lock.lock().0)))
     }
 
     /// Puts an area in; false when the queue is full, or when who interrupted another operation would have to wait for
@@ -375,9 +375,9 @@ impl<'a, P: Platform> Ring<'a, P> {
 }
 
 /// The semaphore of a queue, held.
-struct Held<'a, P: Platform>(Option<(&'a ZoneLock<P>, u32)>);
+struct HeldSemaphore<'a, P: Platform>(Option<(&'a ZoneLock<P>, u32)>);
 
-impl<P: Platform> Drop for Held<'_, P> {
+impl<P: Platform> Drop for HeldSemaphore<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some((lock, state)) = self.0 {

@@ -7,11 +7,11 @@
 //! the capacity (a power of two), are the list, youngest at the top. Their heads are tagged as buffered by
 //! the CPU whose list it is; without checks (`CHECK` false), as allocated. One CPU touches it at a time.
 
-use crate::circle::Circle;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
+use crate::wrapping_slice::WrappingSlice;
 use crate::zone::{Caller, ZoneLayer};
 
 /// The positions of a ring. Kept apart from the entries so that a list decides which line they are on.
@@ -59,7 +59,7 @@ impl Positions {
 }
 
 /// The array of a ring.
-pub(crate) type Entries<'a, P> = Circle<'a, <P as Platform>::Cell<u32>>;
+pub(crate) type Entries<'a, P> = WrappingSlice<'a, <P as Platform>::Cell<u32>>;
 
 impl<P: Platform> Ends<P> {
     /// Makes an empty ring.
@@ -113,17 +113,17 @@ impl<P: Platform> Ends<P> {
 
 /// A list of blocks of one order.
 #[repr(C)]
-pub(crate) struct Ring<'a, P: Platform, const CHECK: bool> {
+pub(crate) struct BlockRing<'a, P: Platform, const CHECK: bool> {
     ends: Ends<P>,
     entries: Entries<'a, P>,
 }
 
-impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
+impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
     /// Makes an empty list over entries whose number is a power of two.
     pub(crate) fn new(entries: &'a [P::Cell<u32>]) -> Self {
         Self {
             ends: Ends::new(),
-            entries: Circle::new(entries),
+            entries: WrappingSlice::new(entries),
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
     /// Gives the youngest block, tagged as allocated; `top` is the top, and above the bottom. Nothing when
     /// the block belongs to another list.
     #[inline(always)]
-    pub(crate) fn take(
+    pub(crate) fn pop(
         &self,
         table: FrameTable<'_, P>,
         top: u32,
@@ -178,7 +178,7 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
 
     /// Keeps a block as the youngest, if it is tagged as allocated; `top` is the top, and there is room.
     #[inline(always)]
-    pub(crate) fn put(
+    pub(crate) fn push(
         &self,
         table: FrameTable<'_, P>,
         top: u32,
@@ -198,7 +198,7 @@ impl<'a, P: Platform, const CHECK: bool> Ring<'a, P, CHECK> {
 
     /// Gives the youngest block that still belongs to this list, tagged as allocated, and drops those above it
     /// that were freed twice. Tells how many left.
-    pub(crate) fn take_own(
+    pub(crate) fn pop_own(
         &self,
         caller: &mut Caller<'_, P>,
         table: FrameTable<'_, P>,
@@ -293,7 +293,7 @@ mod tests {
         #[test]
         fn behaves_as_a_deque(steps in prop::collection::vec(0u8..4, 0..400)) {
             let entries: Vec<NativeCell<u32>> = (0..8).map(|_| NativeCell::new(0)).collect();
-            let entries = Circle::new(&entries);
+            let entries = WrappingSlice::new(&entries);
             let ends = Ends::<Native>::new();
             let mut model = VecDeque::new();
             for (value, step) in steps.into_iter().enumerate() {

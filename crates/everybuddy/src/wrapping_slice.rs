@@ -11,26 +11,26 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 /// Entries, as many as a power of two, indexed modulo their number.
-pub(crate) struct Circle<'a, T> {
+pub(crate) struct WrappingSlice<'a, T> {
     first: NonNull<T>,
     mask: u32,
     entries: PhantomData<&'a [T]>,
 }
 
-impl<T> Clone for Circle<'_, T> {
+impl<T> Clone for WrappingSlice<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Circle<'_, T> {}
+impl<T> Copy for WrappingSlice<'_, T> {}
 
 // SAFETY: a circle is a shared reference to a slice, written differently.
-unsafe impl<T: Sync> Send for Circle<'_, T> {}
+unsafe impl<T: Sync> Send for WrappingSlice<'_, T> {}
 // SAFETY: as for `Send`.
-unsafe impl<T: Sync> Sync for Circle<'_, T> {}
+unsafe impl<T: Sync> Sync for WrappingSlice<'_, T> {}
 
-impl<'a, T> Circle<'a, T> {
+impl<'a, T> WrappingSlice<'a, T> {
     /// Makes a circle of entries, of which there are a power of two.
     pub(crate) fn new(entries: &'a [T]) -> Self {
         assert!(
@@ -68,7 +68,7 @@ mod tests {
     fn positions_wrap_around() {
         for length in [1u32, 2, 8, 64] {
             let entries: std::vec::Vec<u32> = (0..length).collect();
-            let circle = Circle::new(&entries);
+            let circle = WrappingSlice::new(&entries);
             assert_eq!(circle.len(), length);
             for position in (0..3 * length).chain([u32::MAX - 1, u32::MAX]) {
                 assert_eq!(*circle.at(position), position % length);
@@ -79,6 +79,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "power of two")]
     fn other_lengths_are_refused() {
-        Circle::new(&[0; 3]);
+        WrappingSlice::new(&[0; 3]);
     }
 }
