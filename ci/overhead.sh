@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 pairs=${PAIRS:-9}
 everybuddy=${EVERYBUDDY:-target/release/everybuddy}
-[ -x "$everybuddy" ] || cargo build --quiet --release --locked -p everybuddy-lab
+[ -x "$everybuddy" ] || cargo build --quiet --release --locked -p everybuddy-cli
 everybuddy=$(realpath "$everybuddy")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -7,7 +7,7 @@
 //! found blindly.
 #![no_main]
 
-use everybuddy_trace::{ImportOptions, Source, import_stream};
+use everybuddy_record::{ImportOptions, Source, import_stream};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

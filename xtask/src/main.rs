@@ -1,4 +1,4 @@
-//! Tasks of developers: `cargo run -p xtask -- tidy | docs | prose [PATH]`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | prose [PATH]`.
 //!
 //! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check, `docs`
 //! writes what is generated from the code, and `prose` stores the limits of the rules of plain English, or lists the
@@ -6,6 +6,7 @@
 
 mod docs;
 mod documents;
+mod graph;
 mod prose;
 mod tidy;
 
@@ -19,11 +20,12 @@ fn main() -> ExitCode {
     let faults = match (verb.as_str(), path) {
         ("tidy", None) => tidy::faults(&root),
         ("docs", None) => docs::write(&root),
+        ("graph", None) => graph::write(&root),
         ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
         ("prose", Some(path)) => {
             tidy::files(&root).and_then(|files| prose::list(&root, &files, &path))
         }
-        _ => Err("usage: cargo run -p xtask -- tidy | docs | prose [PATH]".into()),
+        _ => Err("usage: cargo run -p xtask -- tidy | docs | graph | prose [PATH]".into()),
     };
     match faults {
         Ok(faults) if faults.is_empty() => {

@@ -13,13 +13,13 @@ use crate::model::{Event, LARGEST_ORDER, Op};
 
 /// Frames that a trace may span: a frame number relative to the lowest must fit in 32 bits, with
 /// room for holes and alignment around it.
-pub(crate) const LARGEST_SPAN: u64 = (1 << 32) - (1 << 24);
+pub const LARGEST_SPAN: u64 = (1 << 32) - (1 << 24);
 
 /// Most events of a trace: blocks are numbered with 31 bits.
 const MOST_EVENTS: usize = (1 << 31) - 2;
 
 /// A rule broken by the event in a row.
-pub(crate) type Broken = (usize, Problem);
+pub type Broken = (usize, Problem);
 
 /// What an event did to its block.
 #[derive(Clone, Copy, Debug)]

@@ -3,15 +3,32 @@
 //! Exists so that a trace can be read by whatever has no Parquet, and be fed to tools that read perf's
 //! text.
 //!
-//! Invariant: [`import`](crate::import()) reads both back: of CSV every column is the same, of
+//! Invariant: the import of `everybuddy-record` reads both back: of CSV every column is the same, of
 //! perf's text every call (time, CPU, thread, frame, order, mobility, flags).
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::str::FromStr;
 
-use crate::import::COLUMNS;
 use crate::model::{Event, Fault, Op, Trace};
+
+/// The columns of CSV, in the order in which they are written; the first six are needed.
+pub const CSV_COLUMNS: [&str; 14] = [
+    "time_ns",
+    "cpu",
+    "pid",
+    "op",
+    "pfn",
+    "order",
+    "migratetype",
+    "gfp",
+    "ctx",
+    "sysno",
+    "flags",
+    "vpn",
+    "vma",
+    "fault",
+];
 
 /// A format of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +100,7 @@ pub fn export(trace: &Trace, format: ExportFormat, out: impl Write) -> io::Resul
 }
 
 fn write_csv(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", COLUMNS.join(","))?;
+    writeln!(out, "{}", CSV_COLUMNS.join(","))?;
     let mut faults = trace.faults.iter().peekable();
     for (row, event) in trace.events.iter().enumerate() {
         write!(

@@ -26,7 +26,7 @@ thread_local! {
 ///
 /// Costs a few nanoseconds; needs a program whose panics unwind. What the call may leave half done
 /// must be thrown away.
-pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
+pub fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let report = take_hook();

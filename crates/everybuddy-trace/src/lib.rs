@@ -11,7 +11,6 @@
 //! | resolve | [`resolve()`] | [`Resolved`]: each free matched with its allocation, ready for replay |
 //! | summarize | [`Statistics::of`] | counts, runs, lifetimes, live frames over time |
 //! | write | [`write()`] | the same three files |
-//! | import | [`import()`] | a [`Trace`] of a recording by perf, ftrace or trace-cmd, or of CSV |
 //! | export | [`export()`] | CSV, or text like that of `perf script` |
 //! | gather sizes | [`Sizes::of`] | how many blocks of each order the first requests need; [`division()`] divides memory by it |
 //! | cut | [`cut()`] | a part of a trace that replays by itself |
@@ -28,50 +27,42 @@
 //! # }
 //! ```
 //!
+//! Recordings become traces in the crate `everybuddy-record`.
+//!
 //! Invariant of the whole crate: a [`Trace`] that [`read()`] gave **replays by itself**. Time never
 //! runs backwards, no live frame is allocated, and every free lies inside a block that lives.
 //! [`Leniency::Strict`] refuses a file for which this does not hold, with its first bad row;
 //! [`Leniency::Lenient`] repairs it and says what it did, in [`Repairs`]. Damaged files of any
 //! kind give a [`TraceError`], never a panic.
 
-mod assemble;
 mod check;
 mod columns;
 mod companions;
 mod cut;
 mod error;
 mod export;
-mod format;
 mod guard;
-mod import;
-mod kernel;
 mod live;
 mod mend;
 mod model;
 mod read;
-#[cfg(target_os = "linux")]
-pub mod record;
 mod repair;
 mod resolve;
 mod schema;
 mod sizes;
 mod statistics;
-pub mod trial;
 mod write;
 
-pub use assemble::{Accounts, Assembled, Assembly, KnownProcess, KnownRegion, Scope};
+pub use check::{Broken, LARGEST_SPAN};
 pub use cut::{Cut, CutReport, cut};
 pub use error::{Problem, TraceError};
-pub use export::{ExportFormat, export};
-pub use import::{
-    Heard, ImportError, ImportOptions, Imported, Source, import, import_file, import_stream,
-};
-pub use kernel::{KernelEvent, What};
+pub use export::{CSV_COLUMNS, ExportFormat, export};
+pub use guard::quietly;
 pub use model::{
     AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, RegionId,
     RegionKind, Trace,
 };
-pub use read::read;
+pub use read::{Legal, legalize, read};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
 pub use sizes::{Need, ORDERS, Sizes, SizesError, division};

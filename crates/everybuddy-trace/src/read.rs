@@ -12,7 +12,7 @@ use crate::check::{self, Broken};
 use crate::columns::{Sieve, Table};
 use crate::companions::{Regions, read_faults};
 use crate::error::{Problem, TraceError};
-use crate::mend::{Mended, mend};
+use crate::mend::{self, Mended, mend};
 use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
 use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
@@ -39,22 +39,24 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
     let mut sieve = Sieve::new(leniency);
     let events = read_events(&table, &mut sieve)?;
     let broken = |(row, problem): Broken| table.error(Some(row), problem);
-    let legal = legalize(events, &sieve, leniency, &mut repairs).map_err(broken)?;
-    let Legal {
-        mut events,
-        rows,
-        allocations,
-    } = legal;
-    if events.is_empty() {
+    let mut legal = sifted(events, &sieve, leniency, &mut repairs).map_err(broken)?;
+    if legal.events.is_empty() {
         return Err(table.error(None, Problem::NoRows));
     }
 
     let mut regions = Regions::read(path, leniency, &mut repairs)?;
-    let faults = read_faults(path, &events, &rows, &mut regions, leniency, &mut repairs)?;
+    let faults = read_faults(
+        path,
+        &legal.events,
+        &legal.rows,
+        &mut regions,
+        leniency,
+        &mut repairs,
+    )?;
     for fault in &faults {
-        events[fault.row as usize].region = fault.region;
+        legal.events[fault.row as usize].region = fault.region;
     }
-    spread_regions(&mut events, &allocations);
+    legal.spread_regions();
 
     let mut metadata = table.metadata();
     metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
@@ -62,7 +64,7 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
     Ok((
         Trace {
             name,
-            events,
+            events: legal.events,
             regions: regions.list,
             faults,
             metadata,
@@ -72,16 +74,44 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
 }
 
 /// Events that keep all rules.
-pub(crate) struct Legal {
-    pub(crate) events: Vec<Event>,
-    /// For each row of the file the position of its event, or [`DROPPED`](crate::mend::DROPPED).
-    pub(crate) rows: Vec<u32>,
+#[derive(Clone, Debug)]
+pub struct Legal {
+    /// The events.
+    pub events: Vec<Event>,
+    /// For each row of the file the position of its event, or [`Legal::DROPPED`].
+    pub rows: Vec<u32>,
     /// For each event the position of the allocation of its block.
-    pub(crate) allocations: Vec<u32>,
+    pub allocations: Vec<u32>,
 }
 
-/// Checks events, or when lenient repairs them; gives the first broken rule otherwise.
-pub(crate) fn legalize(
+impl Legal {
+    /// Mark of a row that was dropped.
+    pub const DROPPED: u32 = mend::DROPPED;
+
+    /// Gives each free the region of its allocation.
+    pub fn spread_regions(&mut self) {
+        // An allocation lies before its frees, so its region is known by then.
+        for (row, allocation) in self.allocations.iter().enumerate() {
+            self.events[row].region = self.events[*allocation as usize].region;
+        }
+    }
+}
+
+/// Checks events, or when lenient repairs them.
+///
+/// # Errors
+///
+/// The first broken rule.
+pub fn legalize(
+    events: Vec<Event>,
+    leniency: Leniency,
+    repairs: &mut Repairs,
+) -> Result<Legal, Broken> {
+    sifted(events, &Sieve::new(leniency), leniency, repairs)
+}
+
+/// As [`legalize`], without the rows that a sieve drops.
+fn sifted(
     events: Vec<Event>,
     sieve: &Sieve,
     leniency: Leniency,
@@ -106,14 +136,6 @@ pub(crate) fn legalize(
                 allocations,
             })
         }
-    }
-}
-
-/// Gives each free the region of its allocation.
-pub(crate) fn spread_regions(events: &mut [Event], allocations: &[u32]) {
-    // An allocation lies before its frees, so its region is known by then.
-    for (row, allocation) in allocations.iter().enumerate() {
-        events[row].region = events[*allocation as usize].region;
     }
 }
 

@@ -27,7 +27,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::FreeError;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Block, Order, Pfn};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 use crate::snapshot::FrameState;
 
@@ -70,6 +70,17 @@ impl Frame {
     pub(crate) const fn aligned(self, order: Order) -> Frame {
         Frame(self.0 & !(order.frames() - 1))
     }
+}
+
+/// Splits a run of frames into aligned blocks of at most the order `largest`, lowest address first. O(1) per block.
+#[inline]
+pub(crate) fn pieces(
+    start: Frame,
+    frames: u32,
+    largest: Order,
+) -> impl Iterator<Item = (Frame, Order)> {
+    Block::cover(start.pfn(), frames, largest)
+        .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
 }
 
 /// The first word of a record that is no link.

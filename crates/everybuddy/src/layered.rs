@@ -86,14 +86,14 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         order: Order,
-        whose: u64,
+        origin: u64,
         left: u32,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
         if order > self.max_order {
             return Err(self.too_large());
         }
-        let hint = Hint::of(whose, left);
+        let hint = Hint::of(origin, left);
         match self.front.allocate(cpu, &self.zone, order, hint) {
             Err(AllocateError::Exhausted) => {
                 self.search(cpu, flags, &|zone, caller| zone.allocate(caller, order))
@@ -120,13 +120,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             });
         }
         let mut tried = Err(AllocateError::Exhausted);
-        let last_try = &mut |cpu: &mut P::Cpu, all_home: bool| {
+        let last_try = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             tried = match last_try(&self.zone, &mut Caller::of(cpu)) {
-                Err(AllocateError::Exhausted) if !all_home => Err(AllocateError::Busy),
+                Err(AllocateError::Exhausted) if !all_drained => Err(AllocateError::Busy),
                 result => result.map(Frame::pfn),
             };
         };
-        self.front.with_all_home(cpu, &self.zone, last_try);
+        self.front.with_all_drained(cpu, &self.zone, last_try);
         tried
     }
 
@@ -137,11 +137,11 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
-        whose: u64,
+        origin: u64,
         left: u32,
     ) -> Result<(), FreeError> {
         let head = self.zone.table().frame(start).ok_or(FreeError::Foreign)?;
-        let hint = Hint::of(whose, left);
+        let hint = Hint::of(origin, left);
         self.front.free(cpu, &self.zone, head, order, hint)
     }
 
@@ -189,13 +189,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
         let (start, frames) = self.span.relative(range)?;
         let mut withdrawn = Err(RegionError::Busy);
-        let withdraw = &mut |cpu: &mut P::Cpu, all_home: bool| {
+        let withdraw = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             withdrawn = match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
-                Err(RegionError::NotFree(_)) if !all_home => Err(RegionError::Busy),
+                Err(RegionError::NotFree(_)) if !all_drained => Err(RegionError::Busy),
                 result => result,
             };
         };
-        self.front.with_all_home(cpu, &self.zone, withdraw);
+        self.front.with_all_drained(cpu, &self.zone, withdraw);
         withdrawn
     }
 }
@@ -207,9 +207,11 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         match request.size.extent() {
             Extent::Block(order) => {
                 let hint = request.hint;
-                match self.front.take(cpu, self.zone.table(), order, hint) {
+                match self.front.pop(cpu, self.zone.table(), order, hint) {
                     Some(head) => Ok(head.pfn()),
-                    None => self.allocate_block(cpu, order, hint.whose(), hint.left, request.flags),
+                    None => {
+                        self.allocate_block(cpu, order, hint.origin(), hint.left, request.flags)
+                    }
                 }
             }
             Extent::Run(frames) => self.allocate_run(cpu, frames, request.flags),
@@ -223,11 +225,11 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             Size::Order(order) => {
                 let (table, hint) = (self.zone.table(), release.hint);
                 if let Some(head) = table.frame(release.start)
-                    && self.front.put(cpu, table, head, order, hint)
+                    && self.front.push(cpu, table, head, order, hint)
                 {
                     return Ok(());
                 }
-                self.free_block(cpu, release.start, order, hint.whose(), hint.left)
+                self.free_block(cpu, release.start, order, hint.origin(), hint.left)
             }
             Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }
@@ -248,7 +250,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
         let table = self.zone.table();
         while let Some(place) = out.get_mut(given) {
-            let Some(head) = self.front.take(cpu, table, order, request.hint) else {
+            let Some(head) = self.front.pop(cpu, table, order, request.hint) else {
                 break;
             };
             *place = head.pfn();
@@ -280,7 +282,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 Size::Order(order) => self.zone.table().frame(release.start).map(|at| (at, order)),
                 Size::Frames(_) => None,
             };
-            if F::KEEPS || block(release).is_none() {
+            if F::CACHES || block(release).is_none() {
                 self.free(cpu, *release).map_err(fail)?;
                 index += 1;
                 continue;
@@ -353,12 +355,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
         let mut settled = Err(AllocateError::Busy);
-        let settle = &mut |cpu: &mut P::Cpu, all_home: bool| {
-            if all_home && self.zone.settle(&mut Caller::of(cpu)) {
+        let settle = &mut |cpu: &mut P::Cpu, all_drained: bool| {
+            if all_drained && self.zone.settle(&mut Caller::of(cpu)) {
                 settled = Ok(());
             }
         };
-        self.front.with_all_home(cpu, &self.zone, settle);
+        self.front.with_all_drained(cpu, &self.zone, settle);
         settled
     }
 
@@ -419,7 +421,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
-        self.front.kept_by(cpu)
+        self.front.cached_frames_of(cpu)
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
@@ -429,7 +431,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
         let census = self.zone.check(&mut Caller::of(cpu))?;
-        if self.front.tags_kept() && census.buffered != self.front.buffered_frames() {
+        if self.front.tags_cached() && census.buffered != self.front.buffered_frames() {
             let what = "the lists don't hold the frames that are tagged as buffered";
             return Err(Violation { pfn: Pfn(0), what });
         }

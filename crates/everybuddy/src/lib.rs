@@ -42,8 +42,8 @@
 extern crate std;
 mod api;
 mod arena;
+mod cache_padded;
 mod check;
-mod circle;
 pub mod coalesce;
 pub mod error;
 pub mod frame;
@@ -59,6 +59,7 @@ pub mod serewa;
 mod snapshot;
 pub mod structure;
 pub mod systems;
+mod wrapping_slice;
 pub mod zone;
 
 pub use api::{FrameAllocator, Progress, Service};

@@ -41,7 +41,7 @@ impl Hint {
 
     /// Returns task and region, which tell runs of requests apart, in one word.
     #[inline(always)]
-    pub(crate) const fn whose(self) -> u64 {
+    pub(crate) const fn origin(self) -> u64 {
         self.task as u64 | (self.region as u64) << 32
     }
 
@@ -56,10 +56,10 @@ impl Hint {
 
     /// Puts a hint together again that was passed on in pieces.
     #[inline(always)]
-    pub(crate) const fn of(whose: u64, left: u32) -> Hint {
+    pub(crate) const fn of(origin: u64, left: u32) -> Hint {
         Hint {
-            task: whose as u32,
-            region: (whose >> 32) as u32,
+            task: origin as u32,
+            region: (origin >> 32) as u32,
             left,
         }
     }

@@ -43,7 +43,11 @@ fn parse(text: &str) -> Result<Counts, Box<dyn Error>> {
             return Err(bad().into());
         }
         let files = counts.entry(rule.clone()).or_default();
-        files.insert(file.trim_matches('"').to_owned(), count);
+        // A merge may leave two lines for a file.
+        let stored = files
+            .entry(file.trim_matches('"').to_owned())
+            .or_insert(count);
+        *stored = count.min(*stored);
     }
     Ok(counts)
 }
@@ -79,6 +83,12 @@ mod tests {
             .or_default()
             .insert("src/b.rs".into(), 1);
         assert_eq!(parse(&text(&counts)).expect("it was written here"), counts);
+    }
+
+    #[test]
+    fn the_smaller_of_two_counts_holds() {
+        let merged = parse("[is-no]\n\"a.md\" = 2\n\"a.md\" = 1\n\"a.md\" = 3\n").expect("counts");
+        assert_eq!(merged["is-no"]["a.md"], 1);
     }
 
     #[test]

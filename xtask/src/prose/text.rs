@@ -93,7 +93,7 @@ impl Paragraphs {
     }
 }
 
-/// Replaces code spans by `CODE` and moves the starts of lines accordingly.
+/// Replaces code spans by `CODE`, removes emphasis, and moves the starts of lines accordingly.
 fn blank_code(passage: &mut Passage) {
     let mut text = String::with_capacity(passage.text.len());
     let mut starts = passage.starts.iter().copied().peekable();
@@ -113,6 +113,7 @@ fn blank_code(passage: &mut Passage) {
                 }
             }
             _ if inside => {}
+            '*' => {} // Emphasis does not interrupt a sentence.
             _ => text.push(letter),
         }
     }

@@ -20,12 +20,12 @@
 //!   refusal.
 //! - What a CPU's list keeps is allocated: the policy learns of it when the list gives it back.
 
-use super::{Coalesce, debt, is_free, moved};
+use super::{Coalesce, debt, is_free, record_move};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, Tag};
+use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
-use crate::structure::{LocalStructure, add};
+use crate::structure::{LocalStructure, add, free_block_at};
 
 /// When a block is freed locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Delay {
             return Some(head);
         }
         let head = structure.take(order)?;
-        moved::<P>(probe);
+        record_move::<P>(probe);
         add::<P>(&class.slack, 1);
         Some(head)
     }
@@ -172,11 +172,11 @@ impl Delay {
         let buddy = head.buddy(order);
         if order >= structure.max_order() || !is_free(structure, buddy, order, probe) {
             structure.insert(head, order);
-            moved::<P>(probe);
+            record_move::<P>(probe);
             return None;
         }
         structure.remove(buddy, order);
-        moved::<P>(probe);
+        record_move::<P>(probe);
         less::<P>(&class.total, 2);
         probe.record(Event::Coalesce(order));
         structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
@@ -348,7 +348,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         structure.insert(head, order);
     }
 
-    fn cut(&self, structure: &S, order: Order, from: u32, upto: u32) {
+    fn split_allocated(&self, structure: &S, order: Order, from: u32, upto: u32) {
         for level in Order::up_to(order).skip(1) {
             let within = |at: u32| !at.is_multiple_of(level.frames());
             let group = |at: u32| at >> level.get();
@@ -369,14 +369,14 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         }
     }
 
-    fn came(&self, structure: &S, start: Pfn, frames: u32) {
+    fn on_added(&self, structure: &S, start: Pfn, frames: u32) {
         Self::split_groups(structure, start, frames, |order| {
             add::<P>(&structure.class(order).total, 1);
             add::<P>(&structure.class(order).slack, 1);
         });
     }
 
-    fn goes(&self, structure: &S, start: Pfn, frames: u32) {
+    fn on_withdraw(&self, structure: &S, start: Pfn, frames: u32) {
         Self::split_groups(structure, start, frames, |order| {
             less::<P>(&structure.class(order).total, 1);
             less::<P>(&structure.class(order).slack, 1);
@@ -385,19 +385,15 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         let end = start.0 + frames;
         let mut at = start.0;
         while at < end {
-            let Some((head, order)) = crate::zone::range::free_block_at(structure, Pfn(at)) else {
+            let Some((head, order)) = free_block_at(structure, Pfn(at)) else {
                 return;
             };
             less::<P>(&structure.class(order).total, 1);
             let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
             let upto = after.min(end);
-            let kept = crate::zone::range::pieces(head, at - from, structure.max_order());
+            let kept = pieces(head, at - from, structure.max_order());
             let rest = head.offset(upto - from);
-            let kept = kept.chain(crate::zone::range::pieces(
-                rest,
-                after - upto,
-                structure.max_order(),
-            ));
+            let kept = kept.chain(pieces(rest, after - upto, structure.max_order()));
             for (_, order) in kept {
                 add::<P>(&structure.class(order).total, 1);
             }

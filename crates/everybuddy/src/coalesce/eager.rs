@@ -9,13 +9,12 @@
 //!
 //! Decides: a split gives the lower half and keeps the upper.
 
-use super::{Coalesce, Row, is_free, moved};
+use super::{AdjacentBlocks, Coalesce, is_free, record_move};
 use crate::frame::Order;
-use crate::frame_table::{Frame, Tag};
+use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
-use crate::zone::range::pieces;
 
 /// Coalesces at once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +26,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
         let mut found = order;
         let head = loop {
             if let Some(head) = structure.take(found) {
-                moved::<P>(probe);
+                record_move::<P>(probe);
                 break head;
             }
             if found >= structure.max_order() {
@@ -39,7 +38,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
             probe.record(Event::Split(found));
             found = found.down();
             structure.insert(head.offset(found.frames()), found);
-            moved::<P>(probe);
+            record_move::<P>(probe);
         }
         Some(head)
     }
@@ -50,14 +49,14 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
         while order < structure.max_order() && is_free(structure, head.buddy(order), order, probe) {
             let buddy = head.buddy(order);
             structure.remove(buddy, order);
-            moved::<P>(probe);
+            record_move::<P>(probe);
             probe.record(Event::Coalesce(order));
             structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
             head = head.min(buddy);
             order = order.up();
         }
         structure.insert(head, order);
-        moved::<P>(probe);
+        record_move::<P>(probe);
     }
 
     /// Gives pieces of a free block in address order, which is what splitting it for each request gives; the
@@ -81,7 +80,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
                 found = found.up();
                 continue;
             };
-            let row = Row {
+            let row = AdjacentBlocks {
                 head,
                 order,
                 blocks: (wanted - given).min(1 << (found.get() - order.get())),
@@ -99,10 +98,10 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
     }
 
     /// Merges the blocks of the row first, then with the buddies outside.
-    fn free_row(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+    fn free_adjacent(&self, structure: &S, row: AdjacentBlocks, probe: &mut P::Probe) {
         let table = structure.table();
         for (head, order) in pieces(row.head, row.frames(), structure.max_order()) {
-            let inner = Row {
+            let inner = AdjacentBlocks {
                 head,
                 blocks: 1 << (order.get() - row.order.get()),
                 ..row
@@ -125,7 +124,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
 /// Counts the splits of a block of order `found` that gives its first blocks away: one for each block of a
 /// larger order in which one of them lies.
 #[inline]
-fn record_splits<P: Platform>(probe: &mut P::Probe, found: Order, given: Row) {
+fn record_splits<P: Platform>(probe: &mut P::Probe, found: Order, given: AdjacentBlocks) {
     let mut order = found;
     while order > given.order {
         for _ in 0..given.frames().div_ceil(order.frames()) {
@@ -173,7 +172,7 @@ mod tests {
             let lists = &FreeLists::new(place);
             let mut probe = Counts::default();
             let mut seen = Vec::new();
-            let mut held: Vec<Row> = Vec::new();
+            let mut held: Vec<AdjacentBlocks> = Vec::new();
             let whole = Order::new(LARGEST).unwrap();
             for start in (0..FRAMES).step_by(whole.frames() as usize) {
                 lists.insert(lists.table().frame(Pfn(start)).unwrap(), whole);
@@ -187,7 +186,7 @@ mod tests {
                         given.push(head.pfn().0);
                         match held.last_mut() {
                             Some(row) if row.is_followed_by(head, order) => row.blocks += 1,
-                            _ => held.push(Row {
+                            _ => held.push(AdjacentBlocks {
                                 head,
                                 order,
                                 blocks: 1,
@@ -196,7 +195,7 @@ mod tests {
                     });
                 } else if !held.is_empty() {
                     let row = held.swap_remove(*pick as usize % held.len());
-                    policy.free_row(lists, row, &mut probe);
+                    policy.free_adjacent(lists, row, &mut probe);
                 }
                 seen.push(given);
                 for order in Order::up_to(whole) {

@@ -15,10 +15,10 @@
 
 pub mod ascend;
 pub mod debt;
-mod debt_tests;
 pub mod delay;
-mod delay_tests;
 pub mod eager;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use ascend::Ascend;
 pub(crate) use delay::Delay;
@@ -32,7 +32,7 @@ use crate::structure::Structure;
 
 /// Blocks of one order that follow each other in memory: what a list gives back is often that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct AdjacentBlocks {
     /// The first block's head.
     pub(crate) head: Frame,
     /// The order of each.
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     pub(crate) blocks: u32,
 }
 
-impl Row {
+impl AdjacentBlocks {
     /// Returns the number of frames.
     #[inline]
     pub(crate) fn frames(&self) -> u32 {
@@ -63,7 +63,7 @@ impl Row {
 
 /// Tells that a block was put into the structure or taken out, in its list and in its map.
 #[inline(always)]
-pub(crate) fn moved<P: Platform>(probe: &mut P::Probe) {
+pub(crate) fn record_move<P: Platform>(probe: &mut P::Probe) {
     probe.record(Event::Link);
     probe.record(Event::Mark);
 }
@@ -117,7 +117,7 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     }
 
     /// Puts a row of blocks in; what is in afterwards is the same as one by one. O(blocks x orders).
-    fn free_row(&self, structure: &S, row: Row, probe: &mut P::Probe) {
+    fn free_adjacent(&self, structure: &S, row: AdjacentBlocks, probe: &mut P::Probe) {
         for head in row.heads() {
             self.free(structure, head, row.order, probe);
         }
@@ -130,7 +130,7 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
 
     /// Learns that the frames from `from` up to `upto` of an allocated block are about to be freed without the
     /// rest, all counted from its head.
-    fn cut(&self, _: &S, _: Order, _: u32, _: u32) {}
+    fn split_allocated(&self, _: &S, _: Order, _: u32, _: u32) {}
 
     /// Checks what the policy promises of a structure. O(orders).
     ///
@@ -144,8 +144,8 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     fn settle(&self, _: &S, _: &mut P::Probe) {}
 
     /// Learns that a run of frames was added, whose blocks were adopted. O(frames x orders).
-    fn came(&self, _: &S, _: Pfn, _: u32) {}
+    fn on_added(&self, _: &S, _: Pfn, _: u32) {}
 
     /// Learns that a run of free frames will be taken out, when everything is settled. O(frames x orders).
-    fn goes(&self, _: &S, _: Pfn, _: u32) {}
+    fn on_withdraw(&self, _: &S, _: Pfn, _: u32) {}
 }

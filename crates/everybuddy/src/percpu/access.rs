@@ -59,15 +59,15 @@ impl<P: Platform> Access<P> for Locked {
 
 /// A presence: the state in the two lowest bits, the last epoch answered above.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Presence(pub(crate) u32);
+pub(crate) struct CpuState(pub(crate) u32);
 
-impl Presence {
+impl CpuState {
     /// Its CPU won't call for a while; anybody may fetch the list.
     pub(crate) const PARKED: u32 = 0;
     /// Its CPU calls; only it may touch the list.
     pub(crate) const RUNNING: u32 = 1;
     /// An asker drains the list.
-    pub(crate) const FETCHED: u32 = 2;
+    pub(crate) const DRAINING: u32 = 2;
 
     /// Makes a presence.
     pub(crate) const fn new(epoch: u32, state: u32) -> Self {
@@ -80,7 +80,7 @@ impl Presence {
     }
 
     /// Tells whether `epoch`, or a later one, was answered. Epochs wrap at 30 bits.
-    pub(crate) const fn answered(self, epoch: u32) -> bool {
+    pub(crate) const fn acknowledged(self, epoch: u32) -> bool {
         ((self.0 >> 2).wrapping_sub(epoch) & EPOCHS) < EPOCHS / 2
     }
 

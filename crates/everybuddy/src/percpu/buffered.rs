@@ -41,7 +41,7 @@
 use core::marker::PhantomData;
 
 use super::PerCpu;
-use super::access::{Access, EPOCHS, Presence};
+use super::access::{Access, CpuState, EPOCHS};
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError, FreeError};
 use crate::frame::Order;
@@ -53,7 +53,7 @@ use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// What became of a release that was no hit.
-pub(crate) enum Overflow {
+pub(crate) enum FreeOutcome {
     /// The list keeps the block, and may have drained others.
     Kept,
     /// The block is not this list's: it goes to the zone layer, or is a misuse.
@@ -66,14 +66,13 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     const TAGS: bool;
 
     /// Tells whether blocks of this order are kept at all.
-    fn keeps(&self, order: Order) -> bool;
+    fn caches(&self, order: Order) -> bool;
 
     /// The hit of a request: gives a block, tagged as allocated.
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint)
-    -> Option<Frame>;
+    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint) -> Option<Frame>;
 
     /// The hit of a release: keeps a block that is tagged as allocated, if there is room.
-    fn put(
+    fn push(
         &self,
         table: FrameTable<'_, P>,
         cpu: CpuId,
@@ -99,7 +98,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> Overflow;
+    ) -> FreeOutcome;
 
     /// Gives everything to the zone layer. `owner` is the CPU whose list it is.
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z);
@@ -128,24 +127,24 @@ pub(crate) struct Slot<P: Platform, L> {
 /// What others write.
 #[repr(C, align(64))]
 struct Remote<P: Platform> {
-    presence: P::AtomicU32,
+    cpu_state: P::AtomicU32,
     lock: SpinLock<P>,
 }
 
 /// What all CPUs look at on misses, and askers write.
 #[repr(C, align(64))]
-pub(crate) struct Askers<P: Platform> {
+pub(crate) struct DrainRequests<P: Platform> {
     count: P::AtomicU32,
     epoch: P::AtomicU32,
 }
 
 /// How often an asker looks whether a CPU answered before it fails as busy.
-const PATIENCE: u32 = 1 << 16;
+const MAX_POLLS: u32 = 1 << 16;
 
 /// Lists for each CPU.
 pub struct Buffered<'a, P: Platform, L, A> {
     slots: &'a [Slot<P, L>],
-    askers: &'a Askers<P>,
+    requests: &'a DrainRequests<P>,
     access: PhantomData<A>,
 }
 
@@ -153,7 +152,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// Plans the memory of [`new`](Self::new), beside what the lists need themselves.
     pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
         plan.slice::<Slot<P, L>>(usize::from(cpus))
-            .slice::<Askers<P>>(1)
+            .slice::<DrainRequests<P>>(1)
     }
 
     /// Makes the lists of `cpus` CPUs, all parked.
@@ -165,17 +164,17 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         let slots = arena.slice(usize::from(cpus), |cpu| Slot {
             list: list(cpu),
             remote: Remote {
-                presence: P::AtomicU32::new(Presence::new(0, Presence::PARKED).0),
+                cpu_state: P::AtomicU32::new(CpuState::new(0, CpuState::PARKED).0),
                 lock: SpinLock::new(),
             },
         })?;
-        let askers = arena.one(Askers {
+        let requests = arena.one(DrainRequests {
             count: P::AtomicU32::new(0),
             epoch: P::AtomicU32::new(0),
         })?;
         Ok(Self {
             slots,
-            askers,
+            requests,
             access: PhantomData,
         })
     }
@@ -188,17 +187,17 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// Ends parking. Called by the owner, before it touches its list.
     #[cold]
     fn resume(&self, slot: &Slot<P, L>) {
-        let presence = &slot.remote.presence;
+        let cpu_state = &slot.remote.cpu_state;
         let mut attempt = 0;
         loop {
-            let seen = Presence(presence.load(Ordering::Relaxed));
+            let seen = CpuState(cpu_state.load(Ordering::Relaxed));
             match seen.state() {
-                Presence::RUNNING => return,
-                Presence::PARKED => {
-                    let running = Presence::new(seen.epoch(), Presence::RUNNING);
+                CpuState::RUNNING => return,
+                CpuState::PARKED => {
+                    let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
                     // Acquire: pairs with the release of whoever parked this list: what an asker did to it
                     // is seen, and so is the epoch for which it did.
-                    let swapped = presence.compare_exchange(
+                    let swapped = cpu_state.compare_exchange(
                         seen.0,
                         running.0,
                         Ordering::Acquire,
@@ -209,7 +208,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                     }
                 }
                 _ => {
-                    P::wait(presence, seen.0, attempt);
+                    P::wait(cpu_state, seen.0, attempt);
                     attempt = attempt.saturating_add(1);
                 }
             }
@@ -219,7 +218,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// Answers those who ask, and opens the list unless somebody does; returns whether it is open. Called by
     /// the owner, inside its list, at the beginning of a miss that found it closed and at the end of every
     /// miss that moved something.
-    fn attend<Z: ZoneLayer<P>>(
+    fn service_drain_request<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
         slot: &Slot<P, L>,
@@ -227,7 +226,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     ) -> bool {
         loop {
             // Acquire: pairs with the exchanges that count askers.
-            let open = self.askers.count.load(Ordering::Acquire) == 0;
+            let open = self.requests.count.load(Ordering::Acquire) == 0;
             // An asker begins its epoch before it closes this list. If its close came before this opening,
             // the exchange in `open` saw it, and so the load of the epoch below does; if it comes after, it
             // stays, and the next operation ends here again.
@@ -240,28 +239,28 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 return open;
             }
             // Acquire: pairs with the exchange that begins an epoch.
-            let epoch = self.askers.epoch.load(Ordering::Acquire) & EPOCHS;
+            let epoch = self.requests.epoch.load(Ordering::Acquire) & EPOCHS;
             // Relaxed: while it runs, only its owner writes a presence.
-            if Presence(slot.remote.presence.load(Ordering::Relaxed)).epoch() == epoch {
+            if CpuState(slot.remote.cpu_state.load(Ordering::Relaxed)).epoch() == epoch {
                 return open;
             }
             slot.list.drain(caller, caller.cpu, zone);
-            self.answer(slot, epoch);
+            self.acknowledge(slot, epoch);
         }
     }
 
     /// Says that the list was empty in this epoch.
-    fn answer(&self, slot: &Slot<P, L>, epoch: u32) {
-        let presence = Presence::new(epoch, Presence::RUNNING);
+    fn acknowledge(&self, slot: &Slot<P, L>, epoch: u32) {
+        let cpu_state = CpuState::new(epoch, CpuState::RUNNING);
         // Release: pairs with the acquire in `fetch`: an asker that sees the answer sees the drained frames
         // in the zone. (They are under the zone's lock too; the answer orders the attempts.)
-        slot.remote.presence.store(presence.0, Ordering::Release);
-        P::wake(&slot.remote.presence);
+        slot.remote.cpu_state.store(cpu_state.0, Ordering::Release);
+        P::wake(&slot.remote.cpu_state);
     }
 
     /// Brings home what another CPU keeps. Returns whether it did: not when that CPU neither
     /// parks nor answers in time.
-    fn fetch<Z: ZoneLayer<P>>(
+    fn drain_remote<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
         zone: &Z,
@@ -276,41 +275,41 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             slot.remote.lock.unlock(&state);
             return true;
         }
-        let presence = &slot.remote.presence;
-        let mut asked = false;
-        for attempt in 0..PATIENCE {
+        let cpu_state = &slot.remote.cpu_state;
+        let mut requested = false;
+        for attempt in 0..MAX_POLLS {
             // Acquire: pairs with the release in `answer`.
-            let seen = Presence(presence.load(Ordering::Acquire));
-            if seen.answered(epoch) {
+            let seen = CpuState(cpu_state.load(Ordering::Acquire));
+            if seen.acknowledged(epoch) {
                 return true;
             }
             match seen.state() {
-                Presence::PARKED => {
-                    let fetched = Presence::new(seen.epoch(), Presence::FETCHED);
+                CpuState::PARKED => {
+                    let draining = CpuState::new(seen.epoch(), CpuState::DRAINING);
                     // Acquire: pairs with the release in `park`: the list's content is seen.
-                    let swapped = presence.compare_exchange(
+                    let swapped = cpu_state.compare_exchange(
                         seen.0,
-                        fetched.0,
+                        draining.0,
                         Ordering::Acquire,
                         Ordering::Relaxed,
                     );
                     if swapped.is_ok() {
                         slot.list.drain(caller, other, zone);
-                        let parked = Presence::new(epoch, Presence::PARKED);
+                        let parked = CpuState::new(epoch, CpuState::PARKED);
                         // Release: pairs with the acquire in `resume` and above: the empty list is seen.
-                        presence.store(parked.0, Ordering::Release);
-                        P::wake(presence);
+                        cpu_state.store(parked.0, Ordering::Release);
+                        P::wake(cpu_state);
                         return true;
                     }
                 }
-                Presence::RUNNING if !asked => {
+                CpuState::RUNNING if !requested => {
                     // Once is enough: the owner changes its marks by exchanges, so it sees this close, and
                     // with it the epoch, before it opens the list again.
-                    asked = true;
+                    requested = true;
                     slot.list.close();
                     P::poke(other);
                 }
-                _ => P::wait(presence, seen.0, attempt),
+                _ => P::wait(cpu_state, seen.0, attempt),
             }
         }
         false
@@ -330,19 +329,19 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         if !A::LOCKS {
             self.resume(slot);
         }
-        self.attend(caller, slot, zone)
+        self.service_drain_request(caller, slot, zone)
     }
 }
 
 impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, A> {
-    const KEEPS: bool = true;
+    const CACHES: bool = true;
 
     fn cpus(&self) -> u16 {
         self.slots.len() as u16
     }
 
     #[inline(always)]
-    fn take(
+    fn pop(
         &self,
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
@@ -351,11 +350,11 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     ) -> Option<Frame> {
         let slot = self.slot(cpu.id())?;
         let _held = A::enter(&slot.remote.lock)?;
-        slot.list.take(table, cpu.id(), order, hint)
+        slot.list.pop(table, cpu.id(), order, hint)
     }
 
     #[inline(always)]
-    fn put(
+    fn push(
         &self,
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
@@ -369,7 +368,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(_held) = A::enter(&slot.remote.lock) else {
             return false;
         };
-        slot.list.put(table, cpu.id(), head, order, hint)
+        slot.list.push(table, cpu.id(), head, order, hint)
     }
 
     #[inline(never)]
@@ -385,10 +384,10 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             && let Some(_held) = A::enter(&slot.remote.lock)
         {
             let open = self.begin(caller, slot, zone);
-            if open && slot.list.keeps(order) {
+            if open && slot.list.caches(order) {
                 // What gave nothing moved no mark; an asker's close, if one came, stays for the next operation.
                 if let Some(head) = slot.list.refill(caller, zone, order, hint) {
-                    self.attend(caller, slot, zone);
+                    self.service_drain_request(caller, slot, zone);
                     return Ok(head);
                 }
             }
@@ -412,10 +411,10 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             let open = self.begin(caller, slot, zone);
             if open
-                && slot.list.keeps(order)
-                && let Overflow::Kept = slot.list.overflow(caller, zone, head, order, hint)
+                && slot.list.caches(order)
+                && let FreeOutcome::Kept = slot.list.overflow(caller, zone, head, order, hint)
             {
-                self.attend(caller, slot, zone);
+                self.service_drain_request(caller, slot, zone);
                 return Ok(());
             }
         }
@@ -431,13 +430,13 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             self.begin(caller, slot, zone);
             slot.list.drain(caller, caller.cpu, zone);
-            self.attend(caller, slot, zone);
+            self.service_drain_request(caller, slot, zone);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn with_all_home<Z: ZoneLayer<P>>(
+    fn with_all_drained<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
@@ -453,9 +452,9 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         }
         // The count comes first: who sees the epoch sees that somebody asks. Release: pairs with the
         // acquires in `attend`.
-        self.askers.count.fetch_add(1, Ordering::AcqRel);
+        self.requests.count.fetch_add(1, Ordering::AcqRel);
         let epoch = self
-            .askers
+            .requests
             .epoch
             .fetch_add(1, Ordering::AcqRel)
             .wrapping_add(1)
@@ -465,23 +464,23 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             own.list.close();
             own.list.drain(caller, caller.cpu, zone);
-            self.answer(own, epoch);
+            self.acknowledge(own, epoch);
         }
-        let mut all_home = true;
+        let mut all_drained = true;
         for (index, slot) in self.slots.iter().enumerate() {
             let other = CpuId(index as u16);
             if other != caller.cpu || A::LOCKS {
-                all_home &= self.fetch(caller, zone, other, slot, epoch);
+                all_drained &= self.drain_remote(caller, zone, other, slot, epoch);
             }
         }
-        then(cpu, all_home);
+        then(cpu, all_drained);
         // Release: pairs with the acquires in `attend`: who opens its list again does so after `then`.
-        self.askers.count.fetch_sub(1, Ordering::AcqRel);
+        self.requests.count.fetch_sub(1, Ordering::AcqRel);
         let caller = &mut Caller::of(cpu);
         if let Some(own) = own
             && let Some(_held) = A::enter(&own.remote.lock)
         {
-            self.attend(caller, own, zone);
+            self.service_drain_request(caller, own, zone);
         }
     }
 
@@ -492,13 +491,13 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         if A::LOCKS {
             return;
         }
-        let presence = Presence(slot.remote.presence.load(Ordering::Relaxed));
-        if presence.state() == Presence::RUNNING {
+        let cpu_state = CpuState(slot.remote.cpu_state.load(Ordering::Relaxed));
+        if cpu_state.state() == CpuState::RUNNING {
             slot.list.close();
-            let parked = Presence::new(presence.epoch(), Presence::PARKED);
+            let parked = CpuState::new(cpu_state.epoch(), CpuState::PARKED);
             // Release: pairs with the acquire in `fetch`: who takes the list over sees its content.
-            slot.remote.presence.store(parked.0, Ordering::Release);
-            P::wake(&slot.remote.presence);
+            slot.remote.cpu_state.store(parked.0, Ordering::Release);
+            P::wake(&slot.remote.cpu_state);
         }
     }
 
@@ -506,11 +505,11 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         self.slots.iter().map(|slot| slot.list.frames()).sum()
     }
 
-    fn kept_by(&self, cpu: CpuId) -> u64 {
+    fn cached_frames_of(&self, cpu: CpuId) -> u64 {
         self.slot(cpu).map_or(0, |slot| slot.list.frames())
     }
 
-    fn tags_kept(&self) -> bool {
+    fn tags_cached(&self) -> bool {
         L::TAGS
     }
 }

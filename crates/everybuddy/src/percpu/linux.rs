@@ -16,8 +16,8 @@
 //! Cost: a hit O(1), two cache lines of this CPU and the frame's record; a miss O(batch x orders), one
 //! lock.
 
-use super::buffered::{CpuList, Overflow};
-use super::ring::Ring;
+use super::block_ring::BlockRing;
+use super::buffered::{CpuList, FreeOutcome};
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -53,7 +53,7 @@ impl Watermarks {
 /// The list of one CPU. The first line holds all that a hit touches.
 #[repr(C, align(64))]
 pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
-    ring: Ring<'a, P, CHECK>,
+    ring: BlockRing<'a, P, CHECK>,
     /// Low half: a request hits while `top` is above. High half: a release hits while `top` is below.
     /// Closed lists have marks that nothing hits.
     marks: P::AtomicU64,
@@ -78,7 +78,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         let capacity = watermarks.capacity();
         let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
-            ring: Ring::new(&entries[cpu * capacity..][..capacity]),
+            ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),
             watermarks,
         })
@@ -111,12 +111,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     const TAGS: bool = CHECK;
 
     #[inline(always)]
-    fn keeps(&self, order: Order) -> bool {
+    fn caches(&self, order: Order) -> bool {
         order == Order::ZERO
     }
 
     #[inline(always)]
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
@@ -126,11 +126,11 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
         }
-        self.ring.take(table, top, Order::ZERO, cpu)
+        self.ring.pop(table, top, Order::ZERO, cpu)
     }
 
     #[inline(always)]
-    fn put(
+    fn push(
         &self,
         table: FrameTable<'_, P>,
         cpu: CpuId,
@@ -143,7 +143,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
-        self.ring.put(table, top, head, Order::ZERO, cpu)
+        self.ring.push(table, top, head, Order::ZERO, cpu)
     }
 
     fn refill<Z: ZoneLayer<P>>(
@@ -154,7 +154,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         _: Hint,
     ) -> Option<Frame> {
         // A list that is not empty was closed, or its youngest frame was freed twice.
-        match self.ring.take_own(caller, zone.table(), order) {
+        match self.ring.pop_own(caller, zone.table(), order) {
             (Some(head), _) => Some(head),
             (None, _) if self.watermarks.bypass => None,
             (None, _) => {
@@ -172,19 +172,19 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
-    ) -> Overflow {
+    ) -> FreeOutcome {
         let length = self.ring.length();
         if self.watermarks.bypass && length >= self.watermarks.high
             || !self
                 .ring
-                .put(zone.table(), self.ring.top(), head, order, caller.cpu)
+                .push(zone.table(), self.ring.top(), head, order, caller.cpu)
         {
-            return Overflow::Refused;
+            return FreeOutcome::Refused;
         }
         if length + 1 >= self.watermarks.high && !self.watermarks.bypass {
             self.drain_oldest(caller, caller.cpu, zone, self.watermarks.batch);
         }
-        Overflow::Kept
+        FreeOutcome::Kept
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

@@ -18,8 +18,8 @@
 //! (a measured run has no idle time) and no reaction to reclaim; lists are rings in an array. As there, the
 //! high mark never goes beyond the maximum; here the array is as long as that.
 
-use super::buffered::{CpuList, Overflow};
-use super::ring::Ring;
+use super::block_ring::BlockRing;
+use super::buffered::{CpuList, FreeOutcome};
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -30,7 +30,7 @@ use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// The orders that have a list.
-const KEPT: [u8; LISTS] = [0, 1, 2, 3, 9];
+const CACHED_ORDERS: [u8; LISTS] = [0, 1, 2, 3, 9];
 const LISTS: usize = 5;
 /// Blocks up to this order are cheap to get (Linux's "costly order").
 const COSTLY: u8 = 3;
@@ -82,7 +82,10 @@ impl Tuning {
     }
 
     fn capacity_of_cpu(&self) -> usize {
-        KEPT.iter().map(|order| self.capacity(*order)).sum()
+        CACHED_ORDERS
+            .iter()
+            .map(|order| self.capacity(*order))
+            .sum()
     }
 }
 
@@ -102,7 +105,7 @@ pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
     /// Whether the last release was of order 1 to 3.
     freed_higher: P::Cell<u32>,
     tuning: Tuning,
-    lists: [Ring<'a, P, CHECK>; LISTS],
+    lists: [BlockRing<'a, P, CHECK>; LISTS],
 }
 
 impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
@@ -129,10 +132,10 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 refill_scale: P::Cell::new(0),
                 freed_higher: P::Cell::new(0),
                 tuning,
-                lists: KEPT.map(|order| {
+                lists: CACHED_ORDERS.map(|order| {
                     let (own, others) = rest.split_at(tuning.capacity(order));
                     rest = others;
-                    Ring::new(own)
+                    BlockRing::new(own)
                 }),
             }
         })
@@ -140,7 +143,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
 
     /// Returns the list of an order.
     #[inline(always)]
-    fn list(&self, order: Order) -> Option<&Ring<'a, P, CHECK>> {
+    fn list(&self, order: Order) -> Option<&BlockRing<'a, P, CHECK>> {
         match order.get() {
             low @ 0..=COSTLY => self.lists.get(usize::from(low)),
             9 => self.lists.last(),
@@ -218,7 +221,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         first: Order,
     ) {
         let table = zone.table();
-        let mut turn = KEPT
+        let mut turn = CACHED_ORDERS
             .iter()
             .position(|order| *order == first.get())
             .unwrap_or(0);
@@ -228,13 +231,13 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 return None;
             }
             for _ in 0..LISTS {
-                let order = Order::saturating(u32::from(KEPT[turn % LISTS]));
+                let order = Order::saturating(u32::from(CACHED_ORDERS[turn % LISTS]));
                 let list = &self.lists[turn % LISTS];
                 turn += 1;
                 if let Some(head) = list.pop_oldest(table) {
                     moved += order.frames();
                     self.frames.set(self.frames.get() - order.frames());
-                    return Some((head, order, Ring::<P, CHECK>::tag(order, owner)));
+                    return Some((head, order, BlockRing::<P, CHECK>::tag(order, owner)));
                 }
             }
             None
@@ -260,12 +263,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     const TAGS: bool = CHECK;
 
     #[inline(always)]
-    fn keeps(&self, order: Order) -> bool {
+    fn caches(&self, order: Order) -> bool {
         self.list(order).is_some()
     }
 
     #[inline(always)]
-    fn take(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
         let list = self.list(order)?;
         // Relaxed: a close may be seen late; the closer waits until it was.
         if self.open.load(Ordering::Relaxed) == 0 {
@@ -275,14 +278,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         if top == list.bottom() {
             return None;
         }
-        let head = list.take(table, top, order, cpu)?;
+        let head = list.pop(table, top, order, cpu)?;
         self.frames.set(self.frames.get() - order.frames());
         self.freed.set(self.freed.get() >> 1);
         Some(head)
     }
 
     #[inline(always)]
-    fn put(
+    fn push(
         &self,
         table: FrameTable<'_, P>,
         cpu: CpuId,
@@ -300,7 +303,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         {
             return false;
         }
-        let kept = list.put(table, list.top(), head, order, cpu);
+        let kept = list.push(table, list.top(), head, order, cpu);
         if kept {
             self.count_freed(order);
         }
@@ -317,7 +320,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         let list = self.list(order)?;
         self.freed.set(self.freed.get() >> 1);
         // A list that is not empty was closed, or its youngest block was freed twice.
-        let (own, left) = list.take_own(caller, zone.table(), order);
+        let (own, left) = list.pop_own(caller, zone.table(), order);
         self.frames.set(self.frames.get() - left * order.frames());
         if own.is_some() {
             return own;
@@ -335,9 +338,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
-    ) -> Overflow {
+    ) -> FreeOutcome {
         let Some(list) = self.list(order) else {
-            return Overflow::Refused;
+            return FreeOutcome::Refused;
         };
         let batch = self.tuning.batch;
         // Blocks of orders 1 to 3 that come in a run of releases would crowd out what the zone coalesces.
@@ -345,15 +348,15 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
             && order.get() <= COSTLY
             && self.freed.get() >= batch + self.tuning.high_min / 2
             && self.freed_higher.get() != 0;
-        if !list.put(zone.table(), list.top(), head, order, caller.cpu) {
-            return Overflow::Refused;
+        if !list.push(zone.table(), list.top(), head, order, caller.cpu) {
+            return FreeOutcome::Refused;
         }
         self.count_freed(order);
         let (mark, frames) = self.drain_frames(crowding);
         if self.frames.get() >= mark {
             self.drain_oldest(caller, caller.cpu, zone, frames, order);
         }
-        Overflow::Kept
+        FreeOutcome::Kept
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

@@ -22,11 +22,11 @@
 pub(crate) mod access;
 pub mod buffered;
 
+pub(crate) mod block_ring;
 pub mod linux;
 pub mod linux6;
 pub mod none;
 pub mod predictive;
-pub(crate) mod ring;
 
 pub(crate) use none::NoList;
 
@@ -40,14 +40,14 @@ use crate::zone::ZoneLayer;
 /// What a CPU keeps for itself.
 pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Whether anything is ever kept.
-    const KEEPS: bool;
+    const CACHES: bool;
 
     /// The number of CPUs that lists are kept for.
     fn cpus(&self) -> u16;
 
     /// Serves a request from what this CPU keeps, tagged as allocated. The hit path: no lock, no atomic
     /// read-modify-write unless the layer's access says so.
-    fn take(
+    fn pop(
         &self,
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
@@ -56,7 +56,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     ) -> Option<Frame>;
 
     /// Keeps a block, if it is tagged as allocated by that order, and if there is room. The hit path.
-    fn put(
+    fn push(
         &self,
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
@@ -92,7 +92,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     ///
     /// `then` is told whether that is so: a CPU that is not parked and does not call in time may keep
     /// something still.
-    fn with_all_home<Z: ZoneLayer<P>>(
+    fn with_all_drained<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
@@ -106,8 +106,8 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     fn buffered_frames(&self) -> u64;
 
     /// Returns the frames that one CPU keeps. A hint while others work; O(1).
-    fn kept_by(&self, cpu: CpuId) -> u64;
+    fn cached_frames_of(&self, cpu: CpuId) -> u64;
 
     /// Tells whether kept frames are tagged as such.
-    fn tags_kept(&self) -> bool;
+    fn tags_cached(&self) -> bool;
 }

@@ -22,19 +22,19 @@ pub struct NoList {
 }
 
 impl<P: Platform> PerCpu<P> for NoList {
-    const KEEPS: bool = false;
+    const CACHES: bool = false;
 
     fn cpus(&self) -> u16 {
         self.cpus
     }
 
     #[inline(always)]
-    fn take(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Order, _: Hint) -> Option<Frame> {
+    fn pop(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Order, _: Hint) -> Option<Frame> {
         None
     }
 
     #[inline(always)]
-    fn put(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Frame, _: Order, _: Hint) -> bool {
+    fn push(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Frame, _: Order, _: Hint) -> bool {
         false
     }
 
@@ -65,7 +65,7 @@ impl<P: Platform> PerCpu<P> for NoList {
 
     fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}
 
-    fn with_all_home<Z: ZoneLayer<P>>(
+    fn with_all_drained<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         _: &Z,
@@ -80,11 +80,11 @@ impl<P: Platform> PerCpu<P> for NoList {
         0
     }
 
-    fn kept_by(&self, _: CpuId) -> u64 {
+    fn cached_frames_of(&self, _: CpuId) -> u64 {
         0
     }
 
-    fn tags_kept(&self) -> bool {
+    fn tags_cached(&self) -> bool {
         true
     }
 }

@@ -40,9 +40,9 @@
 //! or takes the long way, about 170, if the limit changes; no lock unless something is given back. A miss is
 //! O(frames x orders), one lock.
 
-use super::buffered::{CpuList, Overflow};
+use super::block_ring::BlockRing;
+use super::buffered::{CpuList, FreeOutcome};
 use super::linux::CLOSED;
-use super::ring::Ring;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -53,13 +53,13 @@ use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// Frames of the first refill of a run.
-const FIRST_REFILL: u32 = 128;
+const INITIAL_REFILL: u32 = 128;
 /// Frames of a refill at most.
-const LONGEST_REFILL: u32 = 512;
+const MAX_REFILL: u32 = 512;
 /// The limit when a run of releases begins.
-const FIRST_LIMIT: u32 = 512;
+const INITIAL_LIMIT: u32 = 512;
 /// Frames that are left of a region when a drain at its end is worth a miss.
-const WORTH: u32 = 64;
+const MIN_TAIL: u32 = 64;
 
 /// How far predictions may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,42 +85,42 @@ impl Bound {
         (self.most as usize).next_power_of_two()
     }
 
-    fn first_refill(self) -> u32 {
-        FIRST_REFILL.min(self.most / 4).max(1)
+    fn initial_refill(self) -> u32 {
+        INITIAL_REFILL.min(self.most / 4).max(1)
     }
 
-    fn first_limit(self) -> u32 {
-        FIRST_LIMIT.min(self.most)
+    fn initial_limit(self) -> u32 {
+        INITIAL_LIMIT.min(self.most)
     }
 
     /// Returns how much is too much to be kept after a request, by what came before.
     fn rest(self, before: Before) -> u32 {
         match before.ended {
             None => self.most,
-            Some(Ended::Requests) => 2 * self.first_refill(),
-            Some(Ended::Releases) => self.first_limit(),
+            Some(Ended::Requests) => 2 * self.initial_refill(),
+            Some(Ended::Releases) => self.initial_limit(),
         }
     }
 
     /// Predicts how many requests follow, in a run that had `run` so far.
     fn requests(self, run: u32, left: u32) -> u32 {
-        let first = self.first_refill();
-        run.clamp(first, LONGEST_REFILL.min(self.most))
+        let first = self.initial_refill();
+        run.clamp(first, MAX_REFILL.min(self.most))
             .min(left.max(first))
     }
 
     /// Returns at how many frames to give back, in a run of requests after which `kept` frames are kept: whatever comes
     /// next, half a first limit of releases has room.
     fn limit_of_requests(self, kept: u32) -> u32 {
-        let room = kept.saturating_add(FIRST_LIMIT / 2);
-        self.first_limit().max(room).min(self.most)
+        let room = kept.saturating_add(INITIAL_LIMIT / 2);
+        self.initial_limit().max(room).min(self.most)
     }
 
     /// Returns at how many frames to give back, in a run that had `run` releases so far, after which `kept`
     /// frames are kept and `left` more of the region are to come.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
-        let limit = run.clamp(self.first_limit(), self.most);
-        if left < WORTH {
+        let limit = run.clamp(self.initial_limit(), self.most);
+        if left < MIN_TAIL {
             limit
         } else {
             limit.min(kept.saturating_add(left))
@@ -131,7 +131,7 @@ impl Bound {
 /// The run that a CPU is in. Its owner's, but for `kept`, which whoever empties the list sets too.
 struct Run<P: Platform> {
     /// The task and the region; this alone is compared by hits.
-    whose: P::Cell<u64>,
+    origin: P::Cell<u64>,
     /// Whether frames are released, 1, or requested, 0.
     releases: P::Cell<u32>,
     /// Its requests or releases, as far as they were counted.
@@ -160,7 +160,7 @@ enum Ended {
 impl<P: Platform> Run<P> {
     fn new() -> Self {
         Self {
-            whose: P::Cell::new(Hint::NONE.whose()),
+            origin: P::Cell::new(Hint::NONE.origin()),
             releases: P::Cell::new(0),
             frames: P::Cell::new(0),
             kept: P::Cell::new(0),
@@ -170,8 +170,8 @@ impl<P: Platform> Run<P> {
     /// Tells whether a request or a release may belong to this run: one that nothing is known of ends none, and where
     /// the compiler sees that, there is nothing to compare.
     #[inline(always)]
-    fn goes_on(&self, hint: Hint) -> bool {
-        hint.whose() == Hint::NONE.whose() || self.whose.get() == hint.whose()
+    fn continues(&self, hint: Hint) -> bool {
+        hint.origin() == Hint::NONE.origin() || self.origin.get() == hint.origin()
     }
 
     /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells what came
@@ -181,7 +181,7 @@ impl<P: Platform> Run<P> {
         let (more, fewer) = (kept.saturating_sub(before), before.saturating_sub(kept));
         let was = self.releases.get() != 0;
         let (onwards, backwards) = if was { (more, fewer) } else { (fewer, more) };
-        let same = self.goes_on(hint);
+        let same = self.continues(hint);
         let run = match (same, was == releases) {
             (true, true) if backwards == 0 => self.frames.get().saturating_add(onwards),
             (true, false) => backwards,
@@ -192,8 +192,8 @@ impl<P: Platform> Run<P> {
             (false, false) => Some(Ended::Requests),
             (false, true) => Some(Ended::Releases),
         };
-        if hint.whose() != Hint::NONE.whose() {
-            self.whose.set(hint.whose());
+        if hint.origin() != Hint::NONE.origin() {
+            self.origin.set(hint.origin());
         }
         self.releases.set(u32::from(releases));
         self.frames.set(run.saturating_add(1));
@@ -204,7 +204,7 @@ impl<P: Platform> Run<P> {
 /// The list of one CPU. The first line holds all that a hit touches.
 #[repr(C, align(64))]
 pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
-    ring: Ring<'a, P, CHECK>,
+    ring: BlockRing<'a, P, CHECK>,
     /// As in Linux's list: requests hit above the low half, releases below the high half.
     marks: P::AtomicU64,
     run: Run<P>,
@@ -228,10 +228,10 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         let capacity = bound.capacity();
         let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
-            ring: Ring::new(&entries[cpu * capacity..][..capacity]),
+            ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),
             run: Run::new(),
-            limit: P::Cell::new(bound.first_limit()),
+            limit: P::Cell::new(bound.initial_limit()),
             bound,
         })
     }
@@ -241,7 +241,10 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     #[inline(never)]
     fn begin_requests(&self, hint: Hint) -> bool {
         let kept = self.ring.length().saturating_sub(1);
-        let rest = self.bound.first_limit().min(2 * self.bound.first_refill());
+        let rest = self
+            .bound
+            .initial_limit()
+            .min(2 * self.bound.initial_refill());
         if kept >= rest || self.limit.get() != self.bound.limit_of_requests(kept) {
             return false;
         }
@@ -254,7 +257,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     #[inline(never)]
     fn begin_releases(&self, hint: Hint) -> bool {
         let kept = self.ring.length() + 1;
-        if kept >= self.bound.first_limit()
+        if kept >= self.bound.initial_limit()
             || self.limit.get() != self.bound.limit(1, kept, hint.after())
         {
             return false;
@@ -281,18 +284,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
     const TAGS: bool = CHECK;
 
     #[inline(always)]
-    fn keeps(&self, order: Order) -> bool {
+    fn caches(&self, order: Order) -> bool {
         order == Order::ZERO
     }
 
     #[inline(always)]
-    fn take(
-        &self,
-        table: FrameTable<'_, P>,
-        cpu: CpuId,
-        order: Order,
-        hint: Hint,
-    ) -> Option<Frame> {
+    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
@@ -302,14 +299,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
         }
-        if !self.run.goes_on(hint) && !self.begin_requests(hint) {
+        if !self.run.continues(hint) && !self.begin_requests(hint) {
             return None;
         }
-        self.ring.take(table, top, Order::ZERO, cpu)
+        self.ring.pop(table, top, Order::ZERO, cpu)
     }
 
     #[inline(always)]
-    fn put(
+    fn push(
         &self,
         table: FrameTable<'_, P>,
         cpu: CpuId,
@@ -325,10 +322,10 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         if top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
-        if !self.run.goes_on(hint) && !self.begin_releases(hint) {
+        if !self.run.continues(hint) && !self.begin_releases(hint) {
             return false;
         }
-        self.ring.put(table, top, head, Order::ZERO, cpu)
+        self.ring.push(table, top, head, Order::ZERO, cpu)
     }
 
     fn refill<Z: ZoneLayer<P>>(
@@ -339,11 +336,11 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         hint: Hint,
     ) -> Option<Frame> {
         let before = self.run.note(hint, false, self.ring.length());
-        let (own, _) = self.ring.take_own(caller, zone.table(), order);
+        let (own, _) = self.ring.pop_own(caller, zone.table(), order);
         let head = if own.is_some() {
             let kept = self.ring.length();
             if kept >= self.bound.rest(before) {
-                let more = kept.saturating_sub(self.bound.first_refill());
+                let more = kept.saturating_sub(self.bound.initial_refill());
                 self.drain_oldest(caller, caller.cpu, zone, more);
             }
             own
@@ -365,18 +362,18 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> Overflow {
+    ) -> FreeOutcome {
         let length = self.ring.length();
         if !self
             .ring
-            .put(zone.table(), self.ring.top(), head, order, caller.cpu)
+            .push(zone.table(), self.ring.top(), head, order, caller.cpu)
         {
-            return Overflow::Refused;
+            return FreeOutcome::Refused;
         }
         let before = self.run.note(hint, true, length);
         let limit = match before.ended {
             None => self.limit.get(),
-            Some(_) => self.bound.first_limit(),
+            Some(_) => self.bound.initial_limit(),
         };
         let full = length + 1 >= limit;
         if full {
@@ -391,7 +388,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         }
         self.run.kept.set(kept);
         self.limit.set(limit);
-        Overflow::Kept
+        FreeOutcome::Kept
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

@@ -10,11 +10,13 @@
 //! under a lock go through [`Cell`](Platform::Cell) too, because they are where most coherence misses of
 //! a buddy allocator happen: a seam over atomics alone would make a simulator blind to them.
 //!
-//! Neighbours: [`Native`] is the only platform this crate knows. `Sim` lives in `everybuddy-sim`, `Loom`
-//! and `Shuttle` in `everybuddy-model`.
+//! Neighbours: [`Bare`] is the only platform this crate knows; [`Native`] is the same with threads as CPUs.
+//! `Sim` lives in `everybuddy-sim`, `Loom` and `Shuttle` in `everybuddy-model`.
 
+mod bare;
 pub(crate) mod native;
 
+pub use bare::Bare;
 pub use native::{
     Hosted, Native, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus,
 };

@@ -1,4 +1,4 @@
-//! The real machine.
+//! The real machine, and threads as its CPUs.
 //!
 //! Why it exists: natively the seam must cost nothing, so every type here is a transparent wrapper and
 //! every function is inlined to the instruction that hand-written code would use.
@@ -9,7 +9,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::{CellValue, CpuId, CpuToken, Platform, SharedCell};
+use super::{Bare, CellValue, CpuId, CpuToken, SharedCell};
 use crate::probe::{NoProbe, Probe};
 
 /// Storage whose relaxed loads and stores are plain moves.
@@ -145,11 +145,11 @@ impl Waiting for Spin {
     }
 }
 
-/// The real machine.
+/// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`].
 ///
 /// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
 /// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
-pub struct Native<W: Waiting = Spin, B: Probe = NoProbe>(PhantomData<(W, fn() -> B)>);
+pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
 
 /// The real machine under an operating system: waits by `W`, counts with `B`.
 ///
@@ -167,25 +167,6 @@ pub struct Native<W: Waiting = Spin, B: Probe = NoProbe>(PhantomData<(W, fn() ->
 /// # fn main() { let _ = core::marker::PhantomData::<Machine>; }
 /// ```
 pub type Hosted<W, B = NoProbe> = Native<W, B>;
-
-// SAFETY: words and cells are `core`'s atomics, transparently, which are valid for any bytes.
-#[allow(unsafe_code)]
-unsafe impl<W: Waiting, B: Probe> Platform for Native<W, B> {
-    const ZERO_BYTES_ARE_ZERO_CELLS: bool = true;
-    type AtomicU32 = NativeAtomicU32;
-    type AtomicU64 = NativeAtomicU64;
-    type Cell<T: CellValue> = NativeCell<T>;
-    type Cpu = NativeCpu<B>;
-    type Probe = B;
-
-    #[inline(always)]
-    fn wait(_: &NativeAtomicU32, _: u32, attempt: u32) {
-        W::pause(attempt);
-    }
-
-    #[inline(always)]
-    fn wake(_: &NativeAtomicU32) {}
-}
 
 /// The token of a native CPU: one thread's right to act as that CPU.
 pub struct NativeCpu<B: Probe = NoProbe> {

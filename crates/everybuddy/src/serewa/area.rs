@@ -30,7 +30,7 @@ impl Area {
 
     /// Takes the last and largest block off; returns what remains, and that block. O(1).
     #[inline]
-    pub(crate) const fn cut(self) -> (Option<Area>, Frame, Order) {
+    pub(crate) const fn split_last(self) -> (Option<Area>, Frame, Order) {
         let order = Order::saturating(self.frames.ilog2());
         let frames = self.frames - order.frames();
         let head = self.start.offset(frames);

@@ -10,14 +10,14 @@
 //! it gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
 
 use super::area::Area;
-use super::ring::Contents;
+use super::queue::Contents;
 use super::{Remnants, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
-use crate::coalesce::{Coalesce, Eager, Row, moved};
+use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
@@ -26,11 +26,11 @@ use crate::structure::Structure;
 use crate::zone::{Caller, ZoneLayer, range};
 
 /// How often a request looks whether somebody has done with what could serve it.
-const PATIENCE: u32 = 1 << 16;
+const MAX_POLLS: u32 = 1 << 16;
 
 impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     /// Tells those who wait that an area was filed.
-    pub(super) fn tell_done(&self) {
+    pub(super) fn notify_done(&self) {
         // Release: pairs with the acquire in `search`.
         self.done.fetch_add(1, Ordering::Release);
         P::wake(self.done);
@@ -38,31 +38,31 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
 
     /// Gives the first `frames` frames of a block of at least `order`, which covers them.
     #[inline]
-    fn give(
+    fn allocate_from(
         &self,
         caller: &mut Caller<'_, P>,
         order: Order,
         frames: u32,
     ) -> Result<Frame, AllocateError> {
-        if let Some(mail) = &self.mail
+        if let Some(request_slots) = &self.request_slots
             && !caller.nested
         {
             let table = self.structure.table();
-            if let Some((head, frames)) = mail.late(table, caller.cpu) {
+            if let Some((head, frames)) = request_slots.take_late_reply(table, caller.cpu) {
                 // Allocated by the manager a moment ago, and given to nobody: it can be freed.
                 let freed = self.free_run(caller, head, frames);
                 debug_assert!(freed.is_ok(), "{freed:?}");
             }
-            if let Some(answer) = mail.ask(table, caller.cpu, order, frames) {
+            if let Some(answer) = request_slots.call(table, caller.cpu, order, frames) {
                 return answer;
             }
         }
-        self.give_here(caller, order, frames)
+        self.allocate_here(caller, order, frames)
     }
 
     /// The same, by whoever calls.
     #[inline]
-    fn give_here(
+    fn allocate_here(
         &self,
         caller: &mut Caller<'_, P>,
         order: Order,
@@ -78,7 +78,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 divides = self.dividing_step(caller.probe);
                 continue;
             }
-            if let Some(head) = self.cut(guard.probe, nested, order, frames) {
+            if let Some(head) = self.take_and_split(guard.probe, nested, order, frames) {
                 return Ok(head);
             }
             if nested {
@@ -92,12 +92,18 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     /// Takes a block out, tags its first `frames` frames as allocated, and leaves the rest to be divided. Under the
     /// lock.
     #[inline]
-    fn cut(&self, probe: &mut P::Probe, nested: bool, order: Order, frames: u32) -> Option<Frame> {
+    fn take_and_split(
+        &self,
+        probe: &mut P::Probe,
+        nested: bool,
+        order: Order,
+        frames: u32,
+    ) -> Option<Frame> {
         let table = self.structure.table();
         if frames == order.frames()
             && let Some(head) = self.structure.take(order)
         {
-            moved::<P>(probe);
+            record_move::<P>(probe);
             table.set_tag(head, Tag::allocated(order));
             return Some(head);
         }
@@ -134,7 +140,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         let table = self.structure.table();
         let rest = found.frames() - frames;
         let head = self.structure.take(found)?;
-        moved::<P>(probe);
+        record_move::<P>(probe);
         // All of it is the caller's until a slot says otherwise. What takes that slot waits for the lock.
         table.set_tag(head, Tag::allocated(found));
         let rest = Area {
@@ -146,10 +152,10 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         if left {
             table.set_tag(rest.start, Tag::queued(rest.frames));
         } else {
-            for (head, order) in range::pieces(rest.start, rest.frames, found) {
+            for (head, order) in pieces(rest.start, rest.frames, found) {
                 probe.record(Event::Split(order.up()));
                 self.structure.insert(head, order);
-                moved::<P>(probe);
+                record_move::<P>(probe);
             }
         }
         Some(head)
@@ -165,13 +171,13 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         frames: u32,
     ) -> Result<Frame, AllocateError> {
         let mut attempt = 0;
-        while attempt < PATIENCE {
+        while attempt < MAX_POLLS {
             // Acquire: pairs with the release in `tell_done`.
             let seen = self.done.load(Ordering::Acquire);
             let guard = Guard::lock(self.lock, caller.probe);
             // In one go: what is filed here is not somebody else's before it is looked for.
             let worked = self.step_within(guard.probe);
-            if let Some(head) = self.cut(guard.probe, false, order, frames) {
+            if let Some(head) = self.take_and_split(guard.probe, false, order, frames) {
                 return Ok(head);
             }
             if worked {
@@ -202,7 +208,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     ) -> Result<Frame, AllocateError> {
         let open = self.dividing.is_open_to_nested();
         while open && self.step_within(probe) {
-            if let Some(head) = self.cut(probe, true, order, frames) {
+            if let Some(head) = self.take_and_split(probe, true, order, frames) {
                 return Ok(head);
             }
         }
@@ -214,7 +220,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
 
     /// Leaves a block that is tagged as `tag` to be linked. No lock, unless the queue is full.
     #[inline]
-    fn give_back(
+    fn enqueue_free(
         &self,
         caller: &mut Caller<'_, P>,
         head: Frame,
@@ -266,7 +272,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     /// Does everything that waits; false if somebody has something in hand for too long.
     fn finish(&self, probe: &mut P::Probe) -> bool {
         let mut attempt = 0;
-        while attempt < PATIENCE {
+        while attempt < MAX_POLLS {
             // Acquire: pairs with the release in `tell_done`.
             let seen = self.done.load(Ordering::Acquire);
             if self.dividing_step(probe) || self.linking_step(probe) {
@@ -299,7 +305,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        self.give(caller, order, order.frames())
+        self.allocate_from(caller, order, order.frames())
     }
 
     fn allocate_run(
@@ -311,7 +317,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         let order = Order::covering(frames)
             .filter(|order| *order <= largest)
             .ok_or(AllocateError::TooLarge { largest })?;
-        self.give(caller, order, frames)
+        self.allocate_from(caller, order, frames)
     }
 
     /// What one block gives, at once; then the next.
@@ -335,7 +341,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             let blocks = (wanted - given).min(1 << (found.get() - order.get()));
             let frames = blocks << order.get();
             let each = |head| {
-                let row = Row {
+                let row = AdjacentBlocks {
                     head,
                     order,
                     blocks,
@@ -364,7 +370,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         order: Order,
         tag: Tag,
     ) -> Result<(), FreeError> {
-        self.give_back(caller, head, order, tag)
+        self.enqueue_free(caller, head, order, tag)
     }
 
     fn free_bulk(
@@ -373,7 +379,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
         while let Some((head, order, tag)) = source() {
-            if self.give_back(caller, head, order, tag).is_err() {
+            if self.enqueue_free(caller, head, order, tag).is_err() {
                 caller.probe.record(Event::RacedDoubleFree);
             }
         }
@@ -385,7 +391,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
         while let Some((head, order)) = source() {
-            self.give_back(caller, head, order, Tag::allocated(order))?;
+            self.enqueue_free(caller, head, order, Tag::allocated(order))?;
         }
         Ok(())
     }
@@ -410,7 +416,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         let mut at = start;
         while at.pfn().0 < end {
             let order = range::block_at(table, at)?;
-            self.give_back(caller, at, order, Tag::allocated(order))?;
+            self.enqueue_free(caller, at, order, Tag::allocated(order))?;
             at = at.offset(order.frames());
         }
         Ok(())
@@ -434,7 +440,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_POLLS {
             let finished = self.finish(caller.probe);
             let guard = Guard::lock(self.lock, caller.probe);
             let result = range::withdraw(&self.structure, &Eager, start, frames, to, guard.probe);
@@ -453,7 +459,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     }
 
     fn services(&self) -> &'static [Service] {
-        match self.mail {
+        match self.request_slots {
             None => &[super::DIVIDING, super::LINKING],
             Some(_) => &[super::DIVIDING, super::LINKING, super::MANAGER],
         }
@@ -463,12 +469,12 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     /// requests.
     fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
         for _ in 0..budget {
-            let worked = match (service, &self.mail) {
+            let worked = match (service, &self.request_slots) {
                 (0, _) => self.dividing_step(caller.probe),
                 (1, _) => self.linking_step(caller.probe),
-                (_, Some(mail)) => {
-                    let answer = |order, frames| self.give_here(caller, order, frames);
-                    mail.serve(1, answer) > 0
+                (_, Some(request_slots)) => {
+                    let answer = |order, frames| self.allocate_here(caller, order, frames);
+                    request_slots.serve(1, answer) > 0
                 }
                 _ => false,
             };

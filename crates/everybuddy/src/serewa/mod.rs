@@ -12,9 +12,9 @@
 //! |---|---|
 //! | `manager` | resource management: answers requests, takes releases |
 //! | `services` | dividing and linking, a step at a time |
-//! | `ring` | the queues |
+//! | `queue` | the queues |
 //! | `area` | what is in them |
-//! | `mail` | requests to a manager that runs on a thread of its own |
+//! | `request_slots` | requests to a manager that runs on a thread of its own |
 //! | `division` | how memory is divided in the beginning |
 //!
 //! Services are declared, and run by the host: on threads, or by a CPU that is idle (`serve(cpu, service, budget)`, a
@@ -36,10 +36,11 @@
 
 pub(crate) mod area;
 mod division;
-mod mail;
 mod manager;
-pub(crate) mod ring;
+pub(crate) mod queue;
+mod request_slots;
 mod services;
+#[cfg(test)]
 mod tests;
 
 pub use division::Division;
@@ -51,15 +52,15 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
-use crate::frame_table::Frame;
+use crate::frame_table::{Frame, pieces};
 use crate::lock::{Guard, ZoneLock};
 use crate::platform::{AtomicWord, Platform};
 use crate::probe::Queue;
 use crate::structure::Structure;
 use crate::zone::Caller;
 use crate::zone::memory::Part;
-use mail::Mail;
-use ring::Ring;
+use queue::AreaQueue;
+use request_slots::RequestSlots;
 
 /// Who answers requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,11 +115,11 @@ const MANAGER: Service = Service {
 pub struct Serewa<'a, P: Platform, S> {
     lock: &'a ZoneLock<P>,
     structure: S,
-    dividing: Ring<'a, P>,
-    linking: Ring<'a, P>,
+    dividing: AreaQueue<'a, P>,
+    linking: AreaQueue<'a, P>,
     /// Changes whenever a service has done with an area.
     done: &'a P::AtomicU32,
-    mail: Option<Mail<'a, P>>,
+    request_slots: Option<RequestSlots<'a, P>>,
     remnants: Remnants,
     /// Whether memory was divided in the beginning, so that buddies may both be free.
     divided: bool,
@@ -128,11 +129,11 @@ pub struct Serewa<'a, P: Platform, S> {
 impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, separation: Separation, cpus: u16) -> ArenaPlan {
-        let plan = Ring::<P>::plan(plan, separation.slots);
-        let plan = Ring::<P>::plan(plan, separation.slots).slice::<P::AtomicU32>(1);
+        let plan = AreaQueue::<P>::plan(plan, separation.slots);
+        let plan = AreaQueue::<P>::plan(plan, separation.slots).slice::<P::AtomicU32>(1);
         match separation.manager {
             Manager::Caller => plan,
-            Manager::Thread => Mail::<P>::plan(plan, cpus),
+            Manager::Thread => RequestSlots::<P>::plan(plan, cpus),
         }
     }
 
@@ -154,12 +155,12 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             remnants,
         } = separation;
         let table = place.table;
-        let mut ring = |which| Ring::new(arena, table, which, slots, semaphore);
-        let (dividing, linking) = (ring(Queue::Dividing)?, ring(Queue::Linking)?);
+        let mut queue = |which| AreaQueue::new(arena, table, which, slots, semaphore);
+        let (dividing, linking) = (queue(Queue::Dividing)?, queue(Queue::Linking)?);
         let done = arena.one(P::AtomicU32::new(0))?;
-        let mail = match manager {
+        let request_slots = match manager {
             Manager::Caller => None,
-            Manager::Thread => Some(Mail::new(arena, cpus)?),
+            Manager::Thread => Some(RequestSlots::new(arena, cpus)?),
         };
         Ok(Self {
             lock,
@@ -167,7 +168,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             dividing,
             linking,
             done,
-            mail,
+            request_slots,
             remnants,
             divided,
             memory: PhantomData,
@@ -179,7 +180,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Division) {
         let max_order = self.structure.max_order();
         if let Some(start) = self.structure.table().frame(start) {
-            for (head, order) in crate::zone::range::pieces(start, frames, max_order) {
+            for (head, order) in pieces(start, frames, max_order) {
                 self.seed_block(head, order, wanted);
             }
         }

@@ -11,8 +11,8 @@
 
 use super::Serewa;
 use super::area::Area;
-use super::ring::Ring;
-use crate::coalesce::{Coalesce, Eager, is_free, moved};
+use super::queue::AreaQueue;
+use crate::coalesce::{Coalesce, Eager, is_free, record_move};
 use crate::frame::Order;
 use crate::frame_table::Tag;
 use crate::lock::Guard;
@@ -29,7 +29,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         let table = self.structure.table();
         let mut rest = Some(area);
         while let Some(area) = rest {
-            let (next, head, order) = area.cut();
+            let (next, head, order) = area.split_last();
             let guard = Guard::lock(self.lock, probe);
             self.dividing.keep(&slot, next, guard.probe);
             if let Some(next) = next {
@@ -40,7 +40,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             rest = next;
         }
         self.dividing.release(slot, probe);
-        self.tell_done();
+        self.notify_done();
         true
     }
 
@@ -60,32 +60,32 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             {
                 self.linking.keep(&slot, None, guard.probe);
                 self.structure.insert(head, order);
-                moved::<P>(guard.probe);
+                record_move::<P>(guard.probe);
                 break;
             }
             let merged = Area::block(head.min(buddy), order.up());
             self.linking.keep(&slot, Some(merged), guard.probe);
             self.structure.remove(buddy, order);
-            moved::<P>(guard.probe);
+            record_move::<P>(guard.probe);
             guard.probe.record(Event::Coalesce(order));
             table.set_tag(head.max(buddy), Tag::INTERIOR);
             table.set_tag(merged.start, Tag::queued(merged.frames));
             (head, order) = (merged.start, order.up());
         }
         self.linking.release(slot, probe);
-        self.tell_done();
+        self.notify_done();
         true
     }
 
     /// Does what both steps do, in one go, under the lock that the caller holds: for who may not let go of it, so that
     /// what is filed is not somebody else's before it is looked for, and for who may not wait for it.
     pub(super) fn step_within(&self, probe: &mut P::Probe) -> bool {
-        let taken = |ring: &Ring<'_, P>, divides: bool, probe: &mut P::Probe| {
-            let (slot, area) = ring.take(probe)?;
+        let taken = |queue: &AreaQueue<'_, P>, divides: bool, probe: &mut P::Probe| {
+            let (slot, area) = queue.take(probe)?;
             let mut rest = Some(area);
             while let Some(area) = rest {
-                let (next, head, order) = area.cut();
-                ring.keep(&slot, next, probe);
+                let (next, head, order) = area.split_last();
+                queue.keep(&slot, next, probe);
                 if let Some(next) = next {
                     let tag = Tag::queued(next.frames);
                     self.structure.table().set_tag(next.start, tag);
@@ -96,8 +96,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 Eager.free(&self.structure, head, order, probe);
                 rest = next;
             }
-            ring.release(slot, probe);
-            self.tell_done();
+            queue.release(slot, probe);
+            self.notify_done();
             Some(())
         };
         let worked =

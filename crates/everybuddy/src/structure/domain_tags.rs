@@ -21,10 +21,10 @@ use crate::platform::{Platform, SharedCell};
 const NOTHING: u16 = u16::MAX;
 
 /// Bits of a domain's number.
-const NUMBER_BITS: u32 = 11;
+const DOMAIN_BITS: u32 = 11;
 
 /// How many domains can be told apart.
-pub(crate) const NUMBERS: u32 = 1 << NUMBER_BITS;
+pub(crate) const MAX_DOMAINS: u32 = 1 << DOMAIN_BITS;
 
 /// The words of all frames.
 pub(crate) struct DomainTags<'a, P: Platform> {
@@ -55,22 +55,22 @@ impl<'a, P: Platform> DomainTags<'a, P> {
     #[inline(always)]
     pub(crate) fn get(&self, head: Frame) -> Option<(Order, u32)> {
         let word = u32::from(self.words.get(head.pfn().index())?.peek());
-        let order = Order::new((word >> NUMBER_BITS) as u8)?;
-        Some((order, word & (NUMBERS - 1)))
+        let order = Order::new((word >> DOMAIN_BITS) as u8)?;
+        Some((order, word & (MAX_DOMAINS - 1)))
     }
 
     /// Tells whether a free block of this order starts here, and returns its number; true or a hint, as above.
     #[inline(always)]
-    pub(crate) fn number(&self, head: Frame, order: Order) -> Option<u32> {
+    pub(crate) fn domain_of(&self, head: Frame, order: Order) -> Option<u32> {
         let word = u32::from(self.words.get(head.pfn().index())?.peek());
-        (word >> NUMBER_BITS == order.get() as u32).then_some(word & (NUMBERS - 1))
+        (word >> DOMAIN_BITS == order.get() as u32).then_some(word & (MAX_DOMAINS - 1))
     }
 
     /// Says that a free block of a domain that the writer holds starts here.
     #[inline(always)]
-    pub(crate) fn set(&self, head: Frame, order: Order, number: u32) {
+    pub(crate) fn set(&self, head: Frame, order: Order, domain: u32) {
         if let Some(word) = self.words.get(head.pfn().index()) {
-            word.set(((order.get() as u32) << NUMBER_BITS | number) as u16);
+            word.set(((order.get() as u32) << DOMAIN_BITS | domain) as u16);
         }
     }
 

@@ -36,14 +36,14 @@ pub(crate) struct Class<P: Platform> {
 }
 
 /// No frame.
-const NONE: u32 = u32::MAX;
+const NO_FRAME: u32 = u32::MAX;
 
 impl<P: Platform> Class<P> {
     /// Makes a class without blocks.
     pub(crate) fn new() -> Self {
         Self {
-            head: P::Cell::new(NONE),
-            tail: P::Cell::new(NONE),
+            head: P::Cell::new(NO_FRAME),
+            tail: P::Cell::new(NO_FRAME),
             local: P::Cell::new(0),
             global: P::Cell::new(0),
             total: P::Cell::new(0),
@@ -97,7 +97,7 @@ impl<P: Platform> LocalLists<'_, P> {
     fn unlink(&self, frame: Frame, order: Order) {
         let class = self.class(order);
         let (previous, next) = (self.table.previous(frame), self.table.next(frame));
-        let number = |frame: Option<Frame>| frame.map_or(NONE, |frame| frame.pfn().0);
+        let number = |frame: Option<Frame>| frame.map_or(NO_FRAME, |frame| frame.pfn().0);
         match next {
             Some(next) => self.table.set_previous(next, previous),
             None => class.tail.set(number(previous)),
@@ -117,8 +117,8 @@ impl<P: Platform> LocalLists<'_, P> {
                 class.head.set(next.pfn().0);
             }
             None => {
-                class.tail.set(NONE);
-                class.head.set(NONE);
+                class.tail.set(NO_FRAME);
+                class.head.set(NO_FRAME);
             }
         }
     }

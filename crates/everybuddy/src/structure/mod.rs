@@ -20,21 +20,20 @@ pub mod alone;
 pub mod bit_scan;
 pub(crate) mod bits;
 pub(crate) mod domain_tags;
-mod figures;
 pub mod free_list;
 pub mod inverse;
 pub(crate) mod levels;
 pub mod local_lists;
 #[cfg(test)]
-mod properties;
+mod tests;
 pub mod tree;
 
 pub(crate) use bit_scan::BitScan;
-#[cfg(test)]
-pub(crate) use figures::with_structure;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
+#[cfg(test)]
+pub(crate) use tests::with_structure;
 pub(crate) use tree::Trees;
 
 use crate::frame::{Order, Pfn};
@@ -129,6 +128,17 @@ pub(crate) trait Structure<P: Platform>: Send + Sync {
 
     /// Checks the structure's own invariants. O(frames).
     fn check(&self) -> Result<(), Violation>;
+}
+
+/// Returns the free block that holds a frame. O(orders).
+pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
+    structure: &S,
+    frame: Pfn,
+) -> Option<(Frame, Order)> {
+    let frame = structure.table().frame(frame)?;
+    Order::up_to(structure.max_order())
+        .map(|order| (frame.aligned(order), order))
+        .find(|(head, order)| structure.contains(*head, *order))
 }
 
 /// How free memory is kept.

@@ -15,7 +15,7 @@
 
 use core::ops::Range;
 
-use crate::coalesce::{Coalesce, Row};
+use crate::coalesce::{AdjacentBlocks, Coalesce};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Hold};
@@ -53,9 +53,9 @@ impl<P: Platform> Holder<P> for Guard<'_, P> {
 }
 
 /// Who holds a domain, and no lock that could be let go.
-pub(crate) struct Alone<'p, P: Platform>(pub(crate) &'p mut P::Probe);
+pub(crate) struct LocklessBatch<'p, P: Platform>(pub(crate) &'p mut P::Probe);
 
-impl<P: Platform> Holder<P> for Alone<'_, P> {
+impl<P: Platform> Holder<P> for LocklessBatch<'_, P> {
     #[inline(always)]
     fn between(&mut self, _: Hold) {}
 
@@ -66,12 +66,12 @@ impl<P: Platform> Holder<P> for Alone<'_, P> {
 }
 
 /// A block that is given back, with the tag that its head must have.
-pub(crate) type Given = (Frame, Order, Tag);
+pub(crate) type TaggedBlock = (Frame, Order, Tag);
 
 impl Bulk {
     /// Takes up to `wanted` blocks out, tags their heads, and gives each to `sink`; returns how many.
     #[inline]
-    pub(crate) fn take<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    pub(crate) fn allocate<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
         guard: &mut impl Holder<P>,
         (structure, policy): (&S, &C),
@@ -107,13 +107,13 @@ impl Bulk {
     /// first one is expected. A block whose head has another tag than yielded is left alone, and `wrong` says
     /// whether to go on. Returns how many frames went in.
     #[inline]
-    pub(crate) fn give<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    pub(crate) fn free<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
         guard: &mut impl Holder<P>,
         (structure, policy): (&S, &C),
         within: Range<u32>,
-        next: &mut Option<Given>,
-        mut source: impl FnMut() -> Option<Given>,
+        next: &mut Option<TaggedBlock>,
+        mut source: impl FnMut() -> Option<TaggedBlock>,
         mut wrong: impl FnMut(Frame, &mut P::Probe) -> bool,
     ) -> u32 {
         let table = structure.table();
@@ -134,7 +134,7 @@ impl Bulk {
                 if row.blocks == 1 {
                     policy.free(structure, head, order, guard.probe());
                 } else {
-                    policy.free_row(structure, row, guard.probe());
+                    policy.free_adjacent(structure, row, guard.probe());
                 }
                 continue;
             }
@@ -156,10 +156,10 @@ fn gather<P: Platform>(
     table: FrameTable<'_, P>,
     (head, order): (Frame, Order),
     within: &Range<u32>,
-    next: &mut Option<Given>,
-    source: &mut impl FnMut() -> Option<Given>,
-) -> Row {
-    let mut row = Row {
+    next: &mut Option<TaggedBlock>,
+    source: &mut impl FnMut() -> Option<TaggedBlock>,
+) -> AdjacentBlocks {
+    let mut row = AdjacentBlocks {
         head,
         order,
         blocks: 1,

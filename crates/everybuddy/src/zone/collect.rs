@@ -11,8 +11,8 @@
 //! So it gets every domain after a bounded number of steps of those who hold them.
 
 use super::Caller;
-use super::domain::{Held, NONE, Numbers, check_unused};
-use super::spring::{Spring, WAITING};
+use super::domain::{DomainTable, HeldDomain, NO_DOMAIN, check_unused};
+use super::spring::{NO_CPU, Spring, WAITING};
 use crate::frame::Pfn;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -29,24 +29,24 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn collect(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
-        mut enough: impl FnMut(&Held<'a, P>, &mut P::Probe) -> bool,
-    ) -> Option<Held<'a, P>> {
+        all: &DomainTable<'a, P>,
+        mut enough: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> bool,
+    ) -> Option<HeldDomain<'a, P>> {
         let ghost = self.ghosts.get(caller.cpu.index())?;
         let cpu = caller.cpu.index() as u32;
-        let collecting = Guard::lock(&self.collecting.0, caller.probe);
+        let collecting = Guard::lock(&self.collecting, caller.probe);
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: &mut *collecting.probe,
             nested: false,
         };
-        let mut own: Option<Held<'a, P>> = None;
+        let mut own: Option<HeldDomain<'a, P>> = None;
         loop {
             let guard = Guard::lock(&self.head.lock, inner.probe);
-            let number = match (self.find(all, cpu), &own) {
-                (Some(number), _) => {
+            let domain = match (self.find(all, cpu), &own) {
+                (Some(domain), _) => {
                     drop(guard);
-                    number
+                    domain
                 }
                 (None, Some(own)) if self.head.live.get() == 1 => {
                     drop(guard);
@@ -65,9 +65,9 @@ impl<'a, P: Platform> Spring<'a, P> {
             let merged = match own.take() {
                 Some(own) => {
                     let guard = Guard::lock(&self.head.lock, inner.probe);
-                    self.merge(all, (own.root(), number), guard)
+                    self.merge(all, (own.root(), domain), guard)
                 }
-                None => all.held(number),
+                None => all.held(domain),
             };
             let stop = enough(&merged, inner.probe);
             own = Some(merged);
@@ -79,38 +79,38 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Checks that each number is in exactly one place, while nobody works.
-    pub(crate) fn check(&self, all: &Numbers<'a, P>) -> Result<(), Violation> {
+    pub(crate) fn check(&self, all: &DomainTable<'a, P>) -> Result<(), Violation> {
         let fail = |what| Err(Violation { pfn: Pfn(0), what });
         let head = self.head;
         let waiting = self.notice.waiting.load(Ordering::Relaxed);
-        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NONE
+        if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NO_CPU
             || waiting != 0
         {
             return fail("a CPU waits for a domain");
         }
-        let numbers = self.roots.len();
+        let domains = self.roots.len();
         let mut found = 0;
         let mut at = head.vacant.get();
-        while at != NONE && found <= numbers {
+        while at != NO_DOMAIN && found <= domains {
             check_unused(all, at)?;
             found += 1;
             at = self.vacant.at(at).get();
         }
         for root in self.roots() {
-            if all.numbers.at(root).is_held() {
+            if all.records.at(root).is_held() {
                 return fail("a domain is held");
             }
             let held = all.held(root);
             held.check()?;
-            for number in all.spent(root) {
-                check_unused(all, number)?;
+            for domain in all.reusable(root) {
+                check_unused(all, domain)?;
                 found += 1;
             }
             found += 1 + all.absorbed(root).count() as u32;
         }
-        match found == numbers {
+        match found == domains {
             true => Ok(()),
-            false => fail("a domain's number is lost, or in two places"),
+            false => fail("a domain is lost, or is in two places"),
         }
     }
 }

@@ -25,7 +25,7 @@
 //! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit [`STEP`] blocks that move over, and one
 //! for four that it moved itself.
 
-use crate::circle::Circle;
+use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
@@ -35,27 +35,28 @@ use crate::snapshot::Violation;
 use crate::structure::Structure;
 use crate::structure::domain_tags::DomainTags;
 use crate::structure::levels::{LEVELS, Level, LevelLists};
+use crate::wrapping_slice::WrappingSlice;
 
 /// No number.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const NO_DOMAIN: u32 = u32::MAX;
 
 /// Blocks that move out of absorbed lists with each visit, beside a quarter of those that the visit moved.
-pub(crate) const STEP: u32 = 16;
+pub(crate) const MIGRATE_PER_VISIT: u32 = 16;
 
 /// Blocks that are passed to a ghost at most.
-const PASSED: u32 = 64;
+const MAX_MOVED: u32 = 64;
 
 /// A domain that nobody holds.
 const FREE: u32 = 0;
 /// A domain that somebody holds.
 const HELD: u32 = 1;
 /// A number that is no root.
-const GONE: u32 = 2;
+const ABSORBED: u32 = 2;
 
 /// What a number stands for. A visit touches the first line and those of its lists; who meets a block of another
 /// domain reads the last.
 #[repr(C, align(64))]
-pub(crate) struct Number<P: Platform> {
+pub(crate) struct DomainRecord<P: Platform> {
     /// Whether it is a root, and somebody holds it.
     state: P::AtomicU32,
     /// Of a root: when it was taken last, on the spring's clock.
@@ -63,31 +64,24 @@ pub(crate) struct Number<P: Platform> {
     /// Of a root: the first number that it has absorbed.
     absorbed: P::Cell<u32>,
     /// Of a root: the first number that is to be used again.
-    spent: P::Cell<u32>,
+    reusable: P::Cell<u32>,
     /// Of an absorbed or a spent number: the next one.
     next: P::Cell<u32>,
-    lists: Lists<P>,
-    owner: Owner<P>,
+    lists: CachePadded<[Level<P>; LEVELS]>,
+    owner: CachePadded<P::AtomicU32>,
 }
 
-#[repr(C, align(64))]
-struct Lists<P: Platform>([Level<P>; LEVELS]);
-
-/// The root of the domain that a number belongs to.
-#[repr(C, align(64))]
-struct Owner<P: Platform>(P::AtomicU32);
-
-impl<P: Platform> Number<P> {
+impl<P: Platform> DomainRecord<P> {
     /// Makes a number with empty lists: the first is a domain, the others are not in use.
-    pub(crate) fn new(number: u32) -> Self {
+    pub(crate) fn new(domain: u32) -> Self {
         Self {
-            state: P::AtomicU32::new(if number == 0 { FREE } else { GONE }),
+            state: P::AtomicU32::new(if domain == 0 { FREE } else { ABSORBED }),
             taken: P::AtomicU32::new(0),
-            absorbed: P::Cell::new(NONE),
-            spent: P::Cell::new(NONE),
-            next: P::Cell::new(NONE),
-            lists: Lists(core::array::from_fn(|_| Level::new())),
-            owner: Owner(P::AtomicU32::new(number)),
+            absorbed: P::Cell::new(NO_DOMAIN),
+            reusable: P::Cell::new(NO_DOMAIN),
+            next: P::Cell::new(NO_DOMAIN),
+            lists: CachePadded::new(core::array::from_fn(|_| Level::new())),
+            owner: CachePadded::new(P::AtomicU32::new(domain)),
         }
     }
 
@@ -127,104 +121,104 @@ impl<P: Platform> Number<P> {
 }
 
 /// All numbers, and the words of all frames.
-pub(crate) struct Numbers<'a, P: Platform> {
+pub(crate) struct DomainTable<'a, P: Platform> {
     pub(crate) table: FrameTable<'a, P>,
     pub(crate) tags: DomainTags<'a, P>,
-    pub(crate) numbers: Circle<'a, Number<P>>,
+    pub(crate) records: WrappingSlice<'a, DomainRecord<P>>,
     pub(crate) max_order: Order,
 }
 
-impl<P: Platform> Clone for Numbers<'_, P> {
+impl<P: Platform> Clone for DomainTable<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Numbers<'_, P> {}
+impl<P: Platform> Copy for DomainTable<'_, P> {}
 
-impl<'a, P: Platform> Numbers<'a, P> {
+impl<'a, P: Platform> DomainTable<'a, P> {
     /// Returns the domain with this root, for its holder.
     #[inline(always)]
-    pub(crate) fn held(&self, root: u32) -> Held<'a, P> {
-        Held { all: *self, root }
+    pub(crate) fn held(&self, root: u32) -> HeldDomain<'a, P> {
+        HeldDomain { all: *self, root }
     }
 
     /// Returns the lists of a number.
     #[inline(always)]
-    pub(crate) fn lists(&self, number: u32) -> LevelLists<'a, P> {
-        LevelLists::new(self.table, &self.numbers.at(number).lists.0)
+    pub(crate) fn lists(&self, domain: u32) -> LevelLists<'a, P> {
+        LevelLists::new(self.table, &self.records.at(domain).lists)
     }
 
     /// Returns the root that a number belongs to; a hint unless the reader holds that root.
     #[inline(always)]
-    pub(crate) fn owner(&self, number: u32) -> u32 {
+    pub(crate) fn owner(&self, domain: u32) -> u32 {
         // Relaxed: by invariant 2 the answer is used only if it names what the reader holds.
-        self.numbers.at(number).owner.0.load(Ordering::Relaxed)
+        self.records.at(domain).owner.load(Ordering::Relaxed)
     }
 
     /// Tells whether a domain has absorbed lists that are not empty yet.
     pub(crate) fn is_settled(&self, root: u32) -> bool {
-        self.numbers.at(root).absorbed.get() == NONE
+        self.records.at(root).absorbed.get() == NO_DOMAIN
     }
 
     /// Returns the numbers of a chain.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + use<'a, P> {
         let all = *self;
-        let some = |number: u32| (number != NONE).then_some(number);
-        core::iter::successors(some(first), move |at| some(all.numbers.at(*at).next.get()))
+        let some = |domain: u32| (domain != NO_DOMAIN).then_some(domain);
+        core::iter::successors(some(first), move |at| some(all.records.at(*at).next.get()))
     }
 
     /// Returns the numbers that a root has absorbed.
     pub(crate) fn absorbed(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
-        self.chain(self.numbers.at(root).absorbed.get())
+        self.chain(self.records.at(root).absorbed.get())
     }
 
     /// Returns the numbers of a root that are to be used again.
-    pub(crate) fn spent(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
-        self.chain(self.numbers.at(root).spent.get())
+    pub(crate) fn reusable(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
+        self.chain(self.records.at(root).reusable.get())
     }
 
     /// Returns how many free blocks of an order all domains have; a hint while others work. O(numbers).
     pub(crate) fn blocks_of_all(&self, order: Order) -> u32 {
-        let lengths = (0..self.numbers.len()).map(|number| self.lists(number).peek_length(order));
+        let lengths = (0..self.records.len()).map(|domain| self.lists(domain).peek_length(order));
         lengths.fold(0, u32::wrapping_add)
     }
 }
 
 /// A domain, for its holder: a structure of free blocks.
-pub(crate) struct Held<'a, P: Platform> {
-    all: Numbers<'a, P>,
+pub(crate) struct HeldDomain<'a, P: Platform> {
+    all: DomainTable<'a, P>,
     root: u32,
 }
 
-impl<'a, P: Platform> Held<'a, P> {
+impl<'a, P: Platform> HeldDomain<'a, P> {
     /// Returns the number by which the domain is known.
     pub(crate) fn root(&self) -> u32 {
         self.root
     }
 
     #[inline(always)]
-    fn own(&self) -> &'a Number<P> {
-        self.all.numbers.at(self.root)
+    fn own(&self) -> &'a DomainRecord<P> {
+        self.all.records.at(self.root)
     }
 
     /// Takes the numbers out that are to be used again.
-    pub(crate) fn take_spent(&self, mut sink: impl FnMut(u32)) {
-        let mut at = self.own().spent.get();
-        if at == NONE {
+    pub(crate) fn take_reusable(&self, mut sink: impl FnMut(u32)) {
+        let mut at = self.own().reusable.get();
+        if at == NO_DOMAIN {
             return;
         }
-        self.own().spent.set(NONE);
-        while at != NONE {
-            let next = self.all.numbers.at(at).next.get();
+        self.own().reusable.set(NO_DOMAIN);
+        while at != NO_DOMAIN {
+            let next = self.all.records.at(at).next.get();
             sink(at);
             at = next;
         }
     }
 
     /// Blocks of a number, and whether one is of `order` or more.
-    fn blocks_and_reach(&self, number: u32, order: Order) -> (u32, bool) {
-        let lists = self.all.lists(number);
+    fn blocks_and_reach(&self, domain: u32, order: Order) -> (u32, bool) {
+        let lists = self.all.lists(domain);
         let mut found = (0, false);
         for at in Order::up_to(self.all.max_order) {
             let length = lists.length(at);
@@ -235,24 +229,24 @@ impl<'a, P: Platform> Held<'a, P> {
 
     /// Makes another domain, which the caller holds too, a part of this one. O(numbers that it has absorbed).
     fn absorb(&self, other: u32) {
-        let (own, from) = (self.own(), self.all.numbers.at(other));
+        let (own, from) = (self.own(), self.all.records.at(other));
         let mut last = other;
-        for number in self.all.absorbed(other) {
+        for domain in self.all.absorbed(other) {
             // Relaxed: whoever holds this domain next sees it by `release`, or by the word of its ghost.
-            let owner = &self.all.numbers.at(number).owner.0;
+            let owner = &self.all.records.at(domain).owner;
             owner.store(self.root, Ordering::Relaxed);
-            last = number;
+            last = domain;
         }
-        from.owner.0.store(self.root, Ordering::Relaxed);
-        from.state.store(GONE, Ordering::Relaxed);
+        from.owner.store(self.root, Ordering::Relaxed);
+        from.state.store(ABSORBED, Ordering::Relaxed);
         from.next.set(from.absorbed.get());
-        from.absorbed.set(NONE);
-        self.all.numbers.at(last).next.set(own.absorbed.get());
+        from.absorbed.set(NO_DOMAIN);
+        self.all.records.at(last).next.set(own.absorbed.get());
         own.absorbed.set(other);
-        if let Some(last) = self.all.spent(other).last() {
-            self.all.numbers.at(last).next.set(own.spent.get());
-            own.spent.set(from.spent.get());
-            from.spent.set(NONE);
+        if let Some(last) = self.all.reusable(other).last() {
+            self.all.records.at(last).next.set(own.reusable.get());
+            own.reusable.set(from.reusable.get());
+            from.reusable.set(NO_DOMAIN);
         }
     }
 
@@ -274,11 +268,11 @@ impl<'a, P: Platform> Held<'a, P> {
         let own = self.own();
         let mut left = budget;
         loop {
-            let number = own.absorbed.get();
-            if number == NONE {
+            let domain = own.absorbed.get();
+            if domain == NO_DOMAIN {
                 return true;
             }
-            let lists = self.all.lists(number);
+            let lists = self.all.lists(domain);
             for order in Order::up_to(self.all.max_order) {
                 while lists.length(order) > 0 {
                     if left == 0 {
@@ -291,13 +285,13 @@ impl<'a, P: Platform> Held<'a, P> {
                     }
                 }
             }
-            let entry = self.all.numbers.at(number);
+            let entry = self.all.records.at(domain);
             own.absorbed.set(entry.next.get());
             // Relaxed: who holds this domain next sees it by `release`. It must not read the old owner when it meets
             // a block of the domain that another CPU makes of this number: nothing orders the two.
-            entry.owner.0.store(number, Ordering::Relaxed);
-            entry.next.set(own.spent.get());
-            own.spent.set(number);
+            entry.owner.store(domain, Ordering::Relaxed);
+            entry.next.set(own.reusable.get());
+            own.reusable.set(domain);
         }
     }
 
@@ -311,16 +305,16 @@ impl<'a, P: Platform> Held<'a, P> {
     /// that serves the waiter, the smallest block that does follows, and is halved if it is the last of its size here.
     ///
     /// O(orders + 64).
-    pub(crate) fn pass(&self, fresh: u32, wants: Option<Order>) -> Option<u32> {
+    pub(crate) fn split_off(&self, fresh: u32, wants: Option<Order>) -> Option<u32> {
         let own = self.own();
         let order = wants.unwrap_or(Order::ZERO);
         let first = own.absorbed.get();
-        if first != NONE && (wants.is_none() || self.blocks_and_reach(first, order).1) {
-            let entry = self.all.numbers.at(first);
+        if first != NO_DOMAIN && (wants.is_none() || self.blocks_and_reach(first, order).1) {
+            let entry = self.all.records.at(first);
             own.absorbed.set(entry.next.get());
-            self.found(first);
-            self.all.numbers.at(fresh).next.set(own.spent.get());
-            own.spent.set(fresh);
+            self.make_root(first);
+            self.all.records.at(fresh).next.set(own.reusable.get());
+            own.reusable.set(fresh);
             return Some(first);
         }
         let lists = self.all.lists(self.root);
@@ -334,45 +328,45 @@ impl<'a, P: Platform> Held<'a, P> {
         if wants.is_some() && (serving == 0 || blocks == 1 && !divisible()) {
             return None;
         }
-        self.found(fresh);
-        let mut left = PASSED;
+        self.make_root(fresh);
+        let mut left = MAX_MOVED;
         for at in Order::up_to(self.all.max_order).rev() {
             let share = (lists.length(at) / 2).min(left);
             left -= share;
             for _ in 0..share {
-                self.pass_one(fresh, at);
+                self.move_one(fresh, at);
             }
         }
         if wants.is_some() && !self.blocks_and_reach(fresh, order).1 {
-            self.pass_serving(fresh, order);
+            self.move_smallest_fit(fresh, order);
         }
         Some(fresh)
     }
 
     /// Makes a number the root of a domain, which its maker holds.
-    fn found(&self, number: u32) {
-        let root = self.all.numbers.at(number);
+    fn make_root(&self, domain: u32) {
+        let root = self.all.records.at(domain);
         // Relaxed: whom it is given to sees it by the word of its ghost, everybody else by `release`.
-        root.owner.0.store(number, Ordering::Relaxed);
+        root.owner.store(domain, Ordering::Relaxed);
         root.state.store(HELD, Ordering::Relaxed);
         root.taken.store(self.own().taken(), Ordering::Relaxed);
     }
 
     /// Passes the first block of an order.
-    fn pass_one(&self, to: u32, order: Order) {
+    fn move_one(&self, to: u32, order: Order) {
         if let Some(head) = self.all.lists(self.root).pop(order) {
-            self.give(to, head, order);
+            self.push_to(to, head, order);
         }
     }
 
     /// Puts a block that is in no list into those of a number.
-    fn give(&self, to: u32, head: Frame, order: Order) {
+    fn push_to(&self, to: u32, head: Frame, order: Order) {
         self.all.tags.set(head, order, to);
         self.all.lists(to).push(head, order);
     }
 
     /// Passes the smallest block that serves `wants`: its upper half if no other here does.
-    fn pass_serving(&self, to: u32, wants: Order) {
+    fn move_smallest_fit(&self, to: u32, wants: Order) {
         let lists = self.all.lists(self.root);
         let mut serving =
             Order::up_to(self.all.max_order).filter(|at| *at >= wants && lists.length(*at) > 0);
@@ -380,17 +374,17 @@ impl<'a, P: Platform> Held<'a, P> {
             return;
         };
         if found == wants || lists.length(found) > 1 || serving.next().is_some() {
-            return self.pass_one(to, found);
+            return self.move_one(to, found);
         }
         if let Some(head) = lists.pop(found) {
             let half = found.down();
-            self.give(self.root, head, half);
-            self.give(to, head.offset(half.frames()), half);
+            self.push_to(self.root, head, half);
+            self.push_to(to, head.offset(half.frames()), half);
         }
     }
 }
 
-impl<P: Platform> Structure<P> for Held<'_, P> {
+impl<P: Platform> Structure<P> for HeldDomain<'_, P> {
     const INDIVIDUAL: bool = false;
 
     #[inline(always)]
@@ -411,9 +405,9 @@ impl<P: Platform> Structure<P> for Held<'_, P> {
 
     #[inline]
     fn remove(&self, head: Frame, order: Order) {
-        if let Some(number) = self.all.tags.number(head, order) {
+        if let Some(domain) = self.all.tags.domain_of(head, order) {
             self.all.tags.clear(head);
-            self.all.lists(number).unlink(head, order);
+            self.all.lists(domain).unlink(head, order);
         }
     }
 
@@ -421,9 +415,9 @@ impl<P: Platform> Structure<P> for Held<'_, P> {
     fn take(&self, order: Order) -> Option<Frame> {
         let own = self.all.lists(self.root).pop(order);
         let head = match own {
-            None if self.own().absorbed.get() != NONE => {
+            None if self.own().absorbed.get() != NO_DOMAIN => {
                 let mut absorbed = self.all.absorbed(self.root);
-                absorbed.find_map(|number| self.all.lists(number).pop(order))
+                absorbed.find_map(|domain| self.all.lists(domain).pop(order))
             }
             own => own,
         }?;
@@ -433,15 +427,15 @@ impl<P: Platform> Structure<P> for Held<'_, P> {
 
     #[inline(always)]
     fn contains(&self, head: Frame, order: Order) -> bool {
-        match self.all.tags.number(head, order) {
-            Some(number) => number == self.root || self.all.owner(number) == self.root,
+        match self.all.tags.domain_of(head, order) {
+            Some(domain) => domain == self.root || self.all.owner(domain) == self.root,
             None => false,
         }
     }
 
     fn blocks(&self, order: Order) -> u32 {
         let absorbed = self.all.absorbed(self.root);
-        let lengths = absorbed.map(|number| self.all.lists(number).length(order));
+        let lengths = absorbed.map(|domain| self.all.lists(domain).length(order));
         self.all.lists(self.root).length(order) + lengths.sum::<u32>()
     }
 
@@ -453,11 +447,11 @@ impl<P: Platform> Structure<P> for Held<'_, P> {
     fn check(&self) -> Result<(), Violation> {
         core::iter::once(self.root)
             .chain(self.all.absorbed(self.root))
-            .try_for_each(|number| {
-                check_lists(&self.all, number)?;
-                match self.all.owner(number) == self.root {
+            .try_for_each(|domain| {
+                check_lists(&self.all, domain)?;
+                match self.all.owner(domain) == self.root {
                     true => Ok(()),
-                    false => fail(0, "a number belongs to another domain than absorbed it"),
+                    false => fail(0, "an absorbed domain belongs to another root"),
                 }
             })
     }
@@ -469,18 +463,18 @@ fn fail(pfn: u32, what: &'static str) -> Result<(), Violation> {
 }
 
 /// Checks the lists of a number: links, lengths, words, and that no two buddies are in.
-fn check_lists<P: Platform>(all: &Numbers<'_, P>, number: u32) -> Result<(), Violation> {
-    let lists = all.lists(number);
+fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(), Violation> {
+    let lists = all.lists(domain);
     for order in Order::up_to(all.max_order) {
         lists.check(order, |head| {
-            if all.tags.number(head, order) != Some(number) {
+            if all.tags.domain_of(head, order) != Some(domain) {
                 return fail(
                     head.pfn().0,
                     "a free block's word names another domain or order",
                 );
             }
-            let buddies =
-                order < all.max_order && all.tags.number(head.buddy(order), order) == Some(number);
+            let buddies = order < all.max_order
+                && all.tags.domain_of(head.buddy(order), order) == Some(domain);
             match buddies {
                 true => fail(
                     head.pfn().0,
@@ -495,23 +489,23 @@ fn check_lists<P: Platform>(all: &Numbers<'_, P>, number: u32) -> Result<(), Vio
 
 /// Checks that a number which is not in use has nothing.
 pub(crate) fn check_unused<P: Platform>(
-    all: &Numbers<'_, P>,
-    number: u32,
+    all: &DomainTable<'_, P>,
+    domain: u32,
 ) -> Result<(), Violation> {
-    let lists = all.lists(number);
-    if all.owner(number) != number {
-        return fail(0, "a number that is not in use belongs to a domain");
+    let lists = all.lists(domain);
+    if all.owner(domain) != domain {
+        return fail(0, "an unused domain belongs to a root");
     }
     match Order::up_to(all.max_order).all(|order| lists.length(order) == 0) {
         true => Ok(()),
-        false => fail(0, "a number that is not in use has blocks"),
+        false => fail(0, "an unused domain has blocks"),
     }
 }
 
 /// All domains together, for checks while nobody works.
-pub(crate) struct Everything<'a, P: Platform>(pub(crate) Numbers<'a, P>);
+pub(crate) struct AllDomains<'a, P: Platform>(pub(crate) DomainTable<'a, P>);
 
-impl<P: Platform> Structure<P> for Everything<'_, P> {
+impl<P: Platform> Structure<P> for AllDomains<'_, P> {
     // Buddies in different domains are not coalesced; those in one domain are looked at by its lists' check.
     const INDIVIDUAL: bool = true;
 
@@ -532,7 +526,7 @@ impl<P: Platform> Structure<P> for Everything<'_, P> {
     }
 
     fn contains(&self, head: Frame, order: Order) -> bool {
-        self.0.tags.number(head, order).is_some()
+        self.0.tags.domain_of(head, order).is_some()
     }
 
     fn blocks(&self, order: Order) -> u32 {

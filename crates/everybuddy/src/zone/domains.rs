@@ -25,13 +25,13 @@
 //!
 //! Cost: allocate and free O(orders), the spring's lock twice; O(blocks x orders) before a request fails.
 
-use super::bulk::{Alone, Bulk};
-use super::domain::{Everything, Held, Number, Numbers, STEP};
+use super::bulk::{Bulk, LocklessBatch};
+use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};
 use super::spring::Spring;
 use super::{Caller, ZoneLayer, range};
 use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};
-use crate::circle::Circle;
+use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
@@ -40,17 +40,14 @@ use crate::lock::{Guard, LockKind, ZoneLock};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
-use crate::structure::domain_tags::{DomainTags, NUMBERS};
-
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-struct Cutting<P: Platform>(ZoneLock<P>);
+use crate::structure::domain_tags::{DomainTags, MAX_DOMAINS};
+use crate::wrapping_slice::WrappingSlice;
 
 /// All domains.
 pub struct Domains<'a, P: Platform> {
-    all: Numbers<'a, P>,
+    all: DomainTable<'a, P>,
     spring: Spring<'a, P>,
-    cutting: &'a Cutting<P>,
+    range_lock: &'a CachePadded<ZoneLock<P>>,
     bulk: Bulk,
 }
 
@@ -68,12 +65,12 @@ pub(crate) struct Extent {
 impl Extent {
     /// Returns how many domains can be told apart: two for each CPU, one that it holds and one that was absorbed
     /// and has not moved yet; fewer in little memory, where so many would have nothing.
-    fn numbers(&self) -> u32 {
-        let most = (self.frames / 256 + 4).min(NUMBERS);
+    fn domains(&self) -> u32 {
+        let most = (self.frames / 256 + 4).min(MAX_DOMAINS);
         (2 * u32::from(self.cpus) + 2)
             .min(most)
             .next_power_of_two()
-            .min(NUMBERS)
+            .min(MAX_DOMAINS)
     }
 
     /// Returns how many words there are: whole largest blocks, so that a buddy's word exists even where the buddy does
@@ -86,12 +83,12 @@ impl Extent {
 impl<'a, P: Platform> Domains<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, extent: Extent) -> ArenaPlan {
-        let numbers = extent.numbers();
+        let domains = extent.domains();
         let plan = plan
             .slice::<P::Cell<u16>>(extent.words())
-            .slice::<Number<P>>(numbers as usize)
-            .slice::<Cutting<P>>(1);
-        Spring::<P>::plan(plan, numbers, extent.cpus)
+            .slice::<DomainRecord<P>>(domains as usize)
+            .slice::<CachePadded<ZoneLock<P>>>(1);
+        Spring::<P>::plan(plan, domains, extent.cpus)
     }
 
     /// Makes one domain without frames. O(frames).
@@ -103,16 +100,16 @@ impl<'a, P: Platform> Domains<'a, P> {
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let words = arena.slice(extent.words(), |_| DomainTags::<P>::clear_word())?;
-        let count = extent.numbers();
-        let numbers = arena.slice(count as usize, |number| Number::new(number as u32))?;
+        let count = extent.domains();
+        let records = arena.slice(count as usize, |domain| DomainRecord::new(domain as u32))?;
         Ok(Self {
-            all: Numbers {
+            all: DomainTable {
                 table,
                 tags: DomainTags::new(words),
-                numbers: Circle::new(numbers),
+                records: WrappingSlice::new(records),
                 max_order: extent.max_order,
             },
-            cutting: arena.one(Cutting(ZoneLock::new(lock)))?,
+            range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             spring: Spring::new(arena, count, extent.cpus, lock, patience)?,
             bulk,
         })
@@ -129,11 +126,11 @@ impl<'a, P: Platform> Domains<'a, P> {
     /// Does `work`, which also says how many blocks it moved, on a domain: takes one, and puts it back. Nothing if the
     /// caller can't wait, and would have to.
     #[inline]
-    fn visit<T>(
+    fn with_domain<T>(
         &self,
         caller: &mut Caller<'_, P>,
         wants: Option<Order>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> (T, u32),
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> (T, u32),
     ) -> Option<T> {
         if caller.nested {
             let done = self.spring.nested(caller, &self.all, work);
@@ -143,7 +140,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         let held = self.all.held(root);
         let (result, blocks) = work(&held, caller.probe);
         if !self.all.is_settled(root) {
-            held.settle(STEP + blocks / 4, caller.probe);
+            held.settle(MIGRATE_PER_VISIT + blocks / 4, caller.probe);
         }
         self.spring.put(caller, &self.all, root, blocks);
         Some(result)
@@ -155,9 +152,9 @@ impl<'a, P: Platform> Domains<'a, P> {
         &self,
         caller: &mut Caller<'_, P>,
         (order, blocks): (Order, u32),
-        mut work: impl FnMut(&Held<'a, P>, &mut P::Probe) -> Option<T>,
+        mut work: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> Option<T>,
     ) -> Result<T, AllocateError> {
-        let served = self.visit(caller, Some(order), |held, probe| {
+        let served = self.with_domain(caller, Some(order), |held, probe| {
             let served = work(held, probe);
             let served = served.ok_or_else(|| self.all.is_settled(held.root()));
             (served, blocks)
@@ -174,7 +171,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         &self,
         caller: &mut Caller<'_, P>,
         settled: bool,
-        mut work: impl FnMut(&Held<'a, P>, &mut P::Probe) -> Option<T>,
+        mut work: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> Option<T>,
     ) -> Result<T, AllocateError> {
         if caller.nested {
             // Another domain, or one that is merged with it, may serve it; but who takes several must wait.
@@ -184,7 +181,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             });
         }
         let mut result = None;
-        let enough = |held: &Held<'a, P>, probe: &mut P::Probe| {
+        let enough = |held: &HeldDomain<'a, P>, probe: &mut P::Probe| {
             result = work(held, probe);
             result.is_some()
         };
@@ -198,10 +195,10 @@ impl<'a, P: Platform> Domains<'a, P> {
     }
 
     /// Does `work` on all free memory as one domain, in which everything is coalesced.
-    fn on_all<T>(
+    fn with_merged<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
         let held = self.spring.collect(caller, &self.all, |_, _| false)?;
         let result = work(&held, caller.probe);
@@ -210,37 +207,37 @@ impl<'a, P: Platform> Domains<'a, P> {
     }
 
     /// Does `work` on a domain under the lock that those take who cut allocations or ranges.
-    fn cut<T>(
+    fn with_range_lock<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
         let nested = caller.nested;
         let guard = match nested {
-            true => Guard::try_lock(&self.cutting.0, caller.probe)?,
-            false => Guard::lock(&self.cutting.0, caller.probe),
+            true => Guard::try_lock(&self.range_lock, caller.probe)?,
+            false => Guard::lock(&self.range_lock, caller.probe),
         };
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: guard.probe,
             nested,
         };
-        self.visit(inner, None, |held, probe| (work(held, probe), 1))
+        self.with_domain(inner, None, |held, probe| (work(held, probe), 1))
     }
 
     /// Does `work` on all free memory under that lock.
-    fn cut_all<T>(
+    fn with_range_lock_merged<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
-        let guard = Guard::lock(&self.cutting.0, caller.probe);
+        let guard = Guard::lock(&self.range_lock, caller.probe);
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: guard.probe,
             nested: false,
         };
-        self.on_all(inner, work)
+        self.with_merged(inner, work)
     }
 
     /// Takes a block that is tagged as allocated.
@@ -301,9 +298,14 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     ) -> u32 {
         let served = self.serve(caller, (order, wanted), |held, probe| {
             let parts = (held, &Eager);
-            let given =
-                self.bulk
-                    .take(&mut Alone::<P>(probe), parts, order, wanted, tag, &mut sink);
+            let given = self.bulk.allocate(
+                &mut LocklessBatch::<P>(probe),
+                parts,
+                order,
+                wanted,
+                tag,
+                &mut sink,
+            );
             (given > 0).then_some(given)
         });
         served.unwrap_or(0)
@@ -320,7 +322,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         if self.all.table.tag(head) != tag {
             return Err(self.all.table.diagnose(head));
         }
-        self.visit(caller, None, |held, probe| {
+        self.with_domain(caller, None, |held, probe| {
             let claimed = self.claim(head, tag);
             if claimed.is_ok() {
                 Eager.free(held, head, order, probe);
@@ -338,12 +340,12 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     ) {
         let mut next = source();
         // A CPU that the system was not set up for keeps nothing that it could give.
-        self.visit(caller, None, |held, probe| {
+        self.with_domain(caller, None, |held, probe| {
             let parts = (held, &Eager);
-            let alone = &mut Alone::<P>(probe);
+            let batch = &mut LocklessBatch::<P>(probe);
             let given = self
                 .bulk
-                .give(alone, parts, 0..u32::MAX, &mut next, source, |_, p| {
+                .free(batch, parts, 0..u32::MAX, &mut next, source, |_, p| {
                     p.record(Event::RacedDoubleFree);
                     true
                 });
@@ -356,7 +358,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         caller: &mut Caller<'_, P>,
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
-        self.visit(caller, None, |held, probe| {
+        self.with_domain(caller, None, |held, probe| {
             let mut blocks = 0;
             while let Some((head, order)) = source() {
                 if let Err(error) = self.claim(head, Tag::allocated(order)) {
@@ -376,7 +378,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError> {
-        self.cut(caller, |held, probe| {
+        self.with_range_lock(caller, |held, probe| {
             range::free_run(held, &Eager, start, frames, probe)
         })
         .ok_or(FreeError::Busy)?
@@ -389,7 +391,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
-        self.cut(caller, |held, probe| {
+        self.with_range_lock(caller, |held, probe| {
             range::add(held, &Eager, start, frames, from, probe)
         })
         .ok_or(RegionError::Busy)?
@@ -402,14 +404,14 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        self.cut_all(caller, |held, probe| {
+        self.with_range_lock_merged(caller, |held, probe| {
             range::withdraw(held, &Eager, start, frames, to, probe)
         })
         .ok_or(RegionError::Busy)?
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
-        self.on_all(caller, |_, _| ());
+        self.with_merged(caller, |_, _| ());
         true
     }
 
@@ -446,6 +448,6 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
 
     fn check(&self, _: &mut Caller<'_, P>) -> Result<Census, Violation> {
         self.spring.check(&self.all)?;
-        crate::check::walk(&Everything(self.all), 0..self.all.table.frames())
+        crate::check::walk(&AllDomains(self.all), 0..self.all.table.frames())
     }
 }

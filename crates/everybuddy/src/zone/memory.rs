@@ -6,6 +6,7 @@
 //! Invariant: bits of different parts never share a word, lists and locks of different parts never a line.
 
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::frame_table::FrameTable;
@@ -15,23 +16,17 @@ use crate::structure::levels::{LEVELS, Level};
 use crate::structure::local_lists::Class;
 use crate::structure::{Bits, Place};
 
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-struct Alone<P: Platform>(ZoneLock<P>);
+/// The lists of all orders.
+type Lists<P> = [Level<P>; LEVELS];
 
-/// Lists on lines of their own.
-#[repr(C, align(64))]
-struct Lists<P: Platform>([Level<P>; LEVELS]);
-
-/// Classes on lines of their own.
-#[repr(C, align(64))]
-struct Classes<P: Platform>([Class<P>; LEVELS]);
+/// The classes of all orders.
+type Classes<P> = [Class<P>; LEVELS];
 
 /// A lock and the lists that it guards, together.
-#[repr(C, align(64))]
-struct Beside<P: Platform> {
+#[repr(C)]
+struct LockWithLists<P: Platform> {
     lock: ZoneLock<P>,
-    lists: [Level<P>; LEVELS],
+    lists: Lists<P>,
 }
 
 /// What to make.
@@ -74,10 +69,12 @@ impl Shape {
     pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
         let parts = self.parts() as usize;
         let plan = plan.slice::<P::Cell<u64>>(self.words_of_part() * parts);
-        let plan = plan.slice::<Classes<P>>(if self.classes { parts } else { 0 });
+        let plan = plan.slice::<CachePadded<Classes<P>>>(if self.classes { parts } else { 0 });
         match self.line {
-            Line::Own => plan.slice::<Alone<P>>(parts).slice::<Lists<P>>(parts),
-            Line::Beside => plan.slice::<Beside<P>>(parts),
+            Line::Own => plan
+                .slice::<CachePadded<ZoneLock<P>>>(parts)
+                .slice::<CachePadded<Lists<P>>>(parts),
+            Line::Beside => plan.slice::<CachePadded<LockWithLists<P>>>(parts),
         }
     }
 
@@ -91,21 +88,23 @@ impl Shape {
         let words = self.words_of_part();
         let bits = arena.zeros::<P, u64>(words * parts)?;
         let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
-            Classes(core::array::from_fn(|_| Class::new()))
+            CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new()))
         })?;
         let lists = || core::array::from_fn(|_| Level::new());
         let (alone, apart, beside) = match self.line {
             Line::Own => (
-                arena.slice(parts, |_| Alone(ZoneLock::new(self.lock)))?,
-                arena.slice(parts, |_| Lists(lists()))?,
+                arena.slice(parts, |_| CachePadded::new(ZoneLock::new(self.lock)))?,
+                arena.slice(parts, |_| CachePadded::new(lists()))?,
                 &[][..],
             ),
             Line::Beside => (
                 &[][..],
                 &[][..],
-                arena.slice(parts, |_| Beside {
-                    lock: ZoneLock::new(self.lock),
-                    lists: lists(),
+                arena.slice(parts, |_| {
+                    CachePadded::new(LockWithLists {
+                        lock: ZoneLock::new(self.lock),
+                        lists: lists(),
+                    })
                 })?,
             ),
         };
@@ -113,13 +112,13 @@ impl Shape {
         Ok(move |part: u32| {
             let at = part as usize;
             let (lock, levels) = match beside.get(at) {
-                Some(Beside { lock, lists }) => (lock, lists),
-                None => (&alone[at].0, &apart[at].0),
+                Some(part) => (&part.lock, &part.lists),
+                None => (&*alone[at], &*apart[at]),
             };
             let place = Place {
                 table,
                 levels,
-                classes: classes.get(at).map_or(&[], |classes| &classes.0[..]),
+                classes: classes.get(at).map_or(&[], |classes| &classes[..]),
                 bits: &bits[at * words..][..words],
                 first: (part * blocks) << max_order.get(),
                 blocks,

@@ -107,7 +107,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
             .ok_or(AllocateError::Exhausted)?;
         range::tag_allocated(self.structure.table(), head, frames);
         self.policy
-            .cut(&self.structure, order, frames, order.frames());
+            .split_allocated(&self.structure, order, frames, order.frames());
         let rest = head.offset(frames);
         let remnant = order.frames() - frames;
         range::free_pieces(&self.structure, &self.policy, rest, remnant, guard.probe);
@@ -127,7 +127,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
             return 0;
         };
         let parts = (&self.structure, &self.policy);
-        self.bulk.take(&mut guard, parts, order, wanted, tag, sink)
+        self.bulk
+            .allocate(&mut guard, parts, order, wanted, tag, sink)
     }
 
     #[inline]
@@ -156,7 +157,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let parts = (&self.structure, &self.policy);
         let mut next = source();
         self.bulk
-            .give(&mut guard, parts, 0..u32::MAX, &mut next, source, |_, p| {
+            .free(&mut guard, parts, 0..u32::MAX, &mut next, source, |_, p| {
                 p.record(Event::RacedDoubleFree);
                 true
             });
@@ -172,7 +173,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let mut source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
         let parts = (&self.structure, &self.policy);
         let mut next = source();
-        self.bulk.give(
+        self.bulk.free(
             &mut guard,
             parts,
             0..u32::MAX,

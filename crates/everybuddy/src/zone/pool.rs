@@ -19,6 +19,7 @@
 //! one frame would be exchanged after one request. If all are smaller, the one with the largest.
 
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Guard, LockKind, ZoneLock};
@@ -35,7 +36,7 @@ pub enum Select {
 }
 
 /// No space.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const NO_SPACE: u32 = u32::MAX;
 
 /// A space's state: a list's number, or one of the two below.
 pub(crate) type State = u32;
@@ -66,16 +67,13 @@ struct Head<P: Platform> {
     moves: P::AtomicU32,
 }
 
-/// Which space a CPU has, on a line of its own: only that CPU changes it.
-#[repr(C, align(64))]
-struct Assigned<P: Platform>(P::AtomicU32);
-
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
     head: &'a Head<P>,
     lists: &'a [P::Cell<u32>],
     entries: &'a [Entry<P>],
-    assigned: &'a [Assigned<P>],
+    /// Which space each CPU has: only that CPU changes its own.
+    assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
 }
 
@@ -90,7 +88,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         plan.slice::<Head<P>>(1)
             .slice::<P::Cell<u32>>(LISTS)
             .slice::<Entry<P>>(spaces as usize)
-            .slice::<Assigned<P>>(usize::from(cpus))
+            .slice::<CachePadded<P::AtomicU32>>(usize::from(cpus))
     }
 
     /// Makes a pool of spaces that have nothing to give.
@@ -107,14 +105,16 @@ impl<'a, P: Platform> Pool<'a, P> {
                 filled: P::Cell::new(0),
                 moves: P::AtomicU32::new(0),
             })?,
-            lists: arena.slice(LISTS, |_| P::Cell::new(NONE))?,
+            lists: arena.slice(LISTS, |_| P::Cell::new(NO_SPACE))?,
             entries: arena.slice(spaces as usize, |_| Entry {
                 state: P::AtomicU32::new(FULL),
                 users: P::Cell::new(0),
-                previous: P::Cell::new(NONE),
-                next: P::Cell::new(NONE),
+                previous: P::Cell::new(NO_SPACE),
+                next: P::Cell::new(NO_SPACE),
             })?,
-            assigned: arena.slice(usize::from(cpus), |_| Assigned(P::AtomicU32::new(NONE)))?,
+            assigned: arena.slice(usize::from(cpus), |_| {
+                CachePadded::new(P::AtomicU32::new(NO_SPACE))
+            })?,
             select,
         })
     }
@@ -137,7 +137,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         // Relaxed: a hint. Any space can be used by anybody who holds its lock.
         self.assigned
             .get(cpu)
-            .map_or(NONE, |own| own.0.load(Ordering::Relaxed))
+            .map_or(NO_SPACE, |own| own.load(Ordering::Relaxed))
     }
 
     /// Returns the number of CPUs.
@@ -180,7 +180,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             },
         };
         let space = self.lists.get(list as usize)?.get();
-        (space != NONE).then_some(space)
+        (space != NO_SPACE).then_some(space)
     }
 
     /// Assigns an unassigned space, or one more time an assigned one, to a CPU that has none. Under the
@@ -194,7 +194,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         entry.state.store(ASSIGNED, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
-            own.0.store(space, Ordering::Relaxed);
+            own.store(space, Ordering::Relaxed);
         }
         self.moved();
     }
@@ -207,10 +207,10 @@ impl<'a, P: Platform> Pool<'a, P> {
             return false;
         };
         // Relaxed: as in `assign`. A nested request may have changed it.
-        if own.0.load(Ordering::Relaxed) != space {
+        if own.load(Ordering::Relaxed) != space {
             return false;
         }
-        own.0.store(NONE, Ordering::Relaxed);
+        own.store(NO_SPACE, Ordering::Relaxed);
         entry.users.set(entry.users.get() - 1);
         self.moved();
         if entry.users.get() > 0 {
@@ -234,7 +234,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         let old = list.get();
-        entry.previous.set(NONE);
+        entry.previous.set(NO_SPACE);
         entry.next.set(old);
         if let Some(old) = self.entries.get(old as usize) {
             old.previous.set(space);
@@ -261,7 +261,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             Some(previous) => previous.next.set(next),
             None => list.set(next),
         }
-        if list.get() == NONE {
+        if list.get() == NO_SPACE {
             let filled = &self.head.filled;
             filled.set(filled.get() & !(1 << state));
         }
@@ -273,10 +273,10 @@ impl<'a, P: Platform> Pool<'a, P> {
         let mut listed = 0;
         for (state, list) in self.lists.iter().enumerate() {
             let state = state as u32;
-            if (self.head.filled.get() >> state & 1 == 1) != (list.get() != NONE) {
+            if (self.head.filled.get() >> state & 1 == 1) != (list.get() != NO_SPACE) {
                 return Err((list.get(), "a list of spaces and its bit disagree"));
             }
-            let (mut previous, mut at) = (NONE, list.get());
+            let (mut previous, mut at) = (NO_SPACE, list.get());
             while let Some(entry) = self.entries.get(at as usize) {
                 if entry.state.load(Ordering::Relaxed) != state || entry.previous.get() != previous
                 {
@@ -295,7 +295,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             let users = self
                 .assigned
                 .iter()
-                .filter(|own| own.0.load(Ordering::Relaxed) == space);
+                .filter(|own| own.load(Ordering::Relaxed) == space);
             if users.count() != entry.users.get() as usize
                 || (entry.users.get() > 0) != (state == ASSIGNED)
             {

@@ -9,22 +9,11 @@
 
 use crate::coalesce::Coalesce;
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Block, Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::platform::Platform;
 use crate::snapshot::FrameState;
-use crate::structure::Structure;
-
-/// Cuts a run into aligned blocks, lowest address first.
-#[inline]
-pub(crate) fn pieces(
-    start: Frame,
-    frames: u32,
-    largest: Order,
-) -> impl Iterator<Item = (Frame, Order)> {
-    Block::cover(start.pfn(), frames, largest)
-        .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
-}
+use crate::structure::{Structure, free_block_at};
 
 /// Tags the pieces of a run as allocated. The records between the pieces' heads must be interior.
 pub(crate) fn tag_allocated<P: Platform>(table: FrameTable<'_, P>, start: Frame, frames: u32) {
@@ -62,7 +51,7 @@ fn holder_of<P: Platform>(
 }
 
 /// Tells whether [`free_run`] can free a run.
-pub(crate) fn look<P: Platform>(
+pub(crate) fn check_free_run<P: Platform>(
     table: FrameTable<'_, P>,
     start: Frame,
     frames: u32,
@@ -99,7 +88,7 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
 ) -> Result<(), FreeError> {
     let table = structure.table();
     let end = start.pfn().0 + frames;
-    look(table, start, frames)?;
+    check_free_run(table, start, frames)?;
     let mut at = start;
     while at.pfn().0 < end {
         let (head, after) = holder_of(table, at)?;
@@ -107,7 +96,7 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         let start_of_block = head.pfn().0;
         if let Some(order) = Order::covering(after - start_of_block) {
             let from = at.pfn().0 - start_of_block;
-            policy.cut(structure, order, from, upto - start_of_block);
+            policy.split_allocated(structure, order, from, upto - start_of_block);
         }
         // The head's record is rewritten below: it starts a kept piece or a freed one.
         tag_allocated(table, head, at.pfn().0 - head.pfn().0);
@@ -127,7 +116,7 @@ pub(crate) fn detach<P: Platform>(
     start: Frame,
     frames: u32,
 ) -> Result<(), FreeError> {
-    look(table, start, frames)?;
+    check_free_run(table, start, frames)?;
     let end = start.pfn().0 + frames;
     let mut at = start;
     while at.pfn().0 < end {
@@ -171,7 +160,7 @@ pub(crate) fn run<P: Platform>(
 }
 
 /// Tells whether [`add`] can make a run free; returns its first frame.
-pub(crate) fn look_to_add<P: Platform>(
+pub(crate) fn check_add<P: Platform>(
     table: FrameTable<'_, P>,
     start: Pfn,
     frames: u32,
@@ -200,29 +189,18 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     probe: &mut P::Probe,
 ) -> Result<(), RegionError> {
     let table = structure.table();
-    let first = look_to_add(table, start, frames, from)?;
+    let first = check_add(table, start, frames, from)?;
     for offset in 0..frames {
         table.set_tag(first.offset(offset), Tag::INTERIOR);
     }
     policy.settle(structure, probe);
     adopt_pieces(structure, policy, first, frames, probe);
-    policy.came(structure, start, frames);
+    policy.on_added(structure, start, frames);
     Ok(())
 }
 
-/// Returns the free block that holds a frame.
-pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
-    structure: &S,
-    frame: Pfn,
-) -> Option<(Frame, Order)> {
-    let frame = structure.table().frame(frame)?;
-    Order::up_to(structure.max_order())
-        .map(|order| (frame.aligned(order), order))
-        .find(|(head, order)| structure.contains(*head, *order))
-}
-
 /// Tells whether [`withdraw`] can take a run out; returns its first frame.
-pub(crate) fn look_to_withdraw<P: Platform, S: Structure<P>>(
+pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
     structure: &S,
     start: Pfn,
     frames: u32,
@@ -249,8 +227,8 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
 ) -> Result<(), RegionError> {
     let table = structure.table();
     policy.settle(structure, probe);
-    let first = look_to_withdraw(structure, start, frames)?;
-    policy.goes(structure, start, frames);
+    let first = check_withdraw(structure, start, frames)?;
+    policy.on_withdraw(structure, start, frames);
     let end = start.0 + frames;
     let mut at = first;
     while at.pfn().0 < end {

@@ -9,7 +9,7 @@
 //! held at once.
 
 use super::Caller;
-use super::pool::{ASSIGNED, NONE};
+use super::pool::{ASSIGNED, NO_SPACE};
 use super::space::Space;
 use super::spaces::Spaces;
 use crate::coalesce::Coalesce;
@@ -26,7 +26,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Does `work`, which returns what came of it and how many frames left the space, on the first space that
     /// can: the CPU's own, an unassigned one, another CPU's.
     #[inline]
-    pub(super) fn on_some<R>(
+    pub(super) fn try_spaces<R>(
         &self,
         caller: &mut Caller<'_, P>,
         order: Order,
@@ -51,7 +51,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             }
             if let Some((result, frames)) = work(space, &mut guard) {
                 space.adjust(frames, 0);
-                self.tell(own, space, guard.probe);
+                self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
             // The lock stays taken: what is said of the old space must be true when the pool learns it.
@@ -64,7 +64,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 break;
             }
         }
-        self.share(caller, order, work)
+        self.serve_from_peer(caller, order, work)
     }
 
     /// Gives a CPU an unassigned space that can serve `order`, for the one that it has, whose lock it holds.
@@ -89,7 +89,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         {
             self.pool.settle(index, space.state());
         }
-        if self.pool.of(cpu) == NONE {
+        if self.pool.of(cpu) == NO_SPACE {
             self.pool.assign(cpu, new);
         }
         Ok(true)
@@ -97,7 +97,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
 
     /// Serves a request from another CPU's space, and shares that space from then on.
     #[cold]
-    fn share<R>(
+    fn serve_from_peer<R>(
         &self,
         caller: &mut Caller<'_, P>,
         order: Order,
@@ -125,10 +125,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 }
                 if let Some((result, frames)) = work(space, &mut guard) {
                     space.adjust(frames, 0);
-                    self.tell(index, space, guard.probe);
+                    self.update_pool(index, space, guard.probe);
                     drop(guard);
                     if cpu != own && !caller.nested {
-                        self.adopt(caller, index);
+                        self.assign_shared(caller, index);
                     }
                     return Ok(result);
                 }
@@ -145,14 +145,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             drop(pool);
             match candidate {
                 Some(index) => {
-                    if let Some(result) = self.visit(caller, index, &mut work)? {
+                    if let Some(result) = self.try_unassigned(caller, index, &mut work)? {
                         return Ok(result);
                     }
                 }
                 None => {
                     if C::DELAYS
                         && order > Order::ZERO
-                        && let Some(result) = self.visit_all(caller, order, &mut work)?
+                        && let Some(result) = self.try_all(caller, order, &mut work)?
                     {
                         return Ok(result);
                     }
@@ -166,7 +166,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Serves a request from a space that is nobody's, without taking it over.
-    fn visit<R>(
+    fn try_unassigned<R>(
         &self,
         caller: &mut Caller<'_, P>,
         index: u32,
@@ -184,14 +184,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             result
         });
         // Also after a failure: what was delayed may have been coalesced.
-        self.tell(index, space, guard.probe);
+        self.update_pool(index, space, guard.probe);
         Ok(result)
     }
 
     /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can give now, not
     /// what it could if everything in it was coalesced. O(spaces).
     #[cold]
-    fn visit_all<R>(
+    fn try_all<R>(
         &self,
         caller: &mut Caller<'_, P>,
         order: Order,
@@ -200,7 +200,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         for (index, space) in self.spaces.iter().enumerate() {
             // A hint: exact once everybody who works on it has ended.
             if space.free.peek() >= order.frames()
-                && let Some(result) = self.visit(caller, index as u32, &mut work)?
+                && let Some(result) = self.try_unassigned(caller, index as u32, &mut work)?
             {
                 return Ok(Some(result));
             }
@@ -209,7 +209,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Gives a CPU a share of a space that others have.
-    fn adopt(&self, caller: &mut Caller<'_, P>, index: u32) {
+    fn assign_shared(&self, caller: &mut Caller<'_, P>, index: u32) {
         let cpu = caller.cpu.index();
         let old = self.pool.of(cpu);
         if let Some(space) = self.spaces.get(old as usize) {
@@ -224,7 +224,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let Some(_pool) = self.pool.enter(caller.probe, false) else {
             return;
         };
-        if self.pool.of(cpu) == NONE && self.pool.state(index) == ASSIGNED {
+        if self.pool.of(cpu) == NO_SPACE && self.pool.state(index) == ASSIGNED {
             self.pool.assign(cpu, index);
         }
     }

@@ -141,16 +141,22 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
 
     /// Tells the pool what an unassigned space can give now. Under the space's lock; for no nested caller.
     #[inline(always)]
-    pub(super) fn tell(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+    pub(super) fn update_pool(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         let known = self.pool.state(index);
         if known != ASSIGNED {
-            self.inform(index, space, known, probe);
+            self.update_known(index, space, known, probe);
         }
     }
 
     /// Does so, if the pool knows something else.
     #[inline(never)]
-    fn inform(&self, index: u32, space: &Space<'a, P, S>, known: State, probe: &mut P::Probe) {
+    fn update_known(
+        &self,
+        index: u32,
+        space: &Space<'a, P, S>,
+        known: State,
+        probe: &mut P::Probe,
+    ) {
         let state = space.state();
         if state != known
             && let Some(_pool) = self.pool.enter(probe, false)
@@ -161,7 +167,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
 
     /// Does `work`, which returns how many frames it freed, on the space that holds a frame.
     #[inline]
-    fn on_own(
+    fn with_space_of(
         &self,
         caller: &mut Caller<'_, P>,
         frame: Frame,
@@ -180,7 +186,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             return Ok(());
         }
         space.adjust(0, work(&space.structure, guard.probe)?);
-        self.tell(index, space, guard.probe);
+        self.update_pool(index, space, guard.probe);
         Ok(())
     }
 }
@@ -198,7 +204,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        self.on_some(caller, order, |space, guard| {
+        self.try_spaces(caller, order, |space, guard| {
             let head = self.policy.allocate(&space.structure, order, guard.probe)?;
             self.table.set_tag(head, Tag::allocated(order));
             Some((head, order.frames()))
@@ -215,11 +221,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             .ok_or(AllocateError::TooLarge {
                 largest: self.max_order,
             })?;
-        self.on_some(caller, order, |space, guard| {
+        self.try_spaces(caller, order, |space, guard| {
             let structure = &space.structure;
             let head = self.policy.allocate(structure, order, guard.probe)?;
             range::tag_allocated(self.table, head, frames);
-            self.policy.cut(structure, order, frames, order.frames());
+            self.policy
+                .split_allocated(structure, order, frames, order.frames());
             let (rest, remnant) = (head.offset(frames), order.frames() - frames);
             range::free_pieces(structure, &self.policy, rest, remnant, guard.probe);
             Some((head, frames))
@@ -237,12 +244,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         let mut given = 0;
         // A batch may come from several spaces, each under its own lock.
         while given < wanted {
-            let result = self.on_some(caller, order, |space, guard| {
+            let result = self.try_spaces(caller, order, |space, guard| {
                 let parts = (&space.structure, &self.policy);
                 let rest = wanted - given;
                 // Others may take from the space whenever the lock is let go, and count what they take.
                 let mut before = 0;
-                let moved = self.bulk.take(guard, parts, order, rest, tag, |head| {
+                let moved = self.bulk.allocate(guard, parts, order, rest, tag, |head| {
                     before += 1;
                     sink(head);
                 });
@@ -264,7 +271,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         order: Order,
         tag: Tag,
     ) -> Result<(), FreeError> {
-        self.on_own(caller, head, |structure, probe| {
+        self.with_space_of(caller, head, |structure, probe| {
             if self.table.tag(head) != tag {
                 return Err(self.table.diagnose(head));
             }
@@ -290,12 +297,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let within = self.frames_of(index);
             let given =
                 self.bulk
-                    .give(&mut guard, parts, within, &mut next, &mut source, |_, p| {
+                    .free(&mut guard, parts, within, &mut next, &mut source, |_, p| {
                         p.record(Event::RacedDoubleFree);
                         true
                     });
             space.adjust(0, given);
-            self.tell(index, space, guard.probe);
+            self.update_pool(index, space, guard.probe);
         }
     }
 
@@ -319,14 +326,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         // No allocation crosses a border, so each part can be looked at for itself.
         for (_, start, frames) in self.parts(start.pfn(), frames) {
             let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
-            self.on_own(caller, first, |structure, _| {
-                range::look(structure.table(), first, frames)?;
+            self.with_space_of(caller, first, |structure, _| {
+                range::check_free_run(structure.table(), first, frames)?;
                 Ok(0)
             })?;
         }
         for (_, start, frames) in self.parts(start.pfn(), frames) {
             let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
-            self.on_own(caller, first, |structure, probe| {
+            self.with_space_of(caller, first, |structure, probe| {
                 range::free_run(structure, &self.policy, first, frames, probe)?;
                 Ok(frames)
             })?;
@@ -341,7 +348,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
-        range::look_to_add(self.table, start, frames, from)?;
+        range::check_add(self.table, start, frames, from)?;
         for (index, start, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RegionError::OutsideSpan);
@@ -351,7 +358,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             range::add(structure, &self.policy, start, frames, from, guard.probe)?;
             space.managed.set(space.managed.get() + frames);
             space.adjust(0, frames);
-            self.tell(index, space, guard.probe);
+            self.update_pool(index, space, guard.probe);
         }
         Ok(())
     }
@@ -370,8 +377,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             };
             let guard = Guard::lock(space.lock, caller.probe);
             self.policy.settle(&space.structure, guard.probe);
-            self.tell(index, space, guard.probe);
-            range::look_to_withdraw(&space.structure, start, frames)?;
+            self.update_pool(index, space, guard.probe);
+            range::check_withdraw(&space.structure, start, frames)?;
         }
         for (index, part, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
@@ -395,7 +402,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             }
             space.managed.set(space.managed.get() - frames);
             space.adjust(frames, 0);
-            self.tell(index, space, guard.probe);
+            self.update_pool(index, space, guard.probe);
         }
         Ok(())
     }
@@ -407,7 +414,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         for (index, space) in self.spaces.iter().enumerate() {
             let guard = Guard::lock(space.lock, caller.probe);
             self.policy.settle(&space.structure, guard.probe);
-            self.tell(index as u32, space, guard.probe);
+            self.update_pool(index as u32, space, guard.probe);
         }
         true
     }

@@ -39,23 +39,30 @@
 //! be told by what was idle, as each CPU returns to its own: so it is measured, by looks.
 
 use super::Caller;
-use super::domain::{Held, NONE, Numbers};
+use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
 use crate::arena::{Arena, ArenaPlan};
-use crate::circle::Circle;
+use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Guard, LockKind, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
+use crate::wrapping_slice::WrappingSlice;
 
 /// A CPU looks after so many blocks that it moved, times the number of domains.
 pub(crate) const PATIENCE: u32 = 16;
 
 /// Looks that are remembered for each domain, at least; at most twice as many.
-const MEMORY: u32 = 8;
+const LOOK_WINDOW: u32 = 8;
 
 /// Blocks of an idle domain that move over with a look, at most.
-const STEP: u32 = 256;
+const MIGRATE_PER_LOOK: u32 = 256;
+
+/// No CPU: the end of the queue, or no collector.
+pub(super) const NO_CPU: u32 = u32::MAX;
+
+/// No order: a ghost that only frees.
+const NO_ORDER: u32 = u32::MAX;
 
 /// What a ghost reads while it waits.
 pub(super) const WAITING: u32 = u32::MAX;
@@ -105,38 +112,34 @@ pub(super) struct Ghost<P: Platform> {
     until: P::Cell<u32>,
 }
 
-/// A lock on a line of its own.
-#[repr(C, align(64))]
-pub(super) struct Alone<P: Platform>(pub(super) ZoneLock<P>);
-
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
     pub(super) notice: &'a Notice<P>,
     pub(super) head: &'a Head<P>,
-    pub(super) collecting: &'a Alone<P>,
+    pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
     /// The roots, `live` of them.
-    pub(super) roots: Circle<'a, P::Cell<u32>>,
+    pub(super) roots: WrappingSlice<'a, P::Cell<u32>>,
     /// Numbers that are not in use: the next one.
-    pub(super) vacant: Circle<'a, P::Cell<u32>>,
+    pub(super) vacant: WrappingSlice<'a, P::Cell<u32>>,
     pub(super) ghosts: &'a [Ghost<P>],
     patience: u32,
 }
 
 impl<'a, P: Platform> Spring<'a, P> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, numbers: u32, cpus: u16) -> ArenaPlan {
+    pub(crate) fn plan(plan: ArenaPlan, domains: u32, cpus: u16) -> ArenaPlan {
         plan.slice::<Notice<P>>(1)
             .slice::<Head<P>>(1)
-            .slice::<Alone<P>>(1)
-            .slice::<P::Cell<u32>>(numbers as usize)
-            .slice::<P::Cell<u32>>(numbers as usize)
+            .slice::<CachePadded<ZoneLock<P>>>(1)
+            .slice::<P::Cell<u32>>(domains as usize)
+            .slice::<P::Cell<u32>>(domains as usize)
             .slice::<Ghost<P>>(usize::from(cpus))
     }
 
     /// Makes a spring in which the domain 0 lies; `numbers` is a power of two.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
-        numbers: u32,
+        domains: u32,
         cpus: u16,
         lock: LockKind,
         patience: u32,
@@ -149,29 +152,29 @@ impl<'a, P: Platform> Spring<'a, P> {
             })?,
             head: arena.one(Head {
                 lock: ZoneLock::new(lock),
-                first_ghost: cell(NONE),
-                last_ghost: cell(NONE),
-                collector: cell(NONE),
+                first_ghost: cell(NO_CPU),
+                last_ghost: cell(NO_CPU),
+                collector: cell(NO_CPU),
                 live: cell(1),
-                vacant: cell(NONE),
+                vacant: cell(NO_DOMAIN),
                 held: cell(0),
                 held_before: cell(0),
                 since: cell(0),
             })?,
-            collecting: arena.one(Alone(ZoneLock::new(lock)))?,
-            roots: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(0))?),
-            vacant: Circle::new(arena.slice(numbers as usize, |_| P::Cell::new(NONE))?),
+            collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
+            roots: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(0))?),
+            vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
             ghosts: arena.slice(usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
-                next: cell(NONE),
+                next: cell(NO_CPU),
                 queued: cell(0),
-                wants: cell(NONE),
+                wants: cell(NO_ORDER),
                 last: cell(0),
                 until: cell(patience),
             })?,
             patience,
         };
-        (1..numbers).rev().for_each(|number| spring.vacate(number));
+        (1..domains).rev().for_each(|domain| spring.vacate(domain));
         Ok(spring)
     }
 
@@ -186,31 +189,31 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Makes a number one that is not in use.
-    fn vacate(&self, number: u32) {
-        self.vacant.at(number).set(self.head.vacant.get());
-        self.head.vacant.set(number);
+    fn vacate(&self, domain: u32) {
+        self.vacant.at(domain).set(self.head.vacant.get());
+        self.head.vacant.set(domain);
     }
 
     /// Takes a number that is not in use.
     fn occupy(&self) -> Option<u32> {
-        let number = self.head.vacant.get();
-        (number != NONE).then(|| {
-            self.head.vacant.set(self.vacant.at(number).get());
-            number
+        let domain = self.head.vacant.get();
+        (domain != NO_DOMAIN).then(|| {
+            self.head.vacant.set(self.vacant.at(domain).get());
+            domain
         })
     }
 
     /// Counts a new root.
-    fn enlist(&self, number: u32) {
+    fn enlist(&self, domain: u32) {
         let live = self.head.live.get();
-        self.roots.at(live).set(number);
+        self.roots.at(live).set(domain);
         self.head.live.set(live + 1);
     }
 
     /// Counts a root no more. O(domains).
-    pub(super) fn delist(&self, number: u32) {
+    pub(super) fn delist(&self, domain: u32) {
         let last = self.head.live.get() - 1;
-        let place = (0..last).find(|at| self.roots.at(*at).get() == number);
+        let place = (0..last).find(|at| self.roots.at(*at).get() == domain);
         if let Some(place) = place {
             self.roots.at(place).set(self.roots.at(last).get());
         }
@@ -222,19 +225,19 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn take(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
+        all: &DomainTable<'a, P>,
         wants: Option<Order>,
     ) -> Option<u32> {
         let ghost = self.ghosts.get(caller.cpu.index())?;
         let last = ghost.last.get();
         caller.probe.record(Event::LockWanted);
-        let number = all.numbers.at(last);
-        if number.try_hold() {
+        let record = all.records.at(last);
+        if record.try_hold() {
             caller.probe.record(Event::Lock {
                 contended: false,
                 waits: 0,
             });
-            number.stamp(self.notice.clock.load(Ordering::Relaxed));
+            record.stamp(self.notice.clock.load(Ordering::Relaxed));
             return Some(last);
         }
         Some(self.take_another(caller, all, ghost, wants))
@@ -246,21 +249,21 @@ impl<'a, P: Platform> Spring<'a, P> {
     fn take_another(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
+        all: &DomainTable<'a, P>,
         ghost: &Ghost<P>,
         wants: Option<Order>,
     ) -> u32 {
         let cpu = caller.cpu.index() as u32;
         let guard = Guard::lock(&self.head.lock, caller.probe);
-        let number = match self.find(all, cpu) {
-            Some(number) => {
+        let domain = match self.find(all, cpu) {
+            Some(domain) => {
                 drop(guard);
-                number
+                domain
             }
             None => {
                 ghost
                     .wants
-                    .set(wants.map_or(NONE, |order| u32::from(order.get())));
+                    .set(wants.map_or(NO_ORDER, |order| u32::from(order.get())));
                 self.queue(cpu, ghost);
                 drop(guard);
                 self.wait(caller, all, ghost)
@@ -270,20 +273,20 @@ impl<'a, P: Platform> Spring<'a, P> {
             contended: true,
             waits: 0,
         });
-        ghost.last.set(number);
+        ghost.last.set(domain);
         let clock = self.notice.clock.load(Ordering::Relaxed);
-        all.numbers.at(number).stamp(clock);
-        number
+        all.records.at(domain).stamp(clock);
+        domain
     }
 
     /// Takes any domain that nobody holds. Under the lock. O(domains).
-    pub(super) fn find(&self, all: &Numbers<'a, P>, from: u32) -> Option<u32> {
+    pub(super) fn find(&self, all: &DomainTable<'a, P>, from: u32) -> Option<u32> {
         let live = self.head.live.get();
         // From a place of its own on: not everybody shall share with the first.
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
         let places = (start..live).chain(0..start);
         let mut roots = places.map(|at| self.roots.at(at).get());
-        roots.find(|root| all.numbers.at(*root).try_hold())
+        roots.find(|root| all.records.at(*root).try_hold())
     }
 
     /// Says that one more waits, or one less. Under the lock.
@@ -298,7 +301,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     fn queue(&self, cpu: u32, ghost: &Ghost<P>) {
         // Relaxed: who gives reads the queue under the lock first.
         ghost.given.store(WAITING, Ordering::Relaxed);
-        ghost.next.set(NONE);
+        ghost.next.set(NO_CPU);
         ghost.queued.set(1);
         match self.ghosts.get(self.head.last_ghost.get() as usize) {
             Some(last) => last.next.set(cpu),
@@ -313,8 +316,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         let ghost = self.ghosts.get(self.head.first_ghost.get() as usize)?;
         let next = ghost.next.get();
         self.head.first_ghost.set(next);
-        if next == NONE {
-            self.head.last_ghost.set(NONE);
+        if next == NO_CPU {
+            self.head.last_ghost.set(NO_CPU);
         }
         ghost.queued.set(0);
         self.announce(0, 1);
@@ -340,9 +343,9 @@ impl<'a, P: Platform> Spring<'a, P> {
                     .ghosts
                     .iter()
                     .position(|ghost| core::ptr::eq(ghost, before));
-                place.map_or(NONE, |place| place as u32)
+                place.map_or(NO_CPU, |place| place as u32)
             };
-            self.head.last_ghost.set(before.map_or(NONE, place));
+            self.head.last_ghost.set(before.map_or(NO_CPU, place));
         }
         ghost.queued.set(0);
         self.announce(0, 1);
@@ -353,14 +356,14 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(super) fn wait(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
+        all: &DomainTable<'a, P>,
         ghost: &Ghost<P>,
     ) -> u32 {
         let cpu = caller.cpu.index() as u32;
         // Looks are no acquisitions that anybody should count.
         let quiet = &mut P::Probe::default();
         let mut attempt = 0;
-        let number = loop {
+        let domain = loop {
             // Acquire: pairs with the release in `give`: what the domain's last holder did is seen.
             let given = ghost.given.load(Ordering::Acquire);
             if given != WAITING {
@@ -372,42 +375,42 @@ impl<'a, P: Platform> Spring<'a, P> {
                 _ => Guard::try_lock(&self.head.lock, quiet),
             };
             if guard.is_some()
-                && let Some(number) = self.find_for(all, cpu, ghost)
+                && let Some(domain) = self.find_for(all, cpu, ghost)
             {
-                break number;
+                break domain;
             }
             drop(guard);
             P::wait(&ghost.given, WAITING, attempt);
             attempt = attempt.saturating_add(1);
         };
         caller.probe.record(Event::Ghost { waits: attempt });
-        number
+        domain
     }
 
     /// Finds a domain for a CPU that waits, and ends its waiting; not if it is about to be given one. Under the lock.
-    fn find_for(&self, all: &Numbers<'a, P>, cpu: u32, ghost: &Ghost<P>) -> Option<u32> {
+    fn find_for(&self, all: &DomainTable<'a, P>, cpu: u32, ghost: &Ghost<P>) -> Option<u32> {
         let collects = self.head.collector.get() == cpu;
         if !collects && ghost.queued.get() == 0 {
             return None;
         }
-        let number = self.find(all, cpu)?;
+        let domain = self.find(all, cpu)?;
         match collects {
             true => self.dismiss_collector(),
             false => self.leave(cpu, ghost),
         }
-        Some(number)
+        Some(domain)
     }
 
     /// Says that the collector waits no more. Under the lock.
     fn dismiss_collector(&self) {
-        self.head.collector.set(NONE);
+        self.head.collector.set(NO_CPU);
         self.announce(0, 1);
     }
 
     /// Gives a domain to a CPU that waits.
-    fn give(&self, ghost: &Ghost<P>, number: u32) {
+    fn hand_over(&self, ghost: &Ghost<P>, domain: u32) {
         // Release: pairs with the acquire in `wait`.
-        ghost.given.store(number, Ordering::Release);
+        ghost.given.store(domain, Ordering::Release);
         P::wake(&ghost.given);
     }
 
@@ -416,64 +419,64 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn put(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
-        number: u32,
+        all: &DomainTable<'a, P>,
+        domain: u32,
         blocks: u32,
     ) {
         if let Some(ghost) = self.ghosts.get(caller.cpu.index()) {
             let until = ghost.until.get();
             if until <= blocks {
-                self.look(caller, all, number);
+                self.look(caller, all, domain);
                 return;
             }
             ghost.until.set(until - blocks);
         }
-        self.put_back(caller, all, number);
+        self.put_back(caller, all, domain);
     }
 
     /// Puts a domain back.
     #[inline]
-    fn put_back(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
-        let domain = all.numbers.at(number);
-        domain.release();
+    fn put_back(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
+        let record = all.records.at(domain);
+        record.release();
         caller.probe.record(Event::Unlock);
         // Relaxed: see invariant 2.
-        if self.notice.waiting.load(Ordering::Relaxed) != 0 && domain.try_hold() {
-            self.serve(caller, all, number);
+        if self.notice.waiting.load(Ordering::Relaxed) != 0 && record.try_hold() {
+            self.serve(caller, all, domain);
         }
     }
 
     /// Gives a domain, or a part of it, to whoever waits; puts it back if nobody does.
     #[cold]
     #[inline(never)]
-    fn serve(&self, caller: &mut Caller<'_, P>, all: &Numbers<'a, P>, number: u32) {
-        let held = all.held(number);
+    fn serve(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
+        let held = all.held(domain);
         let mut divided = false;
         loop {
             let guard = Guard::lock(&self.head.lock, caller.probe);
-            held.take_spent(|number| self.vacate(number));
+            held.take_reusable(|domain| self.vacate(domain));
             if let Some(collector) = self.ghosts.get(self.head.collector.get() as usize) {
                 self.dismiss_collector();
-                return self.give(collector, number);
+                return self.hand_over(collector, domain);
             }
             let Some((ghost, wants)) = self.next_ghost() else {
                 // Under the lock: who queues up after this finds it.
-                return all.numbers.at(number).release();
+                return all.records.at(domain).release();
             };
             let fresh = if divided { None } else { self.occupy() };
             drop(guard);
             let Some(fresh) = fresh else {
-                return self.give(ghost, number);
+                return self.hand_over(ghost, domain);
             };
-            let part = held.pass(fresh, wants);
+            let part = held.split_off(fresh, wants);
             let _guard = Guard::lock(&self.head.lock, caller.probe);
             let Some(part) = part else {
                 self.vacate(fresh);
-                return self.give(ghost, number);
+                return self.hand_over(ghost, domain);
             };
             self.enlist(part);
             _guard.probe.record(Event::Extend);
-            self.give(ghost, part);
+            self.hand_over(ghost, part);
             divided = true;
         }
     }
@@ -485,14 +488,14 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn look(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
-        number: u32,
+        all: &DomainTable<'a, P>,
+        domain: u32,
     ) -> bool {
-        let mut held = all.held(number);
+        let mut held = all.held(domain);
         let head = self.head;
         let ghost = self.ghosts.get(caller.cpu.index());
         let guard = Guard::lock(&head.lock, caller.probe);
-        held.take_spent(|number| self.vacate(number));
+        held.take_reusable(|domain| self.vacate(domain));
         let live = head.live.get();
         if let Some(ghost) = ghost {
             ghost.until.set(self.patience.saturating_mul(live));
@@ -500,9 +503,9 @@ impl<'a, P: Platform> Spring<'a, P> {
         // Relaxed: written under the lock.
         let clock = self.notice.clock.load(Ordering::Relaxed).wrapping_add(1);
         self.notice.clock.store(clock, Ordering::Relaxed);
-        let is_held = |root: &u32| all.numbers.at(*root).is_held();
+        let is_held = |root: &u32| all.records.at(*root).is_held();
         let now = self.roots().filter(is_held).count() as u32;
-        if clock.wrapping_sub(head.since.get()) > MEMORY * live {
+        if clock.wrapping_sub(head.since.get()) > LOOK_WINDOW * live {
             head.held_before.set(head.held.get());
             head.held.set(0);
             head.since.set(clock);
@@ -511,27 +514,27 @@ impl<'a, P: Platform> Spring<'a, P> {
         let needed = head.held.get().max(head.held_before.get());
         if live <= needed {
             drop(guard);
-            self.put_back(caller, all, number);
+            self.put_back(caller, all, domain);
             return live > 1 && now < live;
         }
-        let age = |root: &u32| clock.wrapping_sub(all.numbers.at(*root).taken());
+        let age = |root: &u32| clock.wrapping_sub(all.records.at(*root).taken());
         let first = self.longest_idle(all, age);
         let second = first.and_then(|_| self.longest_idle(all, age));
         match (first, second) {
             (Some(first), Some(second)) => {
                 let merged = self.merge(all, (first, second), guard);
-                merged.settle(STEP, caller.probe);
+                merged.settle(MIGRATE_PER_LOOK, caller.probe);
                 self.put_back(caller, all, merged.root());
             }
             (Some(first), None) if live == 2 => {
-                held = self.merge(all, (number, first), guard);
+                held = self.merge(all, (domain, first), guard);
                 if let Some(ghost) = ghost {
                     ghost.last.set(held.root());
                 }
             }
             (Some(first), None) => {
                 drop(guard);
-                all.held(first).settle(STEP, caller.probe);
+                all.held(first).settle(MIGRATE_PER_LOOK, caller.probe);
                 self.put_back(caller, all, first);
             }
             (None, _) => drop(guard),
@@ -541,19 +544,19 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Takes the domain that nobody took for longest. Under the lock. O(domains).
-    fn longest_idle(&self, all: &Numbers<'a, P>, age: impl Fn(&u32) -> u32) -> Option<u32> {
-        let free = self.roots().filter(|root| !all.numbers.at(*root).is_held());
+    fn longest_idle(&self, all: &DomainTable<'a, P>, age: impl Fn(&u32) -> u32) -> Option<u32> {
+        let free = self.roots().filter(|root| !all.records.at(*root).is_held());
         free.max_by_key(age)
-            .filter(|root| all.numbers.at(*root).try_hold())
+            .filter(|root| all.records.at(*root).try_hold())
     }
 
     /// Merges two domains that the caller holds, under the lock, which is opened then.
     pub(super) fn merge(
         &self,
-        all: &Numbers<'a, P>,
+        all: &DomainTable<'a, P>,
         (one, other): (u32, u32),
         guard: Guard<'_, P>,
-    ) -> Held<'a, P> {
+    ) -> HeldDomain<'a, P> {
         let merged = all.held(one).merge(all.held(other), guard.probe);
         self.delist(if merged.root() == one { other } else { one });
         merged
@@ -564,12 +567,12 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn nested<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        all: &Numbers<'a, P>,
-        work: impl FnOnce(&Held<'a, P>, &mut P::Probe) -> T,
+        all: &DomainTable<'a, P>,
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
         let guard = Guard::try_lock(&self.head.lock, caller.probe)?;
-        let number = self.find(all, caller.cpu.index() as u32)?;
-        let result = work(&all.held(number), guard.probe);
+        let domain = self.find(all, caller.cpu.index() as u32)?;
+        let result = work(&all.held(domain), guard.probe);
         let collector = self.ghosts.get(self.head.collector.get() as usize);
         match (
             collector,
@@ -577,14 +580,15 @@ impl<'a, P: Platform> Spring<'a, P> {
         ) {
             (Some(collector), _) => {
                 self.dismiss_collector();
-                self.give(collector, number);
+                self.hand_over(collector, domain);
             }
-            (None, Some((ghost, _))) => self.give(ghost, number),
-            (None, None) => all.numbers.at(number).release(),
+            (None, Some((ghost, _))) => self.hand_over(ghost, domain),
+            (None, None) => all.records.at(domain).release(),
         }
         Some(result)
     }
 }
 
-#[path = "domain_tests.rs"]
+#[cfg(test)]
+#[path = "tests/spring.rs"]
 mod tests;

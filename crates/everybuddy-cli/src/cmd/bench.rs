@@ -1,0 +1,373 @@
+//! `everybuddy bench`: contenders side by side on synthetic workloads.
+//!
+//! Exists to say how fast the systems are, and beside whom, with nothing else in the picture.
+//!
+//! Invariant: all names are read and checked before the first visit, and files are written after the last.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use everybuddy_workload::{Variant, WORKLOADS};
+
+use crate::export::{Pending, Sink};
+use crate::show::{self, bench as tables, output, progress::Progress};
+use everybuddy_measure::Error;
+use everybuddy_measure::bench::{self, Entrant, Plan, instructions, start};
+use everybuddy_measure::choice::{self, nearest};
+use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::rows::{Row, bench as rows};
+use everybuddy_measure::size::Size;
+
+/// Measure systems, and other people's allocators, on synthetic workloads.
+///
+/// All contenders take turns within one run, in an order that rotates from round to round; each visit
+/// is on a fresh allocator. Frames are never touched.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy bench
+        all systems on all workloads, on 1 and 2 threads: about a minute and a half
+  everybuddy bench --workloads hot,steady:90 --systems bs,lbs-31,linux-6
+        three systems on all variants of hot and on one of steady
+  everybuddy bench --workloads steady --baseline lbs-31
+        how many times as long each takes as lbs-31, too, and whether that is sure
+  everybuddy bench --workloads hot --instructions
+        instructions instead of times, by callgrind: they repeat
+  everybuddy bench --check
+        no times: every contender behind a shadow of memory; exit code 1 if a frame is given twice
+  cargo run --release --features peers -- bench --peers
+        other people's allocators too
+  everybuddy bench --json - | jq 'select(.metric == \"latency\" and .statistic == \"p50\")'
+        every number for programs; docs/metrics.md defines them
+
+`everybuddy workloads` lists the workloads and their variants. A workload's name stands for all of
+its variants, `hot:order9` for one. docs/benchmarks.md says how it is measured.
+
+With - for FILE rows go to standard output, and the tables to standard error."
+)]
+pub(super) struct Arguments {
+    /// Workloads or variants [default: all]
+    #[arg(long, value_name = "W,X", value_delimiter = ',')]
+    workloads: Option<Vec<String>>,
+
+    /// Systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    systems: Option<Vec<String>>,
+
+    /// Measure other people's allocators too (needs a build with `--features peers`)
+    #[arg(long)]
+    peers: bool,
+
+    /// Show also how many times as long all take as this contender
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "instructions"])]
+    baseline: Option<String>,
+
+    /// Numbers of threads [default: 1,2, as far as there are CPUs]
+    #[arg(long, value_name = "N,M", value_delimiter = ',')]
+    threads: Option<Vec<u16>>,
+
+    /// Memory that the contenders manage, like 512MiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+
+    /// Rounds, in each of which all contenders take turns
+    #[arg(long, value_name = "N", default_value_t = Plan::ROUNDS)]
+    rounds: u32,
+
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Make sections N times shorter: to try out, not to measure
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    shrink: u32,
+
+    /// Count instructions by callgrind instead of measuring times
+    #[arg(long, conflicts_with_all = ["check", "doc"])]
+    instructions: bool,
+
+    /// Check every contender behind a shadow of memory instead of measuring
+    #[arg(long, conflicts_with = "doc")]
+    check: bool,
+
+    /// Write every measurement as JSON lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write every measurement as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Write the results as a page in Markdown, such as docs/benchmarks.md
+    #[arg(long, value_name = "FILE")]
+    doc: Option<PathBuf>,
+
+    /// Perform so many rounds of a workload, for callgrind
+    #[arg(long, hide = true, requires = "contender")]
+    count: Option<u32>,
+
+    /// The contender of `--count`
+    #[arg(long, hide = true)]
+    contender: Option<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let variants = match &arguments.workloads {
+        Some(texts) => parse(texts)?,
+        None => WORKLOADS.iter().flat_map(|row| row.variants).collect(),
+    };
+    if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
+        return count(&variants, name, rounds);
+    }
+    let plan = Plan {
+        entrants: entrants(&arguments)?,
+        variants,
+        threads: threads(&arguments)?,
+        frames: frames(&arguments)?,
+        rounds: arguments.rounds.max(1),
+        seed: arguments.seed,
+        shrink: arguments.shrink.max(1),
+    };
+    if plan.cells().is_empty() {
+        return Err(Error::usage(
+            "--threads 1: handover needs two threads, and nothing else was chosen",
+        ));
+    }
+    let baseline = baseline(&arguments, &plan)?;
+    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
+    let stage = Stage {
+        tables_to_errors: sinks.iter().any(Sink::is_output),
+    };
+    let rows = match (arguments.instructions, arguments.check) {
+        (true, _) => stage.count(&plan)?,
+        (_, true) => return stage.check(&plan),
+        _ => stage.measure(&plan, baseline, arguments.doc)?,
+    };
+    for sink in sinks {
+        sink.write(&rows)?;
+    }
+    Ok(())
+}
+
+/// Where tables go.
+struct Stage {
+    tables_to_errors: bool,
+}
+
+impl Stage {
+    fn print(&self, text: &str) -> Result<(), Error> {
+        // Rows and tables can't share a stream.
+        match self.tables_to_errors {
+            true => output::aside(text),
+            false => output::text(text),
+        }
+    }
+
+    fn style(&self) -> output::Style {
+        output::Style::of_output(self.tables_to_errors)
+    }
+
+    fn measure(
+        &self,
+        plan: &Plan,
+        baseline: Option<usize>,
+        doc: Option<PathBuf>,
+    ) -> Result<Vec<Row>, Error> {
+        let open =
+            |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
+        let doc = doc.map(open).transpose()?;
+        let machine = Machine::look();
+        let timer = Timer::calibrated();
+        let mut arena = Arena::default();
+        let progress = Progress::new(plan.visits());
+        let results = bench::measure(plan, &timer, &mut arena, |what| {
+            progress.says(what);
+            progress.step();
+        })?;
+        let starts = start::measure(plan)?;
+        progress.done();
+        let style = self.style();
+        self.print(&tables::text(&results, &style))?;
+        if let Some(baseline) = baseline {
+            self.print(&tables::ratios(&results, baseline, &style))?;
+        }
+        self.print(&tables::starts(&starts, &style))?;
+        self.print(&show::bench_claims::text(&results, &starts, &style))?;
+        self.print(&tables::closing(&results, &machine, &timer, &style))?;
+        if let Some(doc) = doc {
+            let page = show::bench_doc::page(&results, &starts, &machine, &timer);
+            let path = doc.path().to_path_buf();
+            doc.finish(page.as_bytes())
+                .map_err(|cause| Error::Write { path, cause })?;
+        }
+        let mut exported = rows::of(&results);
+        exported.extend(rows::of_starts(&starts, plan.seed));
+        Ok(exported)
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), Error> {
+        let timer = Timer::calibrated();
+        let visits = plan.cells().len() * plan.entrants.len();
+        let progress = Progress::new(visits as u64);
+        let verdicts = bench::check(plan, &timer, &mut Arena::default(), |what| {
+            progress.says(what);
+            progress.step();
+        })?;
+        progress.done();
+        self.print(&tables::verdicts(&verdicts))?;
+        match verdicts.iter().find(|verdict| verdict.faults > 0) {
+            Some(v) => {
+                let what = "a frame was given twice or lost";
+                Err(Error::Failed(format!("{}: {what}", v.entrant)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn count(&self, plan: &Plan) -> Result<Vec<Row>, Error> {
+        instructions::available()?;
+        let one_thread = plan
+            .variants
+            .iter()
+            .filter(|v| v.threads == 1 && !v.harvest);
+        let variants: Vec<&'static Variant> = one_thread.copied().collect();
+        let progress = Progress::new((variants.len() * plan.entrants.len()) as u64);
+        let mut exported = Vec::new();
+        let mut counts = Vec::new();
+        for variant in variants {
+            let mut column = Vec::new();
+            for entrant in &plan.entrants {
+                progress.says(variant.name);
+                let count = instructions::count(entrant, variant)?;
+                exported.extend(count.map(|c| rows::of_instructions(entrant, variant.name, c)));
+                column.push(count);
+                progress.step();
+            }
+            counts.push((variant, column));
+        }
+        progress.done();
+        let names: Vec<String> = plan.entrants.iter().map(Entrant::name).collect();
+        let floors = plan.entrants.iter().take_while(|e| e.is_floor()).count();
+        self.print(&tables::instructions(
+            &names,
+            floors,
+            &counts,
+            &self.style(),
+        ))?;
+        Ok(exported)
+    }
+}
+
+/// Performs rounds of a workload for callgrind; prints the operations, or nothing if it can't be done.
+fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), Error> {
+    let peers = Entrant::peers().unwrap_or_default();
+    let entrant = match peers.into_iter().find(|peer| peer.name() == name) {
+        Some(peer) => peer,
+        None => Entrant::System(choice::one(name)?),
+    };
+    let Some(variant) = variants.first() else {
+        return Err(Error::usage("--count needs a workload"));
+    };
+    match instructions::perform(&entrant, variant, rounds)? {
+        Some(operations) => output::text(&format!("{operations}\n")),
+        None => Ok(()),
+    }
+}
+
+/// Reads a list of workloads and variants.
+fn parse(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
+    let mut chosen: Vec<&'static Variant> = Vec::new();
+    for text in texts {
+        let all = || WORKLOADS.iter().flat_map(|row| row.variants);
+        let row = WORKLOADS.iter().find(|row| row.name == text);
+        let own: Vec<&'static Variant> = match row {
+            Some(row) => row.variants.iter().collect(),
+            None => all().filter(|variant| variant.name == text).collect(),
+        };
+        if own.is_empty() {
+            let names: Vec<&str> = all().map(|variant| variant.name).collect();
+            let rows = WORKLOADS.iter().map(|row| row.name);
+            let known: Vec<&str> = rows.chain(names.iter().copied()).collect();
+            let hint = match nearest(text, &known) {
+                Some(near) => format!("did you mean `{near}`? "),
+                None => String::new(),
+            };
+            return Err(Error::usage(format!(
+                "workload `{text}`: there is no such workload: {hint}the workloads are {}",
+                names.join(", ")
+            )));
+        }
+        for variant in own {
+            if !chosen.iter().any(|other| other.name == variant.name) {
+                chosen.push(variant);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
+    let mut entrants = match arguments.peers {
+        true => Entrant::peers()?,
+        false => Vec::new(),
+    };
+    let systems = match &arguments.systems {
+        Some(texts) => choice::parse(texts)?,
+        None => choice::all(),
+    };
+    // What no allocator can beat, then ours, then the others.
+    let floors = entrants.iter().take_while(|e| e.is_floor()).count();
+    let others = entrants.split_off(floors);
+    entrants.extend(systems.into_iter().map(Entrant::System));
+    entrants.extend(others);
+    Ok(entrants)
+}
+
+/// Finds the contender that others are compared with.
+fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> {
+    let Some(name) = &arguments.baseline else {
+        return Ok(None);
+    };
+    let names: Vec<String> = plan.entrants.iter().map(Entrant::name).collect();
+    match names.iter().position(|other| other == name) {
+        Some(position) => Ok(Some(position)),
+        None => Err(Error::usage(format!(
+            "--baseline {name}: it doesn't take part; those that do are {}",
+            names.join(", ")
+        ))),
+    }
+}
+
+fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {
+    let cores = Machine::look().cores.unwrap_or(1);
+    let Some(given) = &arguments.threads else {
+        return Ok((1..=2).filter(|n| usize::from(*n) <= cores).collect());
+    };
+    match given.iter().find(|n| **n == 0 || usize::from(**n) > cores) {
+        Some(n) => Err(Error::usage(format!(
+            "--threads {n}: each thread needs a CPU of its own, and there are {cores}"
+        ))),
+        None => Ok(given.clone()),
+    }
+}
+
+fn frames(arguments: &Arguments) -> Result<u32, Error> {
+    /// 16 MiB: blocks of order 10 for two threads, and something to fill.
+    const LEAST: u64 = 4096;
+    /// 64 GiB: slots for all frames are kept.
+    const MOST: u64 = 1 << 24;
+    let Some(size) = arguments.memory else {
+        return Ok(Plan::FRAMES);
+    };
+    // Whole blocks of order 10.
+    let frames = size.frames.next_multiple_of(1024);
+    match (LEAST..=MOST).contains(&frames) {
+        true => Ok(frames as u32),
+        false => Err(Error::usage("--memory: choose 16MiB to 64GiB")),
+    }
+}

@@ -1,0 +1,48 @@
+//! `everybuddy experiments`: what can be reproduced.
+//!
+//! Exists so that names, sources and claims are looked up in the program itself; all of it comes from the
+//! files in `everybuddy-papers`.
+//!
+//! Invariant: every experiment is listed.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::show::{experiments, output};
+use everybuddy_measure::Error;
+use everybuddy_papers::{Experiment, all_experiments};
+
+/// List the experiments: papers' figures and tables that can be reproduced here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy experiments              the list, with sources and claims
+  everybuddy experiments --json       for programs, one JSON object a line")]
+pub(super) struct Arguments {
+    /// Print JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let all = all_experiments()?;
+    if !arguments.json {
+        return output::text(&experiments::list(&all));
+    }
+    let line = |own: &Experiment| {
+        let claims: Vec<&str> = own.claims.iter().map(|claim| claim.text.as_str()).collect();
+        let object = json!({
+            "name": own.name,
+            "title": own.title,
+            "source": own.source,
+            "needs": own.needs,
+            "platform": own.platform,
+            "systems": own.systems,
+            "figure": own.figure,
+            "claims": claims,
+        });
+        format!("{object}\n")
+    };
+    output::text(&all.iter().map(line).collect::<String>())
+}

@@ -1,0 +1,108 @@
+//! The command line: one file a subcommand.
+//!
+//! Exists so that a subcommand is its arguments, its help and its work side by side. To add one:
+//! one file, one line in `Command`, one line in `Cli::run`.
+//!
+//! Invariant: results go to standard output, everything else to standard error; the exit code is
+//! 0 when the command is done, 1 when a comparison failed, 2 for usage, input and files.
+
+mod bench;
+mod compare;
+mod experiments;
+#[cfg(target_os = "linux")]
+mod record;
+mod reproduce;
+mod systems;
+mod trace;
+mod trace_check;
+mod trace_cut;
+mod trace_export;
+mod trace_import;
+mod trace_info;
+mod trace_sizes;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::show::output;
+use everybuddy_measure::Error;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "everybuddy",
+    version,
+    about = "Buddy allocators for page frames, side by side on real traces",
+    after_help = "\
+Examples:
+  everybuddy compare                            all systems on the bundled traces
+  everybuddy compare gcc_build --systems bs,linux-6
+  everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
+  everybuddy reproduce fragmentation            a paper's experiment: measured, drawn, judged
+  everybuddy record -- make -j2                 a trace of your own program (as root)
+  everybuddy trace info dbench_tar              what a trace is like
+  everybuddy systems                            what there is to compare
+
+`everybuddy COMMAND --help` teaches each command by example.
+Exit codes: 0 done; 1 a comparison failed; 2 usage, input or file."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::Arguments),
+    Bench(bench::Arguments),
+    #[cfg(target_os = "linux")]
+    Record(record::Arguments),
+    #[command(subcommand)]
+    Trace(trace::Command),
+    Systems(systems::Arguments),
+    Workloads(workloads::Arguments),
+    Reproduce(reproduce::Arguments),
+    Experiments(experiments::Arguments),
+}
+
+impl Cli {
+    fn run(self) -> Result<(), Error> {
+        match self.command {
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Bench(arguments) => bench::run(arguments),
+            #[cfg(target_os = "linux")]
+            Command::Record(arguments) => record::run(arguments),
+            Command::Trace(command) => trace::run(command),
+            Command::Systems(arguments) => systems::run(arguments),
+            Command::Workloads(arguments) => workloads::run(arguments),
+            Command::Reproduce(arguments) => reproduce::run(arguments),
+            Command::Experiments(arguments) => experiments::run(arguments),
+        }
+    }
+}
+
+/// Runs the program and returns its exit code.
+pub fn main() -> ExitCode {
+    let result = Cli::parse().run();
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    if !matches!(error, Error::ReaderGone) {
+        output::error(&error.to_string());
+    }
+    ExitCode::from(error.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,207 @@
+//! `everybuddy record`: a trace of your own program.
+//!
+//! Exists so that "which allocator for this program?" takes two commands: record, compare.
+//!
+//! Invariant: the trace appears whole or not at all, and no file is replaced unasked. All words
+//! go to standard error, since standard output belongs to the command that is recorded.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use everybuddy_record::record::{RecordError, RecordOptions, Recorder, can_record};
+use everybuddy_trace::{PAGE_SHIFT, write};
+
+use crate::recording::{self, Running, Stop};
+use crate::show::live::Live;
+use crate::show::{output, recorded};
+use everybuddy_measure::Error;
+use everybuddy_measure::size::Size;
+
+/// Record what a command, or the whole machine, asks of the kernel's page allocator.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy record -- make -j2                    the build and all its processes: make.parquet
+  everybuddy record -o job.parquet -- python3 job.py
+  everybuddy record --seconds 10                   the whole machine: machine.parquet
+  everybuddy record --seconds 60 -- redis-server   one minute; then it is asked to end
+  everybuddy record --buffer 128MiB -- stress      when events were lost
+  everybuddy record --overhead -- make -B          how much slower it runs while recorded
+  everybuddy compare make.parquet                  then: your trace on every system
+
+Needs root (put sudo in front) and tracefs, which most systems have mounted. Where
+only perf is at hand, record with perf and use `everybuddy trace import`. What is recorded,
+what is not seen and what it costs: docs/recording.md.")]
+pub(super) struct Arguments {
+    /// The command and its arguments, after --
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+
+    /// The trace to write; by default the command's name with .parquet, here
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Record for so many seconds at most; without a command, the whole machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
+
+    /// The kernel's buffer for each CPU, twice; by default by the machine's memory
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Size>,
+
+    /// Run the command twice, untraced and then recorded, and tell both times
+    #[arg(long)]
+    overhead: bool,
+
+    /// Replace the trace if there is one of this name
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let path = check(&arguments)?;
+    can_record().map_err(Error::recording)?;
+    let stop = Stop::on_signals()?;
+    let untraced = match arguments.overhead {
+        true => Some(run_untraced(&arguments.command)?),
+        false => None,
+    };
+    if stop.is_asked() {
+        return Err(Error::usage(
+            "ended before the recording began; nothing was written",
+        ));
+    }
+
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let mut recorder = Recorder::new(&RecordOptions {
+        buffer_bytes: arguments.buffer.map(|size| size.frames << PAGE_SHIFT),
+        folder,
+    })
+    .map_err(Error::recording)?;
+    for missing in recorder.missing() {
+        let (tracepoint, lacking) = (missing.tracepoint, missing.lacking);
+        output::note(&format!(
+            "this kernel has no tracepoint {tracepoint}; the trace will lack {lacking}"
+        ));
+    }
+    let limit = arguments
+        .seconds
+        .map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let live = Live::new();
+    let ended = match arguments.command.is_empty() {
+        true => recording::machine(&mut recorder, limit, &stop, &live)?,
+        false => recording::command(&mut recorder, &mut command(&arguments), limit, &stop, &live)?,
+    };
+    live.done();
+    let finishing = Instant::now();
+    let taken = recorder.stop().map_err(Error::recording)?;
+    let goes_on = ended.running.as_ref().and_then(Running::end);
+    stop.is_over();
+
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let bar = Live::of_steps("putting in order", taken.cost().events);
+    let made = taken
+        .assemble(&name, |done| bar.at(done))
+        .map_err(Error::recording)?;
+    bar.done();
+    let trace = &made.assembled.trace;
+    if trace.events.is_empty() {
+        return Err(Error::usage(
+            "nothing was recorded: no recorded task allocated memory; nothing was written",
+        ));
+    }
+    write(trace, &path)?;
+    recording::give_to_user(&path);
+    let summary = recorded::Summary {
+        path: &path,
+        made: &made,
+        ended: &ended,
+        finishing: finishing.elapsed(),
+        untraced,
+    };
+    output::aside(&summary.text())?;
+    if let Some(pid) = goes_on {
+        output::note(&format!("process {pid} goes on without being recorded"));
+    }
+    Ok(())
+}
+
+/// Checks what can be checked before anything is done, and returns the file to write.
+fn check(arguments: &Arguments) -> Result<PathBuf, Error> {
+    let program = arguments.command.first();
+    let is_machine = program.is_none();
+    if is_machine && arguments.seconds.is_none() {
+        return Err(Error::usage(
+            "nothing to record: name a command, as in `everybuddy record -- make -j2`, or a time \
+             for the whole machine, as in `everybuddy record --seconds 10`",
+        ));
+    }
+    if is_machine && arguments.overhead {
+        return Err(Error::usage(
+            "--overhead runs a command twice, and there is none: name one after --",
+        ));
+    }
+    let path = match (&arguments.output, program) {
+        (Some(path), _) => path.clone(),
+        (None, Some(program)) => {
+            let mut name = Path::new(program)
+                .file_name()
+                .unwrap_or(program)
+                .to_os_string();
+            name.push(".parquet");
+            PathBuf::from(name)
+        }
+        (None, None) => PathBuf::from("machine.parquet"),
+    };
+    let shown = path.display();
+    if path
+        .extension()
+        .is_none_or(|extension| extension != "parquet")
+    {
+        return Err(Error::usage(format!(
+            "{shown}: a trace is a Parquet file; name it with .parquet at the end"
+        )));
+    }
+    if path.exists() && !arguments.force {
+        return Err(Error::usage(format!(
+            "{shown} exists; choose another name with -o, or replace it with --force"
+        )));
+    }
+    Ok(path)
+}
+
+fn command(arguments: &Arguments) -> Command {
+    let mut command = Command::new(&arguments.command[0]);
+    command.args(&arguments.command[1..]);
+    command
+}
+
+/// Runs the command as it is, for comparison.
+fn run_untraced(words: &[OsString]) -> Result<Duration, Error> {
+    output::note("running the command untraced, then once more recorded");
+    let begin = Instant::now();
+    let (program, arguments) = (&words[0], &words[1..]);
+    let status = Command::new(program).args(arguments).status();
+    match status {
+        Ok(_) => Ok(begin.elapsed()),
+        Err(cause) => {
+            let program = program.to_string_lossy().into_owned();
+            Err(Error::recording(RecordError::NoCommand { program, cause }))
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `everybuddy reproduce`: papers' figures and tables, measured here.
+//!
+//! Exists so that what papers claim is checked by one command, and drawn.
+//!
+//! Invariant: all names and files are checked before the first measurement; a claim that fails gives exit
+//! code 1, after everything was printed and written.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::export::page::{Page, study};
+use crate::export::{Pending, Sink};
+use crate::show::{experiments, output, progress::Progress};
+use everybuddy_measure::Error;
+use everybuddy_measure::claim::{State, Verdict};
+use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::rows::Row;
+use everybuddy_papers::list;
+use everybuddy_papers::shared::figure::Drawing;
+use everybuddy_papers::shared::method::{Bench, Conditions};
+use everybuddy_papers::{Experiment, named};
+
+/// Reproduce papers' figures and tables: measure, draw, and judge what is claimed.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy reproduce
+        all experiments
+  everybuddy reproduce fragmentation --svg figures
+        one of them, with its picture in figures/fragmentation.svg
+  everybuddy reproduce all --html papers.html
+        everything as one page for a browser: figures, tables beside the papers' numbers, verdicts
+  everybuddy reproduce my-experiment.toml
+        one of your own, in the format of the project's experiment.toml files
+  everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
+        every number for programs; docs/metrics.md defines them
+
+`everybuddy experiments` lists them with their sources and claims.
+
+A claim about times fails only if all rounds say so, and is undecided if they disagree. Exit code 1
+if a claim fails. With - for FILE rows go to standard output, and the tables to standard error."
+)]
+pub(super) struct Arguments {
+    /// Experiments, by name or TOML file; `all` for all [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Write every measurement as JSON lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write every measurement as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Write a page with figures, tables beside the sources' numbers, and verdicts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Draw the figures into this folder, as NAME.svg
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Make everything N times shorter: to try out, not to measure; claims are then not judged
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    shrink: u32,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let chosen = named(&arguments.names)?;
+    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
+    let pictures = pictures(&arguments.svg, &chosen)?;
+    let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    let conditions = Conditions {
+        seed: arguments.seed,
+        shrink: arguments.shrink.max(1),
+    };
+    // Rows and tables can't share a stream.
+    let tables_to_errors = sinks.iter().any(Sink::is_output);
+    let print = |text: &str| match tables_to_errors {
+        true => output::aside(text),
+        false => output::text(text),
+    };
+    let style = output::Style::of_output(tables_to_errors);
+    let machine = Machine::look();
+    let mut steps = 0;
+    for own in &chosen {
+        steps += (list::method(own)?.steps)(own);
+    }
+    let progress = Progress::new(steps);
+    let timer = Timer::calibrated();
+    let mut arena = Arena::default();
+    let mut study = page
+        .is_some()
+        .then(|| study::study(&machine, &timer, &conditions));
+    let mut exported: Vec<Row> = Vec::new();
+    let mut failed: Vec<String> = Vec::new();
+    for (own, picture) in chosen.iter().zip(pictures) {
+        progress.says(&own.name);
+        let mut bench = Bench {
+            timer: &timer,
+            arena: &mut arena,
+            step: &mut |what| {
+                progress.says(&format!("{}: {what}", own.name));
+                progress.step();
+            },
+        };
+        let rows = (list::method(own)?.run)(own, &conditions, &mut bench)?;
+        let judge = |claim: &everybuddy_measure::claim::Claim| {
+            let verdict = claim.judge(&own.name, &rows);
+            (claim.clone(), verdict)
+        };
+        let verdicts: Option<Vec<(_, Verdict)>> =
+            (conditions.shrink == 1).then(|| own.claims.iter().map(judge).collect());
+        for (claim, verdict) in verdicts.iter().flatten() {
+            if verdict.state == State::Fails && claim.differs.is_none() {
+                failed.push(format!("{}: {}", own.name, claim.text));
+            }
+        }
+        let mut text = experiments::head(own, &style);
+        text += &experiments::tables(own, &rows, &style);
+        text += &experiments::verdicts(own, verdicts.as_deref(), &style);
+        progress.hidden(|| print(&text))?;
+        let is_shown = picture.is_some() || study.is_some();
+        let drawing = list::figure(own)
+            .filter(|_| is_shown)
+            .map(|figure| (figure.draw)(own, &rows));
+        if let (Some(picture), Some(drawing)) = (picture, &drawing) {
+            write(drawing, &own.name, picture)?;
+        }
+        if let Some(study) = &mut study {
+            let result = study::experiment(own, &rows, drawing.as_ref(), verdicts.as_deref())?;
+            study.experiments.push(result);
+        }
+        exported.extend(rows);
+    }
+    progress.done();
+    print(&experiments::closing(&machine, &timer, &style))?;
+    for sink in sinks {
+        sink.write(&exported)?;
+    }
+    if let (Some(page), Some(study)) = (page, study) {
+        page.write_study(&study)?;
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "{} of the claims failed: {}",
+            failed.len(),
+            failed.join("; ")
+        ))),
+    }
+}
+
+/// Prepares the files of the pictures.
+fn pictures(
+    folder: &Option<PathBuf>,
+    chosen: &[Experiment],
+) -> Result<Vec<Option<Pending>>, Error> {
+    let Some(folder) = folder else {
+        return Ok(chosen.iter().map(|_| None).collect());
+    };
+    let refuse = |path: PathBuf| move |cause| Error::Write { path, cause };
+    fs::create_dir_all(folder).map_err(refuse(folder.clone()))?;
+    let open = |own: &Experiment| {
+        let path = folder.join(format!("{}.svg", own.name));
+        let drawn = own.figure.as_ref();
+        let pending = drawn.map(|_| Pending::create(&path).map_err(refuse(path.clone())));
+        pending.transpose()
+    };
+    chosen.iter().map(open).collect()
+}
+
+/// Writes a figure into its file.
+fn write(drawing: &Drawing, name: &str, picture: Pending) -> Result<(), Error> {
+    let svg = drawing
+        .svg()
+        .map_err(|why| Error::Failed(format!("figure {name}: {why}")))?;
+    let path = picture.path().to_path_buf();
+    let written = picture.finish(svg.as_bytes());
+    written.map_err(|cause| Error::Write { path, cause })
+}

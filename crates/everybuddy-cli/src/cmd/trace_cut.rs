@@ -1,0 +1,209 @@
+//! `everybuddy trace cut`: a part of a trace, as a trace.
+//!
+//! Exists so that a long recording can be asked about one phase or one program.
+//!
+//! Invariant: what is written replays by itself; the trace that is cut is not changed.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use clap::Args;
+use everybuddy_trace::{Cut, CutReport, Leniency, Trace, cut, write};
+
+use crate::processes::Processes;
+use crate::show::output;
+use crate::time::Time;
+use everybuddy_measure::Error;
+use everybuddy_measure::library;
+use everybuddy_measure::size::count;
+
+/// Cut a part out of a trace: by time, number, thread, process or program.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy trace cut run.parquet -o start.parquet --to 2s           the first two seconds
+  everybuddy trace cut run.parquet -o mid.parquet --from 500ms --to 1.5s
+  everybuddy trace cut gcc_build -o small.parquet --first 10000       the first calls
+  everybuddy trace cut gcc_build -o rows.parquet --events 1000..2000  rows, counted from 0
+  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         what one program allocated
+
+Frees of blocks that were allocated outside of the cut are dropped, since nothing could free them.
+Of a thread, process or program, its allocations are kept and their frees, whoever calls those.
+Time counts from where the cut begins.")]
+pub(super) struct Arguments {
+    /// The trace: a file, or the name of a bundled one
+    #[arg(value_name = "TRACE")]
+    trace: String,
+
+    /// The trace to write
+    #[arg(short, long, value_name = "TRACE.parquet")]
+    output: PathBuf,
+
+    /// Keep calls from this time on, such as 1.5s, 200ms, 30us or 400ns
+    #[arg(long, value_name = "TIME")]
+    from: Option<Time>,
+
+    /// Keep calls before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<Time>,
+
+    /// Keep at most so many calls
+    #[arg(long, value_name = "N")]
+    first: Option<usize>,
+
+    /// Keep rows A to B of the trace, without B
+    #[arg(long, value_name = "A..B", value_parser = rows)]
+    events: Option<Range<usize>>,
+
+    /// Keep what this thread allocated
+    #[arg(long, value_name = "TID", group = "who")]
+    task: Option<u32>,
+
+    /// Keep what the threads of this process allocated
+    #[arg(long, value_name = "TGID", group = "who")]
+    process: Option<u32>,
+
+    /// Keep what processes of this program allocated
+    #[arg(long, value_name = "NAME", group = "who")]
+    program: Option<String>,
+
+    /// Let calls keep their time
+    #[arg(long)]
+    keep_time: bool,
+
+    /// Repair a trace that contradicts itself, and say how
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let leniency = if arguments.lenient {
+        Leniency::Lenient
+    } else {
+        Leniency::Strict
+    };
+    library::check_output(&arguments.output, &library::locate(&arguments.trace)?)?;
+    let (trace, repairs) = library::read(&arguments.trace, leniency)?;
+    if !repairs.is_empty() {
+        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
+    }
+    let asked = Cut {
+        from_ns: arguments.from.map(|time| time.nanos),
+        to_ns: arguments.to.map(|time| time.nanos),
+        events: arguments.events.clone(),
+        first: arguments.first,
+        tasks: tasks(&arguments, &trace)?,
+        keeps_time: arguments.keep_time,
+    };
+    let (part, report) = cut(&trace, &asked)?;
+    if part.events.is_empty() {
+        let last = trace.events.last().map_or(0, |event| event.time_ns);
+        return Err(Error::usage(format!(
+            "trace {}: nothing is left of {} calls in {}: ask for more",
+            trace.name,
+            count(report.before),
+            Time { nanos: last },
+        )));
+    }
+    write(&part, &arguments.output)?;
+    output::text(&format!(
+        "{}: {} of {} calls\n",
+        arguments.output.display(),
+        count(report.kept),
+        count(report.before)
+    ))?;
+    tell(&report);
+    Ok(())
+}
+
+/// Returns the threads that were asked for, if any were.
+fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, Error> {
+    let processes = || Processes::of(trace);
+    if let Some(task) = arguments.task {
+        return Ok(Some(BTreeSet::from([task])));
+    }
+    if let Some(tgid) = arguments.process {
+        let mut tasks = processes().map_or_else(BTreeSet::new, |processes| processes.threads(tgid));
+        // The first thread of a process has its number, whether or not the trace tells the others.
+        tasks.insert(tgid);
+        return Ok(Some(tasks));
+    }
+    let Some(program) = &arguments.program else {
+        return Ok(None);
+    };
+    let Some(processes) = processes() else {
+        return Err(Error::usage(format!(
+            "trace {}: it does not tell programs; cut by --task or --process",
+            trace.name
+        )));
+    };
+    let tasks = processes.of_program(program);
+    if tasks.is_empty() {
+        let known = processes.programs();
+        let shown: Vec<&str> = known.iter().take(12).copied().collect();
+        let more = if known.len() > shown.len() {
+            ", ..."
+        } else {
+            ""
+        };
+        return Err(Error::usage(format!(
+            "trace {}: no program is named `{program}`; there are {}{more}",
+            trace.name,
+            shown.join(", ")
+        )));
+    }
+    Ok(Some(tasks))
+}
+
+/// Reads `A..B`; either may be left out.
+fn rows(text: &str) -> Result<Range<usize>, String> {
+    let refuse = || format!("`{text}` are no rows; write them like 1000..2000, ..500 or 500..");
+    let (from, to) = text.split_once("..").ok_or_else(refuse)?;
+    let number = |text: &str, default: usize| match text {
+        "" => Ok(default),
+        text => text.parse().map_err(|_| refuse()),
+    };
+    let rows = number(from, 0)?..number(to, usize::MAX)?;
+    match rows.is_empty() {
+        true => Err(format!("`{text}` holds no row")),
+        false => Ok(rows),
+    }
+}
+
+/// Tells what was left out.
+fn tell(report: &CutReport) {
+    for (value, meaning) in [
+        (report.outside, "calls outside of what was asked for"),
+        (report.others, "allocations of other threads"),
+        (
+            report.frees_of_others,
+            "frees of blocks that were allocated outside of the cut",
+        ),
+        (report.faults_dropped, "faults of these allocations"),
+        (
+            report.regions_dropped,
+            "address regions that nothing lies in any more",
+        ),
+    ] {
+        if value > 0 {
+            output::note(&format!("left out: {} {meaning}", count(value)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read() {
+        assert_eq!(rows("3..5"), Ok(3..5));
+        assert_eq!(rows("..5"), Ok(0..5));
+        assert_eq!(rows("3.."), Ok(3..usize::MAX));
+        for text in ["", "3", "5..3", "a..b", "3..3"] {
+            assert!(rows(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `everybuddy trace import`: a trace of what another tool recorded.
+//!
+//! Exists so that a recording that somebody has, or can make without installing anything, can be
+//! replayed.
+//!
+//! Invariant: what was lost, skipped, not understood or left out is told on standard error.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use everybuddy_record::{
+    ImportError, ImportOptions, Imported, Scope, Source, import_file, import_stream,
+};
+use everybuddy_trace::{Leniency, write};
+
+use crate::show::{output, progress};
+use everybuddy_measure::Error;
+use everybuddy_measure::library;
+use everybuddy_measure::size::count;
+
+/// Make a trace of a recording by perf, ftrace or trace-cmd, or of CSV.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy trace import perf.data                     writes perf.parquet
+  everybuddy trace import perf.data --tree 4711         what one process and its children allocated
+  perf script --ns | everybuddy trace import - -o run.parquet
+  everybuddy trace import /tmp/trace.txt -o run.parquet what was in tracefs's file `trace`
+  everybuddy trace import changed.csv -o run.parquet    after `everybuddy trace export --to csv`
+
+To record what is needed:
+  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,exceptions:page_fault_user \\
+      -e exceptions:page_fault_kernel,raw_syscalls:*,task:task_newtask,sched:sched_process_* \\
+      -- COMMAND
+
+docs/importing.md has more ways, and says what each of them loses.")]
+pub(super) struct Arguments {
+    /// The recording: a file, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The trace to write; by default FILE.parquet in the current folder
+    #[arg(short, long, value_name = "TRACE.parquet")]
+    output: Option<PathBuf>,
+
+    /// What FILE is: perf-data, perf-script, ftrace, trace-cmd or csv
+    #[arg(long, value_name = "KIND")]
+    from: Option<Source>,
+
+    /// Keep only what this process and its descendants allocated
+    #[arg(long, value_name = "PID")]
+    tree: Option<u32>,
+
+    /// Repair CSV that contradicts itself, and say how
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let path = place(&arguments)?;
+    library::check_output(&path, &arguments.file)?;
+    let options = ImportOptions {
+        source: arguments.from,
+        scope: arguments
+            .tree
+            .map_or(Scope::Everything, |root| Scope::Tree { root }),
+        leniency: match arguments.lenient {
+            true => Leniency::Lenient,
+            false => Leniency::Strict,
+        },
+    };
+    let imported = if is_input(&arguments.file) {
+        import_stream(io::stdin().lock(), "standard input", options).map_err(Error::recording)?
+    } else {
+        let file = &arguments.file;
+        let input = File::open(file).map_err(|error| ImportError::Io {
+            file: file.clone(),
+            error,
+        });
+        let input = input.map_err(Error::recording)?;
+        import_file(progress::watched(input), file, options).map_err(Error::recording)?
+    };
+    tell(&imported);
+    write(&imported.trace, &path)?;
+    let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
+    output::text(&format!(
+        "{}: {} calls, {} of them by known faults\n",
+        path.display(),
+        count(calls as u64),
+        count(faults as u64)
+    ))
+}
+
+fn is_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Returns the file of the trace.
+fn place(arguments: &Arguments) -> Result<PathBuf, Error> {
+    match (&arguments.output, arguments.file.file_stem()) {
+        (Some(path), _) => Ok(path.clone()),
+        (None, Some(name)) if !is_input(&arguments.file) => {
+            let mut name = name.to_os_string();
+            name.push(".parquet");
+            Ok(PathBuf::from(name))
+        }
+        _ => Err(Error::usage(
+            "standard input has no name: name the trace with -o TRACE.parquet",
+        )),
+    }
+}
+
+/// Tells what was read, and what was not.
+fn tell(imported: &Imported) {
+    let heard = &imported.heard;
+    output::note(&heard.to_string());
+    for (place, what) in &heard.complaints {
+        output::note(&format!(
+            "not understood, {} {place}: {what}",
+            heard.place_name()
+        ));
+    }
+    let accounts = imported
+        .accounts
+        .iter()
+        .flat_map(|accounts| accounts.iter());
+    let left_out = accounts.filter(|(_, meaning, value)| {
+        *value > 0
+            && ["left out", "inferred", "refused"]
+                .iter()
+                .any(|word| meaning.contains(word))
+    });
+    for (_, meaning, value) in left_out {
+        output::note(&format!("{} {meaning}", count(value)));
+    }
+    if !imported.repairs.is_empty() {
+        output::note(&format!("repaired: {}", imported.repairs));
+    }
+}

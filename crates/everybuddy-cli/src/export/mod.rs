@@ -1,0 +1,94 @@
+//! Results for programs: tidy rows, one measurement each.
+//!
+//! Exists so that every command exports the same columns, in every format. To add a format: one
+//! file with a function from rows to bytes, and one line in [`Format`].
+//!
+//! Invariant: columns are the same, in the same order, in all formats; the order of the rows
+//! depends on the command line alone.
+
+mod csv;
+mod file;
+mod json;
+pub mod page;
+pub mod trace;
+
+use std::path::{Path, PathBuf};
+
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::Row;
+
+pub use file::Pending;
+
+/// A format for rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object a line.
+    Json,
+    /// Comma-separated values with a header.
+    Csv,
+}
+
+impl Format {
+    /// Writes rows down.
+    fn encode(self, rows: &[Row]) -> Result<Vec<u8>, std::io::Error> {
+        match self {
+            Format::Json => json::encode(rows),
+            Format::Csv => csv::encode(rows),
+        }
+    }
+}
+
+/// Where rows go.
+#[derive(Debug)]
+pub enum Sink {
+    /// To standard output (`-`).
+    Output(Format),
+    /// To a file, which appears when it is whole.
+    File(Format, Pending),
+}
+
+impl Sink {
+    /// Prepares a place for rows, so that an impossible one is refused before the work begins.
+    ///
+    /// # Errors
+    /// [`Error::Write`] when there can be no such file.
+    pub fn open(format: Format, path: &Path) -> Result<Sink, Error> {
+        if path == Path::new("-") {
+            return Ok(Sink::Output(format));
+        }
+        let pending = Pending::create(path);
+        let refuse = |cause| Error::Write {
+            path: PathBuf::from(path),
+            cause,
+        };
+        pending
+            .map(|pending| Sink::File(format, pending))
+            .map_err(refuse)
+    }
+
+    /// Tells whether rows go to standard output.
+    pub fn is_output(&self) -> bool {
+        matches!(self, Sink::Output(_))
+    }
+
+    /// Writes all rows.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; then no file is left behind.
+    pub fn write(self, rows: &[Row]) -> Result<(), Error> {
+        match self {
+            Sink::Output(format) => {
+                let bytes = format
+                    .encode(rows)
+                    .map_err(|e| Error::stream("standard output", e))?;
+                crate::show::output::bytes(&bytes)
+            }
+            Sink::File(format, pending) => {
+                let path = pending.path().to_path_buf();
+                let bytes = format.encode(rows);
+                let written = bytes.and_then(|bytes| pending.finish(&bytes));
+                written.map_err(|cause| Error::Write { path, cause })
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Results as pages: the numbers of `everybuddy compare`, in the types of [`everybuddy_page`]; [`study`] does the
+//! same for experiments.
+//!
+//! Exists so that the pages know nothing of allocators, and results nothing of pages.
+//!
+//! Invariant: every number on the page is one that the tables or rows have too, or comes from the same
+//! passes; nothing is measured for the page alone.
+
+mod maps;
+mod owners;
+mod statistics;
+pub mod study;
+
+use std::path::Path;
+
+use chrono::Utc;
+use everybuddy::Order;
+use everybuddy_page::report as page;
+use everybuddy_trace::{Resolved, Statistics, Trace};
+
+use crate::commit;
+use crate::show::comparison::dealt;
+use crate::show::output;
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::detail::Latencies;
+use everybuddy_measure::replay::observe::Tally;
+use everybuddy_measure::replay::outcome::{Comparison, Outcome};
+use everybuddy_measure::replay::pace::Latency;
+use everybuddy_measure::size;
+
+use super::Pending;
+
+use maps::Painter;
+use owners::Owners;
+
+/// The name of those who had frames from the start, in memory that was aged.
+const TAKEN: &str = "taken from the start";
+/// The order whose free blocks are counted: 4 MiB.
+const LARGE: Order = Order::TEN;
+
+/// What the page says of a trace beside what was measured on it.
+pub struct Subject {
+    statistics: Statistics,
+    owners: Owners,
+    resolved: Resolved,
+}
+
+impl Subject {
+    /// Looks at a trace; `resolved` must be its own.
+    pub fn new(trace: &Trace, resolved: Resolved) -> Subject {
+        Subject {
+            statistics: Statistics::of(trace, &resolved),
+            owners: Owners::of(trace, &resolved),
+            resolved,
+        }
+    }
+}
+
+/// A page that will be written.
+pub struct Page {
+    pending: Pending,
+}
+
+impl Page {
+    /// The page's file where no other is named, in the current folder.
+    pub const DEFAULT: &str = "everybuddy-report.html";
+
+    /// Prepares the file, so that an impossible one is refused before the work begins.
+    ///
+    /// # Errors
+    /// [`Error::Write`] when there can be no such file.
+    pub fn open(path: &Path) -> Result<Page, Error> {
+        let refuse = |cause| Error::Write {
+            path: path.to_path_buf(),
+            cause,
+        };
+        let pending = Pending::create(path).map_err(refuse)?;
+        Ok(Page { pending })
+    }
+
+    /// Prepares the default file; nobody asked for it by name, so where it can't be that is only noted.
+    pub fn open_default() -> Option<Page> {
+        let page = Page::open(Path::new(Page::DEFAULT));
+        page.map_err(|error| {
+            output::note(&format!(
+                "no page: {error}; --html FILE names another place"
+            ))
+        })
+        .ok()
+    }
+
+    /// Writes the page, and says where it is.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; then the file is as it was. [`Error::Broken`] if this program lacks a part of
+    /// the page.
+    pub fn write(self, report: &page::Report) -> Result<(), Error> {
+        let page = everybuddy_page::render(report).map_err(|e| Error::Broken(e.to_string()))?;
+        self.finish(&page.html)
+    }
+
+    /// Writes the page of experiments, and says where it is.
+    ///
+    /// # Errors
+    /// As [`Page::write`].
+    pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
+        let html =
+            everybuddy_page::render_study(study).map_err(|e| Error::Broken(e.to_string()))?;
+        self.finish(&html)
+    }
+
+    fn finish(self, html: &str) -> Result<(), Error> {
+        let path = self.pending.path().to_path_buf();
+        let refuse = |cause| Error::Write {
+            path: path.clone(),
+            cause,
+        };
+        self.pending.finish(html.as_bytes()).map_err(refuse)?;
+        output::note(&format!(
+            "page written: {} ({})",
+            path.display(),
+            size::bytes(html.len() as f64)
+        ));
+        Ok(())
+    }
+}
+
+/// What all traces of a page share.
+pub struct Occasion<'o> {
+    /// The heading.
+    pub title: &'o str,
+    /// The machine.
+    pub machine: &'o Machine,
+    /// The timer, where something was timed.
+    pub timer: Option<&'o Timer>,
+    /// The seed of the order in which systems took turns.
+    pub seed: u64,
+    /// How often each timed pass was repeated.
+    pub rounds: u32,
+}
+
+/// Begins a page.
+pub fn report(occasion: &Occasion<'_>) -> page::Report {
+    let Occasion { machine, timer, .. } = occasion;
+    page::Report {
+        title: occasion.title.to_string(),
+        command: command_line(),
+        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
+        version: commit::version(),
+        machine: self::machine(machine),
+        timer_floor_ns: timer.map_or(0.0, Timer::floor),
+        seed: occasion.seed,
+        rounds: occasion.rounds,
+        traces: Vec::new(),
+    }
+}
+
+/// The machine, in words.
+fn machine(machine: &Machine) -> page::Machine {
+    let quiet = match (machine.was_busy(), machine.load) {
+        (true, _) => {
+            "Other programs were running: trust the order and the ratios, not the nanoseconds."
+        }
+        (false, Some(_)) => "Nothing else of note was running.",
+        (false, None) => "",
+    };
+    page::Machine {
+        processor: machine.processor.clone().unwrap_or_default(),
+        cores: machine.cores.unwrap_or(0) as u32,
+        kernel: machine.kernel.clone().unwrap_or_default(),
+        quiet: quiet.to_string(),
+        was_busy: machine.was_busy(),
+    }
+}
+
+/// The command line, as a person would type it: the program by its name.
+fn command_line() -> String {
+    let quoted = |argument: String| match argument.contains([' ', '\'', '"', '$', '*', ';']) {
+        true => format!("'{}'", argument.replace('\'', r"'\''")),
+        false => argument,
+    };
+    let arguments = std::env::args_os().skip(1);
+    let arguments = arguments.map(|argument| quoted(argument.to_string_lossy().into_owned()));
+    let words: Vec<String> = std::iter::once("everybuddy".to_string())
+        .chain(arguments)
+        .collect();
+    words.join(" ")
+}
+
+/// A trace alone, without systems.
+pub fn trace(name: &str, subject: &Subject) -> page::Trace {
+    let s = &subject.statistics;
+    page::Trace {
+        name: name.to_string(),
+        calls: s.events,
+        peak_frames: s.peak_frames,
+        cpus: s.cpus,
+        statistics: statistics::of(s),
+        ..page::Trace::default()
+    }
+}
+
+/// A trace and all systems on it.
+pub fn compared(comparison: &Comparison, subject: &Subject) -> page::Trace {
+    let memory = &comparison.memory;
+    let taken = memory.taken_frames();
+    let mut owners = subject.owners.names.clone();
+    // The owner after the last, in whose place the last goes when there is none free.
+    let taken_by = match taken.is_empty() {
+        true => 0,
+        false => {
+            owners.truncate(page::OWNERS - 1);
+            owners.push(TAKEN.to_string());
+            owners.len() as u8
+        }
+    };
+    let of_block: Vec<u8> = match taken_by {
+        0 => subject.owners.of_block.clone(),
+        taken_by => {
+            let last = taken_by - 1;
+            subject
+                .owners
+                .of_block
+                .iter()
+                .map(|owner| (*owner).min(last))
+                .collect()
+        }
+    };
+    if taken_by > 0 && subject.owners.names.len() >= page::OWNERS {
+        owners[taken_by as usize - 2] = owners::OTHERS.to_string();
+    }
+    let painter = Painter {
+        resolved: &subject.resolved,
+        owners: &of_block,
+        frames: memory.frames as usize,
+        taken: (&taken, taken_by),
+    };
+    let calls = subject.resolved.steps.len().max(1) as f64;
+    let system = |outcome: &Outcome| {
+        let detail = &outcome.detail;
+        let mut maps = Vec::with_capacity(detail.listed.len());
+        painter.paint(&detail.places, &detail.listed, |frames| {
+            let pairs = frames
+                .owners
+                .iter()
+                .copied()
+                .zip(frames.orders.iter().copied());
+            maps.push(page::Map::of(frames.position as f64 / calls, pairs));
+        });
+        self::system(comparison, outcome, maps)
+    };
+    let owned_by = match subject.owners.are_programs {
+        true => "Owners are programs.",
+        false => "Owners are uses of memory, since few programs ran.",
+    };
+    page::Trace {
+        managed_frames: memory.frames,
+        cpus: u32::from(comparison.cpus),
+        threads: comparison.threads as u32,
+        dealt: format!("{} {owned_by}", dealt(comparison)),
+        owners,
+        systems: comparison.systems.iter().map(system).collect(),
+        floor_ns: [0, 1].map(|direction| Some(comparison.floor.latency[direction].mean)),
+        floor_throughput: Some(comparison.floor.throughput),
+        ..trace(&comparison.trace, subject)
+    }
+}
+
+fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> page::System {
+    let all = outcome.all();
+    let latency = [0, 1].map(|direction| {
+        latency(
+            &outcome.pace.latency[direction],
+            &outcome.detail.latency[direction],
+        )
+    });
+    page::System {
+        name: outcome.spec.to_string(),
+        parameters: outcome.parameters.clone(),
+        metadata_bytes_per_frame: outcome.metadata_bytes as f64 / comparison.memory.frames as f64,
+        latency,
+        throughput: outcome.pace.throughput,
+        service_ratio: all.service_ratio(),
+        miss_rate: all.miss_rate(),
+        locks_per_call: all.locks(),
+        contention_rate: all.contention_rate(),
+        contention_rate_core: all.contention_rate_core(),
+        residual: [0, 1].map(|direction: usize| Tally::residual(&outcome.tallies[direction])),
+        splits: outcome.moved().0,
+        coalescings: outcome.moved().1,
+        refused: outcome.refused,
+        samples: samples(comparison, outcome),
+        maps,
+    }
+}
+
+fn latency(pace: &Latency, detail: &Latencies) -> page::Latency {
+    let [p50, p99, p999, max] = pace.quantiles;
+    let bins = detail.histogram.iter().map(|bin| page::Bin {
+        upper: bin.to,
+        count: bin.calls,
+    });
+    page::Latency {
+        mean: (pace.count > 0).then_some(pace.mean),
+        stddev: pace.stddev,
+        p50,
+        p99,
+        p999,
+        max,
+        histogram: bins.collect(),
+        over_trace: page::OverTrace {
+            p50: detail.stretches.iter().map(|stretch| stretch.p50).collect(),
+            p99: detail.stretches.iter().map(|stretch| stretch.p99).collect(),
+            max: detail.stretches.iter().map(|stretch| stretch.max).collect(),
+        },
+        window: page::Window {
+            first: detail.first as u64,
+            ns: detail.successive.clone(),
+        },
+    }
+}
+
+fn samples(comparison: &Comparison, outcome: &Outcome) -> page::Samples {
+    let events = f64::from(comparison.events.max(1));
+    let snapshots = || outcome.samples.iter().map(|sample| &sample.snapshot);
+    let orders = Order::up_to(LARGE);
+    page::Samples {
+        positions: outcome
+            .samples
+            .iter()
+            .map(|s| f64::from(s.position) / events)
+            .collect(),
+        free_frames: snapshots()
+            .map(|s| s.free_frames() + s.buffered_frames)
+            .collect(),
+        large_blocks: snapshots().map(|s| s.available_blocks(LARGE)).collect(),
+        unusable: orders
+            .map(|order| outcome.unusable(order).collect())
+            .collect(),
+        domains: snapshots().map(|s| u64::from(s.domains)).collect(),
+        buffered: snapshots().map(|s| s.buffered_frames).collect(),
+    }
+}

@@ -1,0 +1,195 @@
+//! What a trace is like, as tidy rows.
+//!
+//! Exists so that traces can be compared by the programs that compare results.
+//!
+//! Invariant: the numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
+
+use everybuddy_trace::{Context, Quantiles, RunLengths, Statistics};
+
+use everybuddy_measure::rows::{Row, rounded};
+
+/// The name of the experiment.
+const TRACE: &str = "trace";
+
+/// Turns the statistics of a trace into rows.
+pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
+    let mut rows = Rows {
+        source: name.to_string(),
+        cpus: s.cpus.min(u32::from(u16::MAX)) as u16,
+        rows: Vec::new(),
+    };
+    rows.push("all", "calls", "count", s.events as f64, "1");
+    rows.push("allocate", "calls", "count", s.allocations as f64, "1");
+    rows.push("free", "calls", "count", s.frees as f64, "1");
+    rows.push(
+        "free",
+        "partial_frees",
+        "count",
+        s.partial_frees as f64,
+        "1",
+    );
+    rows.push("all", "duration", "value", s.duration_ns as f64, "ns");
+    rows.push("all", "tasks", "count", f64::from(s.tasks), "1");
+    rows.push("all", "address_regions", "count", f64::from(s.regions), "1");
+    for order in &s.orders {
+        for (metric, statistic, value) in [
+            ("calls", "count", order.allocations as f64),
+            ("calls", "rate", order.allocation_share),
+            ("frames", "rate", order.frame_share),
+        ] {
+            rows.push("allocate", metric, statistic, value, "1");
+            rows.last().order = Some(order.order);
+        }
+    }
+    rows.push("all", "live_frames", "max", s.peak_frames as f64, "frames");
+    let samples = s.live.len().max(2) - 1;
+    for (sample, live) in s.live.iter().enumerate() {
+        let at = sample as f64 / samples as f64;
+        rows.push("all", "live_frames", "value", live.frames as f64, "frames");
+        rows.last().experiment = format!("{TRACE}@{at:.4}");
+    }
+    for (key, operation, runs) in [
+        ("task", "allocate", &s.allocation_runs),
+        ("task", "free", &s.free_runs),
+        ("region", "allocate", &s.region_allocation_runs),
+        ("region", "free", &s.region_free_runs),
+    ] {
+        rows.runs(key, operation, runs);
+    }
+    rows.quantiles("", "free", "lifetime", &s.lifetime_ns, "ns");
+    rows.push(
+        "free",
+        "cross_cpu_frees",
+        "rate",
+        s.cross_cpu_free_share,
+        "1",
+    );
+    rows.push("free", "exit_frees", "rate", s.exit_free_share, "1");
+    rows.push("allocate", "region_known", "rate", s.region_share, "1");
+    for (context, share) in Context::ALL.iter().zip(s.context_shares) {
+        rows.push("allocate", "context", "rate", share, "1");
+        rows.last().system = context.name().to_string();
+    }
+    rows.rows
+}
+
+/// Rows in the making.
+struct Rows {
+    source: String,
+    cpus: u16,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    fn push(
+        &mut self,
+        operation: &'static str,
+        metric: &'static str,
+        statistic: &'static str,
+        value: f64,
+        unit: &'static str,
+    ) {
+        self.rows.push(Row {
+            experiment: TRACE.to_string(),
+            source: self.source.clone(),
+            platform: "recorded".to_string(),
+            cpus: self.cpus,
+            operation,
+            metric,
+            statistic,
+            value: rounded(value),
+            unit,
+            ..Row::default()
+        });
+    }
+
+    /// The row that was pushed last.
+    fn last(&mut self) -> &mut Row {
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    fn runs(&mut self, key: &str, operation: &'static str, runs: &RunLengths) {
+        self.quantiles(key, operation, "run_length", &runs.length, "1");
+        let calls: u64 = runs.calls.iter().sum();
+        let mut in_longer = calls;
+        for (power, own) in runs.calls.iter().enumerate() {
+            if in_longer == 0 {
+                break;
+            }
+            let share = in_longer as f64 / calls as f64;
+            self.push(operation, "run_length", "rate", share, "1");
+            self.last().system = key.to_string();
+            self.last().experiment = format!("{TRACE}@{}", 1u64 << power);
+            in_longer -= own;
+        }
+    }
+
+    fn quantiles(
+        &mut self,
+        system: &str,
+        operation: &'static str,
+        metric: &'static str,
+        q: &Quantiles,
+        unit: &'static str,
+    ) {
+        self.push(operation, metric, "count", q.count as f64, "1");
+        self.last().system = system.to_string();
+        if q.count == 0 {
+            return;
+        }
+        for (statistic, value) in [
+            ("mean", q.mean),
+            ("p10", q.p10 as f64),
+            ("p50", q.p50 as f64),
+            ("p90", q.p90 as f64),
+            ("p99", q.p99 as f64),
+            ("max", q.max as f64),
+        ] {
+            self.push(operation, metric, statistic, value, unit);
+            self.last().system = system.to_string();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    #[test]
+    fn shares_of_runs_fall_from_one() {
+        let mut trace = Trace::default();
+        for i in 0..10 {
+            trace.events.push(Event::new(i, 0, 1, Op::Allocate, i, 0));
+        }
+        trace.events.push(Event::new(20, 0, 2, Op::Allocate, 20, 0));
+        for i in 0..10 {
+            trace.events.push(Event::new(30 + i, 1, 1, Op::Free, i, 0));
+        }
+        let statistics = Statistics::of(&trace, &resolve(&trace).unwrap());
+        let rows = of("x", &statistics);
+        let rates = |operation: &str| -> Vec<(String, f64)> {
+            let own = rows.iter().filter(|row| {
+                row.metric == "run_length" && row.statistic == "rate" && row.system == "task"
+            });
+            own.filter(|row| row.operation == operation)
+                .map(|row| (row.experiment.clone(), row.value))
+                .collect()
+        };
+        let frees = ["trace@1", "trace@2", "trace@4", "trace@8"].map(|at| (at.to_string(), 1.0));
+        assert_eq!(rates("free"), frees);
+        assert_eq!(rates("allocate")[0].1, 1.0);
+        assert_eq!(rates("allocate")[1].1, rounded(10.0 / 11.0));
+        let one = |metric: &str| rows.iter().find(|row| row.metric == metric).unwrap().value;
+        assert_eq!(one("cross_cpu_frees"), 1.0);
+        assert_eq!(one("lifetime"), 10.0);
+        // Regions are not known: their runs are counted, as none.
+        let regions: Vec<f64> = rows
+            .iter()
+            .filter(|row| row.system == "region" && row.metric == "run_length")
+            .map(|row| row.value)
+            .collect();
+        assert_eq!(regions, [0.0, 0.0]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `everybuddy`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    everybuddy_cli::cmd::main()
+}

@@ -1,0 +1,219 @@
+//! Experiments as text: the list, the tables, the claims.
+//!
+//! Exists so that results of every experiment are laid out alike.
+//!
+//! Invariant: shows rows that are exported, and nothing else.
+
+use everybuddy_measure::claim::{Claim, State, Verdict, short};
+use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::rows::Row;
+use everybuddy_papers::shared::{Experiment, TableSpec, grid};
+
+use super::output::Style;
+use super::table::{self, Better, Column};
+
+/// Makes the list.
+pub fn list(experiments: &[Experiment]) -> String {
+    let style = Style::of_output(false);
+    let mut out = String::new();
+    for own in experiments {
+        let name = style.bold(&format!("{:<21}", own.name));
+        let text = style.wrapped("", 22, &own.title);
+        out += &format!("{name} {}", &text[22..]);
+        out += &style.wrapped("", 22, &own.source);
+        out += &style.wrapped("", 22, &format!("needs: {}", own.needs));
+        for claim in &own.claims {
+            out += &style.wrapped("", 22, &format!("claim: {}", claim.text));
+        }
+        out.push('\n');
+    }
+    out += "`everybuddy reproduce NAME` runs one, `everybuddy reproduce all` runs all.\n";
+    out
+}
+
+/// Makes what stands above the tables: name, title, source, remarks.
+pub fn head(experiment: &Experiment, style: &Style) -> String {
+    let mut out = style.bold(&experiment.name) + "\n";
+    out += &style.wrapped("", 0, &experiment.title);
+    out += &style.wrapped("source", 8, &experiment.source);
+    out
+}
+
+/// Makes the tables of an experiment's rows.
+pub fn tables(experiment: &Experiment, rows: &[Row], style: &Style) -> String {
+    let mut out = String::new();
+    for spec in &experiment.tables {
+        out.push('\n');
+        out += &style.wrapped("", 0, &spec.title);
+        out += &table(experiment, spec, rows, style);
+    }
+    out += &published(experiment, style);
+    out
+}
+
+fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style) -> String {
+    let grid::Grid { names, columns } = grid::Grid::of(experiment, spec, rows);
+    let texts = |values: &[Option<f64>]| {
+        let text = |value: &Option<f64>| value.map_or(String::new(), short);
+        values.iter().map(text).collect()
+    };
+    let mut shown = Vec::new();
+    for own in columns {
+        shown.push(Column {
+            head: [own.source.clone().into(), own.what.into()],
+            better: match spec.better.as_deref() {
+                Some("higher") => Better::Higher,
+                _ => Better::Lower,
+            },
+            texts: texts(&own.values),
+            values: own.values,
+            expendable: 0,
+        });
+        if spec.beside && own.expected.iter().any(Option::is_some) {
+            shown.push(Column {
+                head: [own.source.into(), "source".into()],
+                better: Better::Lower,
+                texts: texts(&own.expected),
+                // The source competes with nobody.
+                values: names.iter().map(|_| None).collect(),
+                expendable: 0,
+            });
+        }
+    }
+    if names.is_empty() {
+        return "nothing was measured\n".to_string();
+    }
+    let competing = match spec.better {
+        Some(_) => 0..names.len(),
+        None => 0..0,
+    };
+    // Where nothing is better nothing steps back either.
+    let style = match spec.better {
+        Some(_) => *style,
+        None => Style {
+            colour: false,
+            ..*style
+        },
+    };
+    table::text(&names, &shown, competing, &style)
+}
+
+/// Makes the table of what the source printed.
+fn published(experiment: &Experiment, style: &Style) -> String {
+    if experiment.published.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let on = experiment
+        .printed
+        .as_deref()
+        .unwrap_or("on other workloads");
+    let title = format!("{} has, {on}:", experiment.source);
+    out += &style.wrapped("", 0, &title);
+    let names: Vec<String> = experiment
+        .published
+        .iter()
+        .map(|p| p.what.clone())
+        .collect();
+    let column = |head: &'static str, of: &dyn Fn(usize) -> String| Column {
+        head: [head.into(), "".into()],
+        better: Better::Lower,
+        values: names.iter().map(|_| None).collect(),
+        texts: (0..names.len()).map(of).collect(),
+        expendable: 0,
+    };
+    let all = &experiment.published;
+    let mut columns = vec![
+        column("metric", &|at| all[at].metric.clone()),
+        column("operation", &|at| all[at].operation.clone()),
+        column("mean", &|at| match all[at].mean {
+            // Probabilities.
+            small if small < 0.1 => short(small),
+            mean => format!("{mean:.2}"),
+        }),
+    ];
+    let deviation = |at: usize| {
+        all[at]
+            .stddev
+            .map_or(String::new(), |own| format!("{own:.2}"))
+    };
+    if all.iter().any(|published| published.stddev.is_some()) {
+        columns.push(column("stddev", &deviation));
+    }
+    let plain = Style {
+        colour: false,
+        ..*style
+    };
+    // The first column holds workloads here.
+    let text = table::text(&names, &columns, 0..0, &plain);
+    let text = text.replacen("system", "source", 1);
+    // Heads of one line.
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        out += line;
+        out.push('\n');
+    }
+    out
+}
+
+/// Makes the verdicts, and the remarks.
+pub fn verdicts(
+    experiment: &Experiment,
+    verdicts: Option<&[(Claim, Verdict)]>,
+    style: &Style,
+) -> String {
+    let mut out = String::from("\n");
+    let Some(verdicts) = verdicts else {
+        out += "claims are not judged: the run was shortened\n\n";
+        return out;
+    };
+    for (claim, verdict) in verdicts {
+        let word = match (verdict.state, &claim.differs) {
+            (State::Holds, _) => "holds",
+            (State::Undecided, _) => "undecided",
+            (State::Fails, Some(_)) => "differs",
+            (State::Fails, None) => "FAILS",
+        };
+        let text = style.wrapped(word, 11, &claim.text);
+        out += &match verdict.state {
+            State::Holds => text,
+            _ => style.warning(&text),
+        };
+        for (state, case) in &verdict.cases {
+            let mark = match state {
+                State::Holds => "+",
+                State::Undecided => "?",
+                State::Fails => "-",
+            };
+            out += &style.wrapped(&format!("           {mark}"), 13, case);
+        }
+        if let (State::Fails, Some(why)) = (verdict.state, &claim.differs) {
+            out += &style.wrapped("", 13, &format!("why: {why}"));
+        }
+    }
+    if !experiment.remarks.is_empty() {
+        out += &style.wrapped("remarks", 11, &experiment.remarks);
+    }
+    out.push('\n');
+    out
+}
+
+/// Makes what stands below all experiments: the machine.
+pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
+    let mut on: Vec<String> = vec!["measured natively".to_string()];
+    on.extend(machine.processor.clone());
+    on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));
+    on.extend(
+        machine
+            .load
+            .map(|load| format!("load {load:.2} before the run")),
+    );
+    on.push(format!("reading the clock costs {:.1} ns", timer.mean()));
+    let mut out = style.wrapped("machine", 11, &on.join(" · "));
+    if machine.was_busy() {
+        let busy =
+            "other programs were running: trust the order and the ratios, not the nanoseconds";
+        out += &style.warning(&style.wrapped("busy", 11, busy));
+    }
+    out
+}

@@ -1,0 +1,76 @@
+//! How far something is whose end is not known, or which has no passes.
+//!
+//! Exists because a recording lasts as long as its command, and putting it in order may take as
+//! long again.
+//!
+//! Invariant: nothing is drawn, and nothing asked for, where standard error is no terminal.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use everybuddy_measure::size::{bytes, count};
+
+/// A line on standard error that changes.
+#[derive(Debug)]
+pub struct Live {
+    bar: ProgressBar,
+    is_shown: bool,
+}
+
+impl Live {
+    /// Begins something without known end.
+    pub fn new() -> Live {
+        Live::with(None, "{spinner} {msg}")
+    }
+
+    /// Begins something of so many steps, with an estimate.
+    pub fn of_steps(what: &str, steps: u64) -> Live {
+        let live = Live::with(Some(steps), "{msg} {bar:30} {percent} %, {eta} left");
+        live.bar.set_message(what.to_string());
+        live
+    }
+
+    fn with(steps: Option<u64>, template: &str) -> Live {
+        let is_shown = io::stderr().is_terminal();
+        let target = match is_shown {
+            true => ProgressDrawTarget::stderr_with_hz(5),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(steps, target);
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        Live { bar, is_shown }
+    }
+
+    /// Returns whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// Says how far a recording is.
+    pub fn recording(&self, time: Duration, events: u64, moved: u64) {
+        let (seconds, events, moved) = (time.as_secs(), count(events), bytes(moved as f64));
+        self.bar
+            .set_message(format!("recording: {seconds} s, {events} events, {moved}"));
+        self.bar.tick();
+    }
+
+    /// Says how many steps are done.
+    pub fn at(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
+    /// Removes the line.
+    pub fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        Live::new()
+    }
+}

@@ -1,0 +1,164 @@
+//! The streams, and whether they take colour.
+//!
+//! Exists so that results and everything else never mix, and so that a closed pipe ends the
+//! program quietly instead of with a panic.
+//!
+//! Invariant: nothing else in the crate writes to standard output or standard error, but for the
+//! progress bar.
+
+use std::io::{self, IsTerminal, Write};
+
+use console::Term;
+
+use everybuddy_measure::Error;
+
+/// The widest text that is written where no terminal says how wide it is.
+const WIDTH: usize = 120;
+
+/// How text may look on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether the stream takes colour.
+    pub colour: bool,
+    /// How many columns there are.
+    pub width: usize,
+}
+
+impl Style {
+    /// No colour, the default width: for files and pipes.
+    pub const PLAIN: Style = Style {
+        colour: false,
+        width: WIDTH,
+    };
+
+    /// Looks at standard output, or at standard error instead.
+    pub fn of_output(errors_instead: bool) -> Style {
+        let (is_terminal, term) = match errors_instead {
+            true => (io::stderr().is_terminal(), Term::stderr()),
+            false => (io::stdout().is_terminal(), Term::stdout()),
+        };
+        if !is_terminal {
+            return Style::PLAIN;
+        }
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let width = term
+            .size_checked()
+            .map_or(WIDTH, |(_, columns)| usize::from(columns));
+        Style {
+            colour: !no_colour && !dumb,
+            width,
+        }
+    }
+
+    /// Makes text stand out.
+    pub fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Makes text step back.
+    pub fn dim(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Marks the best.
+    pub fn best(&self, text: &str) -> String {
+        self.paint("1;32", text)
+    }
+
+    /// Marks what to beware of.
+    pub fn warning(&self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+
+    /// Breaks text at spaces into lines that fit, each after `indent` spaces, the first after
+    /// `head`. No-break spaces hold words together, and end as plain ones.
+    pub fn wrapped(&self, head: &str, indent: usize, text: &str) -> String {
+        let width = self.width.clamp(60, 100);
+        let mut out = String::new();
+        let mut line = format!("{head:<indent$}");
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            let used = line.chars().count();
+            if used + word.chars().count() > width && used > indent {
+                out += line.trim_end();
+                out.push('\n');
+                line = " ".repeat(indent);
+            }
+            line += word;
+            line.push(' ');
+        }
+        out += line.trim_end();
+        out.push('\n');
+        out.replace('\u{a0}', " ")
+    }
+}
+
+/// Writes a result.
+///
+/// # Errors
+/// [`Error::ReaderGone`] when nobody reads it, or [`Error::Write`].
+pub fn text(text: &str) -> Result<(), Error> {
+    bytes(text.as_bytes())
+}
+
+/// Writes a result as it is.
+///
+/// # Errors
+/// As [`text`].
+pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.map_err(|cause| Error::stream("standard output", cause))
+}
+
+/// Writes to standard error what belongs beside a result.
+///
+/// # Errors
+/// As [`text`].
+pub fn aside(text: &str) -> Result<(), Error> {
+    let written = io::stderr().lock().write_all(text.as_bytes());
+    written.map_err(|cause| Error::stream("standard error", cause))
+}
+
+/// Tells something worth knowing.
+pub fn note(message: &str) {
+    // Where even standard error is closed there is nobody to tell.
+    let _ = writeln!(io::stderr(), "note: {message}");
+}
+
+/// Tells why there is no result.
+pub fn error(message: &str) {
+    let colour = Style::of_output(true);
+    // As above.
+    let _ = writeln!(io::stderr(), "{} {message}", colour.paint("1;31", "error:"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_under_its_head() {
+        let style = Style {
+            colour: false,
+            width: 60,
+        };
+        let text = style.wrapped("head", 8, &"word ".repeat(30));
+        assert!(text.lines().all(|line| line.len() <= 60), "{text}");
+        assert!(text.starts_with("head    word"));
+        assert!(
+            text.lines()
+                .skip(1)
+                .all(|line| line.starts_with("        word"))
+        );
+        assert_eq!(style.best("x"), "x");
+    }
+}

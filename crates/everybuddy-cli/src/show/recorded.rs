@@ -1,0 +1,198 @@
+//! What was recorded, and what it took: the words after a recording.
+//!
+//! Exists so that one look tells whether the trace is good, and what to do with it.
+//!
+//! Invariant: what was lost stands there whenever something was, with the remedy.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use everybuddy_record::record::{Losses, Recorded};
+
+use crate::recording::Ended;
+use everybuddy_measure::size::{bytes, count, frames};
+
+use super::output::Style;
+
+/// Columns of the labels.
+const INDENT: usize = 20;
+
+/// Everything that is to be told.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// What was recorded.
+    pub made: &'a Recorded,
+    /// How it ended.
+    pub ended: &'a Ended,
+    /// Time for putting the recording in order and writing it.
+    pub finishing: Duration,
+    /// Time of the command without recording, where it was measured.
+    pub untraced: Option<Duration>,
+}
+
+impl Summary<'_> {
+    /// Makes the text.
+    pub fn text(&self) -> String {
+        let style = Style::of_output(true);
+        let accounts = &self.made.assembled.accounts;
+        let cost = &self.made.cost;
+        let path = self.path.display().to_string();
+        let mut out = format!("{}\n", style.bold(&path));
+        let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
+        line(
+            "  calls kept",
+            format!(
+                "{} ({} allocations, {} frees)",
+                count(accounts.allocations + accounts.frees - accounts.too_far),
+                count(accounts.allocations),
+                count(accounts.frees),
+            ),
+        );
+        let peak = accounts.peak_frames;
+        line(
+            "  live at the peak",
+            format!("{} frames ({})", count(peak), frames(peak)),
+        );
+        line(
+            "  tasks",
+            format!(
+                "{} in {} processes",
+                count(accounts.tasks),
+                count(accounts.processes),
+            ),
+        );
+        line("  time", self.time());
+        line(
+            "  faults",
+            format!(
+                "{} of the allocations by faults lie in a known region; {} of them in a stack, image \
+             or loader, which is guessed from the address",
+                percent(accounts.region_share()),
+                percent(share(accounts.faults_in_guessed, accounts.faults_in_mapped)),
+            ),
+        );
+        line(
+            "  frees",
+            format!(
+                "{} inferred, {} of a part of a block; {} of what was allocated before",
+                count(accounts.inferred_frees),
+                count(accounts.partial_frees),
+                count(accounts.unmatched_frees),
+            ),
+        );
+        let left_out =
+            accounts.odd_orders + accounts.misaligned + accounts.too_far + accounts.too_many;
+        if left_out > 0 {
+            line(
+                "  left out",
+                format!("{} impossible events", count(left_out)),
+            );
+        }
+        line(
+            "  cost",
+            format!(
+                "{} events of the whole machine, {} through buffers of {}; {:.1} s to put in order \
+             and write",
+                count(cost.events),
+                bytes(cost.bytes as f64),
+                bytes(cost.buffer_bytes as f64),
+                self.finishing.as_secs_f64(),
+            ),
+        );
+        if let Some(untraced) = self.untraced {
+            let (with, without) = (self.ended.after.as_secs_f64(), untraced.as_secs_f64());
+            line(
+                "  overhead",
+                format!(
+                    "{with:.3} s recorded, {without:.3} s before without: {:+.1} % (one pair tells \
+                 little; ci/overhead.sh repeats it)",
+                    (with / without - 1.0) * 100.0,
+                ),
+            );
+        }
+        match lost(&self.made.losses, cost.buffer_bytes_of_cpu) {
+            None => line("  lost events", "none".to_string()),
+            Some(text) => out += &style.warning(&style.wrapped("  lost events", INDENT, &text)),
+        }
+        out += &format!("\nnext: everybuddy compare {path}\n      everybuddy trace info {path}\n");
+        out
+    }
+
+    fn time(&self) -> String {
+        let seconds = self.ended.after.as_secs_f64();
+        match (&self.ended.status, &self.ended.running) {
+            (Some(status), _) => {
+                format!("{seconds:.2} s; the command ended with {}", exit(*status))
+            }
+            (None, Some(_)) => format!("{seconds:.2} s; the command was then asked to end"),
+            (None, None) => format!("{seconds:.2} s"),
+        }
+    }
+}
+
+/// Says how a command ended.
+fn exit(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "an unknown status".to_string(),
+    }
+}
+
+/// Says what was lost and what helps; `None` when nothing was.
+fn lost(losses: &Losses, buffer: u64) -> Option<String> {
+    if losses.is_none() {
+        return None;
+    }
+    let mut text = format!(
+        "{} that found no room in the buffers of {} for each CPU",
+        count(losses.events.max(losses.told_by_pages)),
+        bytes(buffer as f64),
+    );
+    if losses.cut_pages > 0 {
+        text += &format!(", and {} damaged pages", count(losses.cut_pages));
+    }
+    text += &format!(
+        ": the trace has gaps; record again with larger ones, --buffer {}",
+        bytes(buffer as f64 * 4.0).replace(' ', "")
+    );
+    Some(text)
+}
+
+/// Returns which part of both the first is.
+fn share(part: u64, rest: u64) -> f64 {
+    part as f64 / (part + rest).max(1) as f64
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}\u{a0}%", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_come_with_the_remedy() {
+        assert_eq!(lost(&Losses::default(), 1 << 20), None);
+        let losses = Losses {
+            events: 1234,
+            ..Losses::default()
+        };
+        let text = lost(&losses, 32 << 20).unwrap();
+        assert!(
+            text.contains("1,234") && text.contains("--buffer 128MiB"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        assert_eq!(exit(ExitStatus::from_raw(3 << 8)), "exit code 3");
+        assert_eq!(exit(ExitStatus::from_raw(9)), "signal 9");
+    }
+}

@@ -1,0 +1,133 @@
+//! What a trace is like, for people.
+//!
+//! Exists so that the statistics of the trace crate have words.
+//!
+//! Invariant: shares are printed as percentages.
+
+use everybuddy_trace::{Context, RunLengths, Statistics};
+
+use everybuddy_measure::size::{count, frames};
+
+use super::output::Style;
+use super::sparkline;
+
+/// Makes the text: sections of aligned lines.
+pub fn text(name: &str, s: &Statistics) -> String {
+    let style = Style::of_output(false);
+    let mut out = format!("{}\n", style.bold(name));
+    let mut section = |title: &str, lines: &[(String, String)]| {
+        out += &format!("\n{}\n", style.bold(title));
+        for (label, value) in lines {
+            out += format!("  {label:<26}{value}").trim_end();
+            out.push('\n');
+        }
+    };
+    let line = |label: &str, value: String| (label.to_string(), value);
+    section(
+        "calls",
+        &[
+            line("all", count(s.events)),
+            line("allocations", count(s.allocations)),
+            line(
+                "frees",
+                format!("{} ({} of a part)", count(s.frees), count(s.partial_frees)),
+            ),
+            line("time", seconds(s.duration_ns)),
+            line(
+                "from",
+                format!("{} CPUs, {} threads", s.cpus, count(u64::from(s.tasks))),
+            ),
+        ],
+    );
+    let orders = s.orders.iter().map(|order| {
+        let share = format!(
+            "{:>9}   {:>7} of allocations   {:>7} of frames",
+            count(order.allocations),
+            percent(order.allocation_share),
+            percent(order.frame_share),
+        );
+        line(
+            &format!("order {} ({})", order.order, frames(1 << order.order)),
+            share,
+        )
+    });
+    section("orders", &orders.collect::<Vec<_>>());
+    let live: Vec<u64> = s.live.iter().map(|sample| sample.frames).collect();
+    section(
+        "live memory",
+        &[
+            line("peak", amount(s.peak_frames)),
+            line("at the end", amount(s.final_frames)),
+            line("over time", sparkline::of(&live, 60)),
+        ],
+    );
+    section(
+        "runs: successive calls of a thread in one direction",
+        &[
+            line("allocations", run(&s.allocation_runs)),
+            line("frees", run(&s.free_runs)),
+            line("allocations, by region", run(&s.region_allocation_runs)),
+            line("frees, by region", run(&s.region_free_runs)),
+        ],
+    );
+    let l = &s.lifetime_ns;
+    section(
+        "lifetimes of blocks",
+        &[
+            line("median", seconds(l.p50)),
+            line(
+                "10 % and 90 %",
+                format!("{} and {}", seconds(l.p10), seconds(l.p90)),
+            ),
+            line("freed on another CPU", percent(s.cross_cpu_free_share)),
+            line("freed at exit", percent(s.exit_free_share)),
+        ],
+    );
+    let mut contexts: Vec<(String, String)> = Context::ALL
+        .iter()
+        .zip(s.context_shares)
+        .filter(|(_, share)| *share > 0.0)
+        .map(|(context, share)| line(context.name(), percent(share)))
+        .collect();
+    let regions = count(u64::from(s.regions));
+    contexts.push(line(
+        "region known",
+        format!("{} ({regions} regions)", percent(s.region_share)),
+    ));
+    section("allocations by what the thread did", &contexts);
+    out
+}
+
+fn run(run: &RunLengths) -> String {
+    let q = &run.length;
+    if q.count == 0 {
+        return "none".to_string();
+    }
+    format!(
+        "mean {:<7} median {:<5} longest {:<8} {:>6} of calls in runs of {} and more",
+        format!("{:.1}", q.mean),
+        count(q.p50),
+        count(q.max),
+        percent(run.share_in_long),
+        RunLengths::LONG,
+    )
+}
+
+fn amount(number: u64) -> String {
+    format!("{} frames, {}", count(number), frames(number))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Writes a time with a fitting unit.
+fn seconds(nanos: u64) -> String {
+    let value = nanos as f64;
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
+        _ => format!("{:.1} s", value / 1e9),
+    }
+}

@@ -1,7 +1,0 @@
-//! The program `everybuddy`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    everybuddy_lab::cmd::main()
-}

@@ -1,0 +1,128 @@
+//! Contenders behind a shadow of memory.
+//!
+//! Exists because a fast allocator that gives a frame twice is no allocator. Each block that is given or
+//! taken back flips its bits in a shadow; a bit that is in the wrong state is a fault.
+//!
+//! Invariant: the shadow changes before a block is freed and after it was given, so that no two threads
+//! own a bit at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everybuddy::Order;
+
+use super::contender::{AnyContender, Calls, Contender, Local};
+use crate::replay::port::REFUSED;
+
+/// One bit a frame: set while somebody has it.
+pub(crate) struct Shadow {
+    words: Vec<AtomicU64>,
+    frames: u32,
+    faults: AtomicU64,
+    checked: AtomicU64,
+}
+
+impl Shadow {
+    /// Makes the shadow of free memory.
+    pub(crate) fn new(frames: u32) -> Shadow {
+        Shadow {
+            words: (0..frames.div_ceil(64))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            frames,
+            faults: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns how many blocks were given or taken back wrongly, and how many in all.
+    pub(crate) fn faults(&self) -> (u64, u64) {
+        (
+            self.faults.load(Ordering::Relaxed),
+            self.checked.load(Ordering::Relaxed),
+        )
+    }
+
+    fn flip(&self, place: u32, order: Order, set: bool) {
+        let frames = order.frames();
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        let is_within = place
+            .checked_add(frames)
+            .is_some_and(|end| end <= self.frames);
+        if !is_within || !place.is_multiple_of(frames) {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut at = place;
+        let mut is_right = true;
+        while at < place + frames {
+            let end = (place + frames).min((at | 63) + 1);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let word = &self.words[at as usize / 64];
+            is_right &= match set {
+                true => word.fetch_or(mask, Ordering::Relaxed) & mask == 0,
+                false => word.fetch_and(!mask, Ordering::Relaxed) & mask == mask,
+            };
+            at = end;
+        }
+        if !is_right {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A contender behind a shadow.
+pub(crate) struct Checked<'c> {
+    pub(crate) inner: &'c dyn AnyContender,
+    pub(crate) shadow: &'c Shadow,
+}
+
+/// A thread's access to a contender behind a shadow.
+pub(crate) struct CheckedLocal<'c> {
+    inner: Box<dyn Calls + 'c>,
+    shadow: &'c Shadow,
+}
+
+impl Contender for Checked<'_> {
+    type Local<'c>
+        = CheckedLocal<'c>
+    where
+        Self: 'c;
+
+    fn local(&self, thread: u16) -> Option<CheckedLocal<'_>> {
+        Some(CheckedLocal {
+            inner: self.inner.calls(thread)?,
+            shadow: self.shadow,
+        })
+    }
+
+    fn max_order(&self) -> Order {
+        self.inner.max_order()
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        self.inner.metadata_bytes()
+    }
+}
+
+impl Local for CheckedLocal<'_> {
+    fn allocate(&mut self, order: Order) -> u32 {
+        let place = self.inner.allocate(order);
+        if place != REFUSED {
+            self.shadow.flip(place, order, true);
+        }
+        place
+    }
+
+    fn free(&mut self, place: u32, order: Order) {
+        self.shadow.flip(place, order, false);
+        self.inner.free(place, order);
+    }
+
+    fn park(&mut self) {
+        self.inner.park();
+    }
+
+    fn leave(self) -> u64 {
+        self.inner.leave()
+    }
+}

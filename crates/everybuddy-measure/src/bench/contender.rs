@@ -1,0 +1,242 @@
+//! What a benchmark asks of an allocator.
+//!
+//! Exists so that our systems and other people's allocators are measured by the very same loops, which
+//! are compiled for each of them: nothing is dispatched while time is taken. What goes on around the loops is compiled
+//! once, for [`AnyContender`]: each line of the loops is compiled some twenty times.
+//!
+//! Invariant: a local is used by one thread, the one that asked for it.
+
+use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
+use everybuddy::{
+    AllocateError, Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, WithSystem,
+};
+
+use super::perform::{Tools, Work, Worker};
+use crate::replay::host::{Machine, Yielding};
+use crate::replay::port::REFUSED;
+use crate::replay::services;
+
+/// An allocator that takes part.
+pub trait Contender: Sync {
+    /// What a thread needs to use it.
+    type Local<'c>: Local
+    where
+        Self: 'c;
+
+    /// Makes a thread ready; nothing when another holds its place.
+    fn local(&self, thread: u16) -> Option<Self::Local<'_>>;
+
+    /// Returns the order of the largest block.
+    fn max_order(&self) -> Order;
+
+    /// Returns the bytes of metadata, if they are known.
+    fn metadata_bytes(&self) -> Option<usize>;
+}
+
+/// A thread's access to an allocator.
+pub trait Local {
+    /// Allocates a block; its first frame, or [`REFUSED`].
+    fn allocate(&mut self, order: Order) -> u32;
+
+    /// Frees a block that was allocated.
+    fn free(&mut self, place: u32, order: Order);
+
+    /// Says that this thread won't call for a while.
+    fn park(&mut self) {}
+
+    /// Says that what comes now counts, or counts no more: preparation and clearing up don't.
+    #[inline(always)]
+    fn watch(&mut self, counts: bool) {
+        let _ = counts;
+    }
+
+    /// Ends the use; returns how many releases were refused, which only a broken allocator does.
+    fn leave(self) -> u64;
+}
+
+/// A contender of any type.
+pub trait AnyContender: Sync {
+    /// Makes a thread ready for the loops, with so many empty slots; nothing when another holds its place.
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>>;
+
+    /// Makes a thread ready for single calls, to be dispatched one by one.
+    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>>;
+
+    /// Returns the order of the largest block.
+    fn max_order(&self) -> Order;
+
+    /// Returns the bytes of metadata, if they are known.
+    fn metadata_bytes(&self) -> Option<usize>;
+}
+
+impl<C: Contender> AnyContender for C {
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Box::new(Worker::new(self.local(thread)?, slots, tools)))
+    }
+
+    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>> {
+        Some(Box::new(self.local(thread)?))
+    }
+
+    fn max_order(&self) -> Order {
+        Contender::max_order(self)
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        Contender::metadata_bytes(self)
+    }
+}
+
+/// A thread's access to an allocator of any type.
+pub trait Calls {
+    /// As [`Local::allocate`].
+    fn allocate(&mut self, order: Order) -> u32;
+    /// As [`Local::free`].
+    fn free(&mut self, place: u32, order: Order);
+    /// As [`Local::park`].
+    fn park(&mut self);
+    /// As [`Local::leave`].
+    fn leave(self: Box<Self>) -> u64;
+}
+
+impl<L: Local> Calls for L {
+    fn allocate(&mut self, order: Order) -> u32 {
+        Local::allocate(self, order)
+    }
+
+    fn free(&mut self, place: u32, order: Order) {
+        Local::free(self, place, order);
+    }
+
+    fn park(&mut self) {
+        Local::park(self);
+    }
+
+    fn leave(self: Box<Self>) -> u64 {
+        Local::leave(*self)
+    }
+}
+
+/// What is done with a contender of any type.
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn AnyContender);
+
+/// One of our systems.
+pub struct System<'s, A> {
+    system: &'s A,
+    cpus: NativeCpus,
+}
+
+/// A thread's access to one of our systems.
+pub struct SystemLocal<'c, A> {
+    system: &'c A,
+    cpus: &'c NativeCpus,
+    cpu: NativeCpu<NoProbe>,
+    failed: u64,
+}
+
+impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
+    type Local<'c>
+        = SystemLocal<'c, A>
+    where
+        Self: 'c;
+
+    fn local(&self, thread: u16) -> Option<SystemLocal<'_, A>> {
+        Some(SystemLocal {
+            system: self.system,
+            cpus: &self.cpus,
+            cpu: self.cpus.claim(CpuId(thread))?,
+            failed: 0,
+        })
+    }
+
+    fn max_order(&self) -> Order {
+        self.system.max_order()
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        Some(self.system.metadata_bytes())
+    }
+}
+
+impl<A: FrameAllocator<Machine<NoProbe>>> SystemLocal<'_, A> {
+    /// Tries again what found no frame at once.
+    #[cold]
+    #[inline(never)]
+    fn insist(&mut self, order: Order, mut error: AllocateError) -> u32 {
+        /// How often a request is repeated that another CPU kept busy.
+        const PATIENCE: u32 = 64;
+        for attempt in 0..PATIENCE {
+            if error != AllocateError::Busy {
+                break;
+            }
+            Yielding::pause(attempt);
+            match self.system.allocate(&mut self.cpu, Request::order(order)) {
+                Ok(pfn) => return pfn.0,
+                Err(again) => error = again,
+            }
+        }
+        REFUSED
+    }
+}
+
+impl<A: FrameAllocator<Machine<NoProbe>>> Local for SystemLocal<'_, A> {
+    #[inline(always)]
+    fn allocate(&mut self, order: Order) -> u32 {
+        match self.system.allocate(&mut self.cpu, Request::order(order)) {
+            Ok(pfn) => pfn.0,
+            Err(error) => self.insist(order, error),
+        }
+    }
+
+    #[inline(always)]
+    fn free(&mut self, place: u32, order: Order) {
+        let block = Block {
+            start: Pfn(place),
+            order,
+        };
+        if self
+            .system
+            .free(&mut self.cpu, Release::block(block))
+            .is_err()
+        {
+            self.failed += 1;
+        }
+    }
+
+    fn park(&mut self) {
+        self.system.park(&mut self.cpu);
+    }
+
+    fn leave(mut self) -> u64 {
+        Local::park(&mut self);
+        self.cpus.surrender(self.cpu);
+        self.failed
+    }
+}
+
+/// Makes a contender of a system.
+pub(crate) struct OfSystem<'v> {
+    pub(crate) threads: u16,
+    pub(crate) visitor: Visitor<'v>,
+}
+
+impl WithSystem<Machine<NoProbe>> for OfSystem<'_> {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) {
+        let cpus = NativeCpus::new(self.threads);
+        services::beside(system, self.threads, &NoProbe::default, || {
+            (self.visitor)(&System { system, cpus });
+        });
+    }
+}

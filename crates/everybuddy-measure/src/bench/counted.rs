@@ -1,0 +1,130 @@
+//! One of our systems on a workload, counted instead of timed.
+//!
+//! Exists because what threads do to each other shows in counts that a timed run may not take. The program of
+//! each thread is the same as in benchmarks; preparation and clearing up are left out.
+//!
+//! Each thread is a task with one address region, and its requests say so.
+//!
+//! Invariant: what a thread counts goes to the common sum once, when it leaves.
+
+use std::sync::{Mutex, PoisonError};
+
+use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
+use everybuddy::{AllocateError, Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
+
+use super::contender::{Contender, Local};
+use crate::replay::host::{AnySystem, Yielding};
+use crate::replay::observe::Tally;
+use crate::replay::port::REFUSED;
+use crate::replay::watch::Watch;
+
+/// What all threads counted: allocations, frees.
+pub(crate) type Sums = Mutex<[Tally; 2]>;
+
+/// A system whose operations are counted.
+pub(crate) struct Counted<'s> {
+    pub(crate) system: &'s AnySystem<'s, Watch>,
+    pub(crate) cpus: NativeCpus,
+    pub(crate) sums: &'s Sums,
+}
+
+/// A thread's access to it.
+pub(crate) struct CountedLocal<'c> {
+    system: &'c AnySystem<'c, Watch>,
+    cpus: &'c NativeCpus,
+    cpu: NativeCpu<Watch>,
+    hint: Hint,
+    /// Whether what is done now counts.
+    counts: bool,
+    tallies: [Tally; 2],
+    failed: u64,
+    sums: &'c Sums,
+}
+
+impl Contender for Counted<'_> {
+    type Local<'c>
+        = CountedLocal<'c>
+    where
+        Self: 'c;
+
+    fn local(&self, thread: u16) -> Option<CountedLocal<'_>> {
+        let number = u32::from(thread) + 1;
+        Some(CountedLocal {
+            system: self.system,
+            cpus: &self.cpus,
+            cpu: self.cpus.claim(CpuId(thread))?,
+            hint: Hint {
+                task: number,
+                region: number,
+                left: Hint::UNKNOWN,
+            },
+            counts: false,
+            tallies: [Tally::default(); 2],
+            failed: 0,
+            sums: self.sums,
+        })
+    }
+
+    fn max_order(&self) -> Order {
+        self.system.max_order()
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        Some(self.system.metadata_bytes())
+    }
+}
+
+impl CountedLocal<'_> {
+    fn insist(&mut self, request: Request) -> u32 {
+        /// How often a request is repeated that another CPU kept busy.
+        const PATIENCE: u32 = 64;
+        for attempt in 0..PATIENCE {
+            match self.system.allocate(&mut self.cpu, request) {
+                Ok(pfn) => return pfn.0,
+                Err(AllocateError::Busy) => Yielding::pause(attempt),
+                Err(_) => break,
+            }
+        }
+        REFUSED
+    }
+}
+
+impl Local for CountedLocal<'_> {
+    fn allocate(&mut self, order: Order) -> u32 {
+        let before = self.cpu.probe().counts;
+        let place = self.insist(Request::order(order).with_hint(self.hint));
+        if self.counts {
+            self.tallies[0].note(order, &before, &self.cpu.probe().counts);
+        }
+        place
+    }
+
+    fn free(&mut self, place: u32, order: Order) {
+        let before = self.cpu.probe().counts;
+        let start = Pfn(place);
+        let release = Release::block(Block { start, order }).with_hint(self.hint);
+        let freed = self.system.free(&mut self.cpu, release);
+        self.failed += u64::from(freed.is_err());
+        if self.counts {
+            self.tallies[1].note(order, &before, &self.cpu.probe().counts);
+        }
+    }
+
+    fn park(&mut self) {
+        self.system.park(&mut self.cpu);
+    }
+
+    fn watch(&mut self, counts: bool) {
+        self.counts = counts;
+    }
+
+    fn leave(mut self) -> u64 {
+        self.park();
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sum, own) in sums.iter_mut().zip(&self.tallies) {
+            sum.add(own);
+        }
+        self.cpus.surrender(self.cpu);
+        self.failed
+    }
+}

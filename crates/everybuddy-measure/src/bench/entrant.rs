@@ -1,0 +1,134 @@
+//! Who takes part, by name.
+//!
+//! Exists so that our systems and other people's allocators are chosen, listed and built in one way.
+//!
+//! Invariant: each call of [`Entrant::with`] builds a fresh allocator.
+
+use everybuddy::{NoProbe, SystemSpec};
+
+use super::contender::{AnyContender, OfSystem};
+use crate::Error;
+use crate::choice;
+use crate::replay::host::Arena;
+use crate::replay::memory::Memory;
+
+/// An allocator that can take part.
+#[derive(Clone, Copy, Debug)]
+pub enum Entrant {
+    /// One of our systems.
+    System(SystemSpec),
+    /// Somebody else's allocator.
+    #[cfg(feature = "peers")]
+    Peer(&'static everybuddy_peers::PeerRow),
+}
+
+impl Entrant {
+    /// Returns the peers, what no allocator can beat first.
+    ///
+    /// # Errors
+    /// A usage error in a program that was built without them.
+    pub fn peers() -> Result<Vec<Entrant>, Error> {
+        #[cfg(feature = "peers")]
+        {
+            let mut rows: Vec<_> = everybuddy_peers::PEERS.iter().collect();
+            rows.sort_by_key(|row| !row.is_floor);
+            Ok(rows.into_iter().map(Entrant::Peer).collect())
+        }
+        #[cfg(not(feature = "peers"))]
+        Err(Error::usage(
+            "this program was built without other people's allocators: run \
+             `cargo run --release --features peers -- bench --peers`",
+        ))
+    }
+
+    /// Returns the full name, options included.
+    pub fn name(&self) -> String {
+        match self {
+            Entrant::System(spec) => spec.to_string(),
+            #[cfg(feature = "peers")]
+            Entrant::Peer(row) => row.name.to_string(),
+        }
+    }
+
+    /// Returns the name and the options apart.
+    pub fn parts(&self) -> (String, String) {
+        match self {
+            Entrant::System(spec) => (spec.name().to_string(), choice::options(spec)),
+            #[cfg(feature = "peers")]
+            Entrant::Peer(row) => (row.name.to_string(), String::new()),
+        }
+    }
+
+    /// Tells whether it only shows what no allocator can beat.
+    pub fn is_floor(&self) -> bool {
+        match self {
+            Entrant::System(_) => false,
+            #[cfg(feature = "peers")]
+            Entrant::Peer(row) => row.is_floor,
+        }
+    }
+
+    /// Tells whether it is somebody else's.
+    pub fn is_peer(&self) -> bool {
+        !matches!(self, Entrant::System(_))
+    }
+
+    /// Describes it for the docs: name, package and version, what it is, what it cannot do.
+    pub fn description(&self) -> [String; 4] {
+        match self {
+            Entrant::System(spec) => {
+                let row = spec.row();
+                let version = env!("CARGO_PKG_VERSION");
+                [
+                    spec.to_string(),
+                    format!("everybuddy {version}"),
+                    row.summary.to_string(),
+                    String::new(),
+                ]
+            }
+            #[cfg(feature = "peers")]
+            Entrant::Peer(row) => [
+                row.name.to_string(),
+                format!("{} {}", row.package, row.version),
+                row.summary.to_string(),
+                row.cannot.join("; "),
+            ],
+        }
+    }
+
+    /// Builds it for so many frames and threads, and runs `visitor` on it.
+    ///
+    /// # Errors
+    /// A usage error when it can't be built so.
+    pub fn with<T>(
+        &self,
+        frames: u32,
+        threads: u16,
+        arena: &mut Arena,
+        visitor: impl FnOnce(&dyn AnyContender) -> T,
+    ) -> Result<T, Error> {
+        let (mut visitor, mut came) = (Some(visitor), None);
+        let visit = &mut |contender: &dyn AnyContender| {
+            came = visitor.take().map(|visitor| visitor(contender));
+        };
+        match self {
+            Entrant::System(spec) => {
+                let memory = Memory {
+                    frames: u64::from(frames),
+                    taken: 0,
+                    seed: None,
+                };
+                let visitor = visit;
+                let visitor = OfSystem { threads, visitor };
+                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
+            }
+            #[cfg(feature = "peers")]
+            Entrant::Peer(row) => {
+                let visitor = super::peer::OfPeer(visit);
+                everybuddy_peers::with_peer(row.name, frames, threads, visitor)
+                    .ok_or_else(|| Error::usage(format!("no peer is called {}", row.name)))?;
+            }
+        }
+        came.ok_or_else(|| Error::Broken(format!("{} was built, but not given", self.name())))
+    }
+}

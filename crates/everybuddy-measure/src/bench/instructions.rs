@@ -1,0 +1,141 @@
+//! What an operation costs in instructions.
+//!
+//! Exists because instruction counts repeat where times don't: the program runs itself under callgrind
+//! twice, with few and with many rounds of a workload, and the difference is the rounds' own.
+//!
+//! Invariant: both runs make the same programs, so that making them cancels out.
+
+use std::process::Command;
+
+use everybuddy_workload::{Setting, Variant};
+
+use super::Entrant;
+use super::contender::AnyContender;
+use super::perform::{Belt, Tools};
+use crate::Error;
+use crate::replay::clock::Timer;
+use crate::replay::host::Arena;
+
+/// Frames of the memory: enough for the batches of a large machine, few enough to be prepared slowly.
+const FRAMES: u32 = 1 << 16;
+/// How much shorter sections are than when they are timed.
+const SHRINK: u32 = 100;
+/// Rounds of the longer run; the shorter does half of them.
+const ROUNDS: u32 = 4;
+
+/// Performs `rounds` rounds of a workload on one thread, untimed.
+struct Perform<'v> {
+    variant: &'v Variant,
+    rounds: u32,
+    timer: &'v Timer,
+}
+
+impl Perform<'_> {
+    fn call(self, contender: &dyn AnyContender) -> Option<u64> {
+        if self.variant.largest > contender.max_order() {
+            return None;
+        }
+        let setting = Setting {
+            frames: FRAMES,
+            threads: 1,
+            seed: 1,
+            shrink: SHRINK,
+        };
+        let mut program = self.variant.program(&setting, 0);
+        let (timer, belt) = (self.timer, &Belt::new());
+        let mut worker = contender.worker(0, program.slots(), Tools { timer, belt })?;
+        for body in program.prepare() {
+            worker.perform(body, u64::MAX);
+        }
+        let rounds: Vec<_> = (0..ROUNDS).map(|_| program.round()).collect();
+        let mut operations = 0;
+        // One indirect call for each section, of hundreds of operations.
+        for section in rounds.iter().take(self.rounds as usize).flatten() {
+            worker.perform(&section.body, u64::MAX);
+            operations += section.body.operations();
+        }
+        worker.leave();
+        Some(operations)
+    }
+}
+
+/// Performs rounds for an instruction counter; returns the operations, or nothing when the contender
+/// can't do the workload.
+///
+/// # Errors
+/// A usage error when the contender can't be built.
+pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<u64>, Error> {
+    let timer = &Timer::standing();
+    let mut arena = Arena::default();
+    let visitor = Perform {
+        variant,
+        rounds,
+        timer,
+    };
+    entrant.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
+}
+
+/// Tells whether instructions can be counted here.
+///
+/// # Errors
+/// A usage error that says what to install.
+pub fn available() -> Result<(), Error> {
+    match Command::new("valgrind").arg("--version").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(Error::usage(
+            "--instructions needs valgrind, which is not installed: on Debian and Ubuntu `apt install \
+             valgrind`, on Fedora `dnf install valgrind`",
+        )),
+    }
+}
+
+/// Counts the instructions of an operation; nothing when the contender can't do the workload.
+///
+/// # Errors
+/// A usage error when valgrind can't run this program.
+pub fn count(entrant: &Entrant, variant: &Variant) -> Result<Option<f64>, Error> {
+    let (few, many) = (
+        run(entrant, variant, ROUNDS / 2)?,
+        run(entrant, variant, ROUNDS)?,
+    );
+    let (Some(few), Some(many)) = (few, many) else {
+        return Ok(None);
+    };
+    let operations = many.1.saturating_sub(few.1);
+    let instructions = many.0.saturating_sub(few.0);
+    Ok((operations > 0).then(|| instructions as f64 / operations as f64))
+}
+
+/// Runs this program under callgrind: instructions and operations.
+fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64, u64)>, Error> {
+    let fail = |what: String| {
+        let name = entrant.name();
+        Error::usage(format!(
+            "--instructions: {name} on {}: {what}",
+            variant.name
+        ))
+    };
+    let program = std::env::current_exe().map_err(|error| fail(error.to_string()))?;
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command
+        .arg(program)
+        .args(["bench", "--workloads", variant.name]);
+    command.args(["--contender", &entrant.name()]);
+    command.args(["--count", &rounds.to_string()]);
+    let output = command.output().map_err(|error| fail(error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(fail(said));
+    }
+    let operations = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    let collected = said
+        .lines()
+        .find_map(|line| line.split("Collected : ").nth(1));
+    let instructions = collected.and_then(|number| number.trim().parse().ok());
+    match (instructions, operations) {
+        (Some(instructions), Some(operations)) => Ok(Some((instructions, operations))),
+        (Some(_), None) => Ok(None),
+        _ => Err(fail("valgrind said nothing of instructions".to_string())),
+    }
+}

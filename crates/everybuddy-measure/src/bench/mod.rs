@@ -1,0 +1,269 @@
+//! The benchmark: workloads that isolate what traces mix, on all contenders in one run.
+//!
+//! Exists so that the question "how fast, beside whom?" has a repeatable answer.
+//!
+//! | file | what it does |
+//! |------|--------------|
+//! | [`contender`] | what is asked of an allocator; our systems as contenders |
+//! | `peer` | other people's allocators as contenders |
+//! | [`entrant`] | who takes part, by name |
+//! | `perform` | the timed loops |
+//! | `meeting` | where threads meet between sections |
+//! | [`visit`] | one workload on a fresh allocator, on its threads |
+//! | `counted` | a system whose operations are counted instead |
+//! | `check` | contenders behind a shadow of memory |
+//! | [`outcome`] | from many times to a few numbers |
+//! | [`ratio`] | how many times as long one takes as another, with an interval |
+//! | [`instructions`] | the same in instructions, by callgrind |
+//! | [`start`] | how long a system takes to start |
+//!
+//! Invariant: in each round each contender is visited once for each workload, on a fresh allocator, in an
+//! order that rotates from round to round.
+
+mod check;
+pub mod contender;
+mod counted;
+pub mod entrant;
+pub mod instructions;
+mod meeting;
+pub mod outcome;
+#[cfg(feature = "peers")]
+mod peer;
+mod perform;
+pub mod ratio;
+pub mod start;
+pub mod visit;
+
+use everybuddy::SystemSpec;
+use everybuddy::platform::NativeCpus;
+use everybuddy_workload::{Setting, Variant};
+
+use crate::Error;
+use crate::replay::clock::Timer;
+use crate::replay::host::{AnySystem, Arena};
+use crate::replay::memory::Memory;
+use crate::replay::observe::Tally;
+use crate::replay::services;
+use crate::replay::watch::Watch;
+
+use check::{Checked, Shadow};
+use counted::{Counted, Sums};
+pub use entrant::Entrant;
+pub use outcome::{Cell, Results};
+use visit::{Visit, Visited};
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who takes part.
+    pub entrants: Vec<Entrant>,
+    /// The workloads.
+    pub variants: Vec<&'static Variant>,
+    /// Numbers of threads.
+    pub threads: Vec<u16>,
+    /// Frames of the memory.
+    pub frames: u32,
+    /// How often all are visited.
+    pub rounds: u32,
+    /// What random choices come from.
+    pub seed: u64,
+    /// Sections are so many times shorter than usual.
+    pub shrink: u32,
+}
+
+impl Plan {
+    /// Frames when nothing else is asked for: 1 GiB.
+    pub const FRAMES: u32 = 1 << 18;
+    /// Rounds when nothing else is asked for.
+    pub const ROUNDS: u32 = 5;
+    /// Nanoseconds after which a section that can end anywhere ends.
+    const BUDGET: f64 = 5e6;
+
+    /// Returns the workloads with the numbers of threads that they can be done on.
+    pub fn cells(&self) -> Vec<(&'static Variant, u16)> {
+        let of = |variant: &&'static Variant| {
+            let variant = *variant;
+            let fits = move |threads: &u16| *threads >= variant.threads;
+            let threads = self.threads.iter().copied().filter(fits);
+            threads
+                .map(move |threads| (variant, threads))
+                .collect::<Vec<_>>()
+        };
+        self.variants.iter().flat_map(of).collect()
+    }
+
+    fn rounds_of(&self, variant: &Variant) -> u32 {
+        if variant.harvest { 1 } else { self.rounds }
+    }
+
+    /// Returns how many visits there are.
+    pub fn visits(&self) -> u64 {
+        let rounds = |cell: &(&Variant, u16)| u64::from(self.rounds_of(cell.0));
+        self.cells().iter().map(rounds).sum::<u64>() * self.entrants.len() as u64
+    }
+
+    fn setting(&self, threads: u16) -> Setting {
+        Setting {
+            frames: self.frames,
+            threads,
+            seed: self.seed,
+            shrink: self.shrink,
+        }
+    }
+}
+
+/// Measures everything. `visited` is told what was done after each visit.
+///
+/// # Errors
+/// A usage error when a contender can't be set up so; [`Error::Broken`] when one broke its contract.
+pub fn measure(
+    plan: &Plan,
+    timer: &Timer,
+    arena: &mut Arena,
+    mut visited: impl FnMut(&str),
+) -> Result<Results, Error> {
+    let cells = plan.cells();
+    let mut results = Results::new(plan, &cells);
+    for round in 0..plan.rounds {
+        for (index, (variant, threads)) in cells.iter().enumerate() {
+            if round >= plan.rounds_of(variant) {
+                continue;
+            }
+            for turn in 0..plan.entrants.len() {
+                let who = (turn + round as usize) % plan.entrants.len();
+                let visit = Visit {
+                    variant,
+                    setting: plan.setting(*threads),
+                    timer,
+                    repeats: variant.repeats,
+                    is_timed: true,
+                    budget: Plan::BUDGET,
+                };
+                let entrant = &plan.entrants[who];
+                let came = entrant.with(plan.frames, *threads, arena, |c| visit.call(c))?;
+                if let Some(came) = judged(entrant, variant, came)? {
+                    results.cells[index][who].add(came);
+                }
+                visited(variant.name);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// Counts what allocations and frees of a workload do inside a system, on all threads together.
+///
+/// # Errors
+/// As [`measure`]; a usage error when the workload can't be done on so many threads.
+pub fn count(
+    variant: &'static Variant,
+    setting: Setting,
+    spec: &SystemSpec,
+    timer: &Timer,
+    arena: &mut Arena,
+) -> Result<[Tally; 2], Error> {
+    /// Rounds of a program: enough for threads to meet often.
+    const REPEATS: u32 = 16;
+    if setting.threads < variant.threads {
+        let least = variant.threads;
+        let what = format!("workload {} needs {least} threads", variant.name);
+        return Err(Error::usage(what));
+    }
+    let memory = Memory {
+        frames: u64::from(setting.frames),
+        taken: 0,
+        seed: None,
+    };
+    let sums = Sums::default();
+    let visit = Visit {
+        variant,
+        setting,
+        timer,
+        repeats: (REPEATS / setting.shrink.max(1)).max(1),
+        is_timed: false,
+        budget: f64::INFINITY,
+    };
+    let counted = |system: &AnySystem<'_, Watch>| {
+        let cpus = NativeCpus::new(setting.threads);
+        let sums = &sums;
+        let call = || visit.call(&Counted { system, cpus, sums });
+        services::beside(system, setting.threads, &Watch::default, call).0
+    };
+    let came = arena.build_any(spec, &memory, setting.threads, counted)?;
+    judged(&Entrant::System(*spec), variant, came)?;
+    Ok(sums.into_inner().unwrap_or_default())
+}
+
+/// What a check of a contender on a workload found.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Who.
+    pub entrant: String,
+    /// On which workload.
+    pub variant: &'static str,
+    /// On how many threads.
+    pub threads: u16,
+    /// Blocks that were given or taken back, if the contender can do the workload.
+    pub checked: Option<u64>,
+    /// Those that were in the wrong state.
+    pub faults: u64,
+}
+
+/// Runs every contender behind a shadow of memory on every workload; nothing is timed.
+///
+/// # Errors
+/// As [`measure`]; faults are verdicts, not errors.
+pub fn check(
+    plan: &Plan,
+    timer: &Timer,
+    arena: &mut Arena,
+    mut visited: impl FnMut(&str),
+) -> Result<Vec<Verdict>, Error> {
+    let mut verdicts = Vec::new();
+    for (variant, threads) in plan.cells() {
+        for entrant in &plan.entrants {
+            let shadow = Shadow::new(plan.frames);
+            let visit = Visit {
+                variant,
+                setting: plan.setting(threads),
+                timer,
+                repeats: variant.repeats,
+                is_timed: false,
+                budget: f64::INFINITY,
+            };
+            let came = entrant.with(plan.frames, threads, arena, |inner| {
+                let shadow = &shadow;
+                visit.call(&Checked { inner, shadow })
+            })?;
+            let done = judged(entrant, variant, came)?.is_some();
+            let (faults, checked) = shadow.faults();
+            verdicts.push(Verdict {
+                entrant: entrant.name(),
+                variant: variant.name,
+                threads,
+                checked: done.then_some(checked),
+                faults,
+            });
+            visited(variant.name);
+        }
+    }
+    Ok(verdicts)
+}
+
+fn judged(
+    entrant: &Entrant,
+    variant: &Variant,
+    came: Option<Result<Visited, &'static str>>,
+) -> Result<Option<Visited>, Error> {
+    let broken = |what: &str| {
+        let name = entrant.name();
+        Error::Broken(format!("{name} on workload {}: {what}", variant.name))
+    };
+    match came.transpose().map_err(broken)? {
+        Some(visited) if visited.failed > 0 => {
+            let what = format!("{} releases were refused", visited.failed);
+            Err(broken(&what))
+        }
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,138 @@
+//! From many times to a few numbers.
+//!
+//! Exists because one number hides whether it can be trusted: each cell keeps the median of every round,
+//! so that a ratio of two contenders has an interval.
+//!
+//! Invariant: a round counts with the median of its sections that count; a cell without any such section
+//! says so and falls back on the median of the disturbed.
+
+use everybuddy_workload::{Part, Variant};
+
+use super::visit::Visited;
+use super::{Entrant, Plan};
+use crate::replay::outcome::median;
+
+/// All results of a run.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// What was measured.
+    pub plan: Plan,
+    /// The columns: workloads and numbers of threads.
+    pub columns: Vec<(&'static Variant, u16)>,
+    /// A cell for each column and contender.
+    pub cells: Vec<Vec<Cell>>,
+}
+
+impl Results {
+    pub(super) fn new(plan: &Plan, columns: &[(&'static Variant, u16)]) -> Results {
+        let empty = vec![Cell::default(); plan.entrants.len()];
+        Results {
+            plan: plan.clone(),
+            columns: columns.to_vec(),
+            cells: vec![empty; columns.len()],
+        }
+    }
+
+    /// Returns the contenders.
+    pub fn entrants(&self) -> &[Entrant] {
+        &self.plan.entrants
+    }
+
+    /// Returns how many sections counted, and how many were dropped.
+    pub fn sections(&self) -> (u64, u64) {
+        let all = || self.cells.iter().flatten();
+        (
+            all().map(|cell| cell.counted).sum(),
+            all().map(|cell| cell.dropped).sum(),
+        )
+    }
+}
+
+/// What a contender did on a workload.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// For each part, nanoseconds per item of each round.
+    pub parts: Vec<(Part, Vec<f64>)>,
+    /// Whether no section was calm in some round: its time is the median of the disturbed.
+    pub is_disturbed: bool,
+    /// Sections that counted.
+    pub counted: u64,
+    /// Sections that were dropped.
+    pub dropped: u64,
+    /// Operations of an item.
+    pub operations: f64,
+    /// Requests.
+    pub requests: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Blocks of large orders that could be had in the end.
+    pub harvest: Vec<(u8, u64)>,
+    /// Bytes of metadata, if known.
+    pub metadata_bytes: Option<usize>,
+}
+
+impl Cell {
+    /// Adds a round.
+    pub(super) fn add(&mut self, visited: Visited) {
+        self.counted += visited.times.len() as u64;
+        self.dropped += visited.disturbed.len() as u64;
+        self.operations = visited.operations;
+        self.requests += visited.requests;
+        self.refused += visited.refused;
+        self.harvest = visited.harvest;
+        self.metadata_bytes = visited.metadata_bytes;
+        for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
+            let of = |times: &[(Part, f64)]| -> Vec<f64> {
+                let of_part = times.iter().filter(|time| time.0 == part);
+                of_part.map(|time| time.1).collect()
+            };
+            let calm = of(&visited.times);
+            let disturbed = of(&visited.disturbed);
+            // Not the least of the disturbed: while one thread is out another meets no contention.
+            let nanos = match (calm.is_empty(), disturbed.is_empty()) {
+                (false, _) => median(calm),
+                (true, false) => {
+                    self.is_disturbed = true;
+                    median(disturbed)
+                }
+                (true, true) => continue,
+            };
+            match self.parts.iter_mut().find(|own| own.0 == part) {
+                Some(own) => own.1.push(nanos),
+                None => self.parts.push((part, vec![nanos])),
+            }
+        }
+    }
+
+    /// Tells whether most requests were refused: then times are those of refusals, and mean nothing.
+    pub fn is_refusing(&self) -> bool {
+        self.refused * 2 > self.requests
+    }
+
+    /// Returns the nanoseconds of a part in each round; none when the contender can't do it.
+    pub fn rounds(&self, part: Part) -> &[f64] {
+        if self.is_refusing() {
+            return &[];
+        }
+        let own = self.parts.iter().find(|own| own.0 == part);
+        own.map_or(&[], |own| &own.1)
+    }
+
+    /// Returns the median over the rounds.
+    pub fn median(&self, part: Part) -> Option<f64> {
+        let rounds = self.rounds(part);
+        (!rounds.is_empty()).then(|| median(rounds.to_vec()))
+    }
+
+    /// Returns the share of requests that were refused.
+    pub fn refusals(&self) -> Option<f64> {
+        (self.requests > 0).then(|| self.refused as f64 / self.requests as f64)
+    }
+}
+
+/// The least and the most of something.
+pub fn extremes(values: &[f64]) -> Option<(f64, f64)> {
+    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    let most = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((least, most))
+}

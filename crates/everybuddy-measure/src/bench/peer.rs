@@ -1,0 +1,76 @@
+//! Other people's allocators as contenders.
+//!
+//! Exists as the only place of the program that knows the crate of peers, which a newcomer doesn't build.
+//!
+//! Invariant: a call of a peer costs nothing beside the peer's own call.
+
+use everybuddy::{Block, Order, Pfn};
+use everybuddy_peers::{Peer, PeerRow, WithPeer};
+
+use super::contender::{Contender, Local, Visitor};
+use crate::replay::port::REFUSED;
+
+/// A peer that takes part.
+struct Other<'p, P> {
+    peer: &'p P,
+    row: &'static PeerRow,
+}
+
+/// A thread's access to a peer.
+struct OtherLocal<'c, P: Peer> {
+    peer: &'c P,
+    local: P::Local<'c>,
+}
+
+impl<P: Peer> Contender for Other<'_, P> {
+    type Local<'c>
+        = OtherLocal<'c, P>
+    where
+        Self: 'c;
+
+    fn local(&self, thread: u16) -> Option<OtherLocal<'_, P>> {
+        Some(OtherLocal {
+            peer: self.peer,
+            local: self.peer.local(thread),
+        })
+    }
+
+    fn max_order(&self) -> Order {
+        self.row.max_order
+    }
+
+    fn metadata_bytes(&self) -> Option<usize> {
+        self.peer.metadata_bytes()
+    }
+}
+
+impl<P: Peer> Local for OtherLocal<'_, P> {
+    #[inline(always)]
+    fn allocate(&mut self, order: Order) -> u32 {
+        match self.peer.allocate(&mut self.local, order) {
+            Some(pfn) => pfn.0,
+            None => REFUSED,
+        }
+    }
+
+    #[inline(always)]
+    fn free(&mut self, place: u32, order: Order) {
+        let start = Pfn(place);
+        self.peer.free(&mut self.local, Block { start, order });
+    }
+
+    fn leave(self) -> u64 {
+        0
+    }
+}
+
+/// Makes a contender of a peer.
+pub(super) struct OfPeer<'v>(pub(super) Visitor<'v>);
+
+impl WithPeer for OfPeer<'_> {
+    type Output = ();
+
+    fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) {
+        (self.0)(&Other { peer, row });
+    }
+}

@@ -1,0 +1,285 @@
+//! One visit: a workload on a fresh allocator, on its threads.
+//!
+//! Exists as the one place that knows how threads prepare, meet, and when a section counts.
+//!
+//! Sections are repeated on the same memory; the first round warms up. A section counts when the kernel
+//! took no core away in it, and the threads overlapped for at least half of the longest; otherwise its
+//! round is repeated, up to a limit.
+//!
+//! Invariant: all threads do equally many rounds, decided from what all have seen.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use everybuddy::Order;
+use everybuddy_workload::{Part, Section, Setting, Variant};
+
+use super::contender::AnyContender;
+use super::meeting::Meeting;
+use super::perform::{Belt, Stamps, Tools, Work};
+use crate::replay::bystanders;
+use crate::replay::clock::Timer;
+
+/// Orders whose blocks are counted in the end.
+pub const HARVESTED: [u8; 2] = [9, 10];
+
+/// How a visit is done.
+#[derive(Clone, Copy)]
+pub(crate) struct Visit<'v> {
+    pub(crate) variant: &'v Variant,
+    pub(crate) setting: Setting,
+    pub(crate) timer: &'v Timer,
+    /// Rounds that should count.
+    pub(crate) repeats: u32,
+    /// Whether the first round only warms up, and disturbed ones are repeated.
+    pub(crate) is_timed: bool,
+    /// Nanoseconds after which a section that can end anywhere ends.
+    pub(crate) budget: f64,
+}
+
+/// What came of a visit.
+#[derive(Clone, Debug, Default)]
+pub struct Visited {
+    /// Nanoseconds per item of each section that counts, by part.
+    pub times: Vec<(Part, f64)>,
+    /// The same of sections that don't count.
+    pub disturbed: Vec<(Part, f64)>,
+    /// Operations of an item: two of a pair that one thread does.
+    pub operations: f64,
+    /// Requests of all rounds.
+    pub requests: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Releases that were refused, which only a broken allocator does.
+    pub failed: u64,
+    /// Blocks of the [`HARVESTED`] orders that could be had in the end.
+    pub harvest: Vec<(u8, u64)>,
+    /// Bytes of metadata, if known.
+    pub metadata_bytes: Option<usize>,
+}
+
+/// One thread's view of one section.
+struct Seen {
+    part: Part,
+    stamps: Stamps,
+    was_switched: bool,
+}
+
+/// What one thread brings home.
+#[derive(Default)]
+struct Haul {
+    /// Sections of each round.
+    rounds: Vec<Vec<Seen>>,
+    requests: u64,
+    refused: u64,
+    failed: u64,
+    operations: f64,
+    harvest: Vec<(u8, u64)>,
+}
+
+impl Visit<'_> {
+    /// How many rounds are tried for each that should count.
+    const PATIENCE: u32 = 4;
+
+    fn warm(&self) -> u32 {
+        u32::from(self.is_timed && !self.variant.harvest)
+    }
+
+    fn most(&self) -> u32 {
+        match self.is_timed && !self.variant.harvest {
+            true => 1 + self.repeats * Self::PATIENCE,
+            false => self.repeats,
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// Performs the workload; nothing when the contender can't do it, an error when a thread failed.
+    pub(crate) fn call(
+        &self,
+        contender: &dyn AnyContender,
+    ) -> Option<Result<Visited, &'static str>> {
+        if self.variant.largest > contender.max_order() {
+            return None;
+        }
+        let threads = self.setting.threads;
+        let meeting = Meeting::new(threads);
+        let belts: Vec<Belt> = (0..threads.div_ceil(2)).map(|_| Belt::new()).collect();
+        let switched: Vec<AtomicBool> = (0..self.most()).map(|_| AtomicBool::new(false)).collect();
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let work = |number: u16| {
+            if let Some(core) = cores.get(usize::from(number)) {
+                core_affinity::set_for_current(*core);
+            }
+            let belt = &belts[usize::from(number / 2)];
+            self.work(contender, number, &meeting, belt, &switched)
+        };
+        let hauls: Option<Vec<Haul>> = thread::scope(|scope| {
+            let work = &work;
+            let spawn = |number| scope.spawn(move || work(number));
+            let threads: Vec<_> = (0..threads).map(spawn).collect();
+            let joined = threads.into_iter().map(|t| t.join().ok().flatten());
+            // All are joined, also after the first that failed.
+            joined.collect::<Vec<_>>().into_iter().collect()
+        });
+        let hauls = hauls.ok_or("a thread of the benchmark failed");
+        Some(hauls.map(|hauls| {
+            let mut visited = self.sum_up(&hauls);
+            visited.metadata_bytes = contender.metadata_bytes();
+            visited
+        }))
+    }
+
+    /// Waits for the other threads, if there are any, and lets them fetch what this one keeps.
+    fn wait(&self, worker: &mut dyn Work, meeting: &Meeting) -> Option<()> {
+        if self.setting.threads == 1 {
+            return Some(());
+        }
+        worker.park();
+        meeting.meet()
+    }
+
+    /// What one thread does.
+    fn work(
+        &self,
+        contender: &dyn AnyContender,
+        number: u16,
+        meeting: &Meeting,
+        belt: &Belt,
+        switched: &[AtomicBool],
+    ) -> Option<Haul> {
+        let guard = meeting.guard();
+        let mut program = self.variant.program(&self.setting, number);
+        let timer = self.timer;
+        let mut worker = contender.worker(number, program.slots(), Tools { timer, belt })?;
+        for turn in 0..self.setting.threads {
+            if turn == number {
+                for body in program.prepare() {
+                    worker.perform(body, u64::MAX);
+                }
+            }
+            worker.park();
+            meeting.meet()?;
+        }
+        worker.take_counts();
+        worker.watch(true);
+        let budget = self.timer.ticks(self.budget);
+        let mut haul = Haul::default();
+        let mut counted = 0;
+        let mut round = 0;
+        while round < self.most() && counted < self.repeats {
+            let sections = program.round();
+            let mut seen = Vec::with_capacity(sections.len());
+            for section in &sections {
+                haul.operations = operations_per_item(section);
+                let before = bystanders::switches();
+                self.wait(&mut *worker, meeting)?;
+                let stamps = worker.perform(&section.body, budget);
+                let was_switched = bystanders::switches() != before;
+                if was_switched {
+                    // Relaxed: read after the next meeting.
+                    switched[round as usize].store(true, Ordering::Relaxed);
+                }
+                seen.push(Seen {
+                    part: section.part,
+                    stamps,
+                    was_switched,
+                });
+            }
+            haul.rounds.push(seen);
+            self.wait(&mut *worker, meeting)?;
+            let is_warm_up = round < self.warm();
+            if !is_warm_up && (!self.is_timed || !switched[round as usize].load(Ordering::Relaxed))
+            {
+                counted += 1;
+            }
+            round += 1;
+        }
+        worker.watch(false);
+        (haul.requests, haul.refused) = worker.take_counts();
+        if self.variant.harvest && number == 0 {
+            let orders = HARVESTED.iter().filter_map(|order| Order::new(*order));
+            for order in orders.filter(|order| *order <= contender.max_order()) {
+                haul.harvest.push((order.get(), worker.harvest(order)));
+            }
+        }
+        worker.park();
+        meeting.meet()?;
+        worker.clear();
+        haul.failed = worker.leave();
+        guard.disarm();
+        Some(haul)
+    }
+
+    fn sum_up(&self, hauls: &[Haul]) -> Visited {
+        let mut visited = Visited::default();
+        for haul in hauls {
+            visited.requests += haul.requests;
+            visited.refused += haul.refused;
+            visited.failed += haul.failed;
+            visited.harvest.extend(&haul.harvest);
+        }
+        let Some(first) = hauls.first() else {
+            return visited;
+        };
+        visited.operations = first.operations;
+        for (round, sections) in first.rounds.iter().enumerate().skip(self.warm() as usize) {
+            for (index, section) in sections.iter().enumerate() {
+                let all: Vec<&Seen> = hauls.iter().map(|h| &h.rounds[round][index]).collect();
+                let (nanos, is_together) = together(&all, self.timer);
+                let Some(nanos) = nanos else { continue };
+                let is_calm = is_together && !all.iter().any(|seen| seen.was_switched);
+                let times = match is_calm {
+                    true => &mut visited.times,
+                    false => &mut visited.disturbed,
+                };
+                times.push((section.part, nanos));
+            }
+        }
+        visited
+    }
+}
+
+fn operations_per_item(section: &Section) -> f64 {
+    use everybuddy_workload::Body;
+    match section.body {
+        Body::Pairs { .. } | Body::Batches { .. } | Body::Replace { .. } => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// Returns the nanoseconds of an item while all threads were at work, and whether that was at least half
+/// of the time that the longest took.
+fn together(all: &[&Seen], timer: &Timer) -> (Option<f64>, bool) {
+    let ends = |seen: &&Seen| {
+        let marks = &seen.stamps.marks;
+        Some((marks.first()?.0, marks.last()?.0))
+    };
+    let spans: Option<Vec<(u64, u64)>> = all.iter().map(ends).collect();
+    let Some(spans) = spans else {
+        return (None, false);
+    };
+    let start = spans.iter().map(|span| span.0).max().unwrap_or(0);
+    let end = spans.iter().map(|span| span.1).min().unwrap_or(0);
+    let longest = spans.iter().map(|span| span.1 - span.0).max().unwrap_or(0);
+    let is_together = end.saturating_sub(start) * 2 >= longest;
+    let within = |window: RangeInclusive<u64>| {
+        let (mut ticks, mut items, mut marks) = (0, 0, 0);
+        for seen in all {
+            for pair in seen.stamps.marks.windows(2) {
+                if window.contains(&pair[0].0) && window.contains(&pair[1].0) {
+                    ticks += pair[1].0 - pair[0].0;
+                    items += u64::from(pair[1].1);
+                    marks += 1;
+                }
+            }
+        }
+        let nanos = timer.sum(ticks as f64, marks);
+        (items > 0).then(|| nanos / items as f64)
+    };
+    match within(start..=end) {
+        Some(nanos) if is_together => (Some(nanos), true),
+        _ => (within(0..=u64::MAX), false),
+    }
+}

@@ -1,0 +1,142 @@
+//! Which systems to run, as people name them.
+//!
+//! Exists so that a mistyped name is answered with the nearest right one and the list, not with a
+//! bare refusal.
+//!
+//! Invariant: the choice is never empty and holds no system twice.
+
+use everybuddy::SystemSpec;
+use everybuddy::systems::{OPTIONS, ROWS, SpecError};
+
+use crate::Error;
+
+/// Returns every system, aliases left out.
+pub fn all() -> Vec<SystemSpec> {
+    ROWS.iter()
+        .filter(|row| row.alias_of.is_none())
+        .map(SystemSpec::of)
+        .collect()
+}
+
+/// Reads a list of systems, each `NAME` or `NAME+key=value+...`.
+///
+/// # Errors
+/// The first text that names no system, with what is wrong and what there is.
+pub fn parse(texts: &[String]) -> Result<Vec<SystemSpec>, Error> {
+    let mut chosen: Vec<SystemSpec> = Vec::new();
+    for text in texts {
+        let spec = one(text)?;
+        if !chosen.contains(&spec) {
+            chosen.push(spec);
+        }
+    }
+    if chosen.is_empty() {
+        return Err(Error::usage(
+            "--systems names no system; leave it out to run all",
+        ));
+    }
+    Ok(chosen)
+}
+
+/// Reads one system.
+///
+/// # Errors
+/// As [`parse`].
+pub fn one(text: &str) -> Result<SystemSpec, Error> {
+    text.parse().map_err(|error| explain(text, error))
+}
+
+/// Returns the options of a system as they are written, without its name: `batch=7+order=9`.
+pub fn options(spec: &SystemSpec) -> String {
+    let text = spec.to_string();
+    text.split_once('+')
+        .map(|(_, options)| options.to_string())
+        .unwrap_or_default()
+}
+
+fn explain(text: &str, error: SpecError) -> Error {
+    let name = text.split('+').next().unwrap_or_default();
+    let help = match error {
+        SpecError::UnknownOption => {
+            let given = text
+                .split('+')
+                .skip(1)
+                .map(|option| option.split('=').next());
+            let is_taken = |key: &&str| ROWS.iter().any(|row| row.takes(key));
+            let keys = OPTIONS.iter().map(|option| option.key).filter(is_taken);
+            let keys: Vec<&str> = keys.collect();
+            let unknown = given.flatten().find(|key| !keys.contains(key));
+            match unknown.and_then(|key| nearest(key, &keys)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the options are {}", keys.join(", ")),
+            }
+        }
+        SpecError::UnknownSystem => {
+            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let list = format!("the systems are {}", names.join(", "));
+            match nearest(name, &names) {
+                Some(near) => format!("did you mean `{near}`? {list}"),
+                None => list,
+            }
+        }
+        _ => "options are written like lbs-31+batch=7+percpu=locked".to_string(),
+    };
+    Error::usage(format!("system `{text}`: {error}: {help}"))
+}
+
+/// Returns the name that is nearest to `text`, if any is near.
+pub fn nearest<'n>(text: &str, names: &[&'n str]) -> Option<&'n str> {
+    let text = text.to_lowercase();
+    let letters =
+        |name: &str| -> String { name.chars().filter(char::is_ascii_alphanumeric).collect() };
+    // Of names that are equally near, the one that differs in hyphens only.
+    let near = |name: &str| (distance(&text, name), letters(name) != letters(&text));
+    let nearest = names
+        .iter()
+        .map(|name| (near(name), *name))
+        .min_by_key(|found| found.0)?;
+    let ((distance, _), name) = nearest;
+    (distance <= 1 + text.len() / 3).then_some(name)
+}
+
+/// The number of characters to insert, delete or replace to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_explained() {
+        let message = |text: &str| one(text).unwrap_err().to_string();
+        assert!(message("lbs31").contains("did you mean `lbs-31`?"));
+        assert!(message("BS").contains("did you mean `bs`?"));
+        assert!(!message("jemalloc").contains("did you mean"));
+        assert!(message("jemalloc").contains("linux-6"));
+        assert!(message("bs+batch=3").contains("it takes order, zone"));
+        assert!(message("lbs-31+bacth=3").contains("did you mean `batch`?"));
+        assert!(message("lbs-31+batch=x").contains("`batch` takes a number"));
+    }
+
+    #[test]
+    fn nothing_runs_twice() {
+        let list = ["bs", "lbs-31", "bs"].map(String::from);
+        assert_eq!(parse(&list).unwrap().len(), 2);
+        assert!(parse(&[]).is_err());
+        assert!(all().iter().all(|spec| spec.row().alias_of.is_none()));
+        assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
+    }
+}

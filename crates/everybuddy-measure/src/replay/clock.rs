@@ -1,0 +1,145 @@
+//! The timer, and what it costs.
+//!
+//! Exists because a hit in a per-CPU list takes less time than reading any clock. So hits are timed
+//! by the segment, the timer's cost is taken off each measurement, and single operations are
+//! reported only above the timer's own spread.
+//!
+//! The timer is the processor's time stamp counter where it is reliable, the operating system's
+//! clock elsewhere.
+//!
+//! Some processors count in steps of ten nanoseconds. A time is then a step too long or too short,
+//! but sums of many are right: the *mean* cost is taken off sums, the median cost off single times.
+//!
+//! Invariant: a time is never negative after the cost was taken off it.
+
+use quanta::Clock;
+
+/// A timer whose cost is known.
+#[derive(Clone, Debug)]
+pub struct Timer {
+    clock: Clock,
+    nanos_per_tick: f64,
+    cost: u64,
+    floor: u64,
+    mean: f64,
+    stddev: f64,
+}
+
+impl Timer {
+    /// Number of empty measurements that the cost is found from.
+    const EMPTY: usize = 100_000;
+
+    /// Starts the clock and measures what measuring costs. Takes some tens of milliseconds.
+    pub fn calibrated() -> Timer {
+        let mut timer = Timer::of(Clock::new());
+        let nanos_per_tick = timer.nanos_per_tick;
+        let mut empty = vec![0u64; Self::EMPTY];
+        // The first round warms the code up.
+        for _ in 0..2 {
+            for ticks in &mut empty {
+                let start = timer.now();
+                *ticks = timer.now().wrapping_sub(start);
+            }
+        }
+        empty.sort_unstable();
+        timer.cost = empty[Self::EMPTY / 2];
+        // A clock's steps are a tick or two longer at times.
+        timer.floor = empty[Self::EMPTY * 999 / 1000] - empty[Self::EMPTY / 1000] + 2;
+        // The thousandth with the switched-out measurements would swamp the rest.
+        let calm = &empty[..Self::EMPTY * 999 / 1000];
+        let mean = calm.iter().sum::<u64>() as f64 / calm.len() as f64;
+        let variance = calm.iter().map(|t| (*t as f64 - mean).powi(2)).sum::<f64>();
+        timer.mean = mean * nanos_per_tick;
+        timer.stddev = (variance / calm.len() as f64).sqrt() * nanos_per_tick;
+        timer
+    }
+
+    /// Makes a timer on which time stands still: for what is counted, not timed. (Starting a real clock
+    /// takes another number of instructions each time.)
+    pub fn standing() -> Timer {
+        Timer::of(Clock::mock().0)
+    }
+
+    /// Makes a timer of a clock, without knowing what it costs.
+    fn of(clock: Clock) -> Timer {
+        const LONG: u64 = 1 << 40;
+        let nanos_per_tick = clock.delta_as_nanos(0, LONG) as f64 / LONG as f64;
+        Timer {
+            clock,
+            nanos_per_tick,
+            cost: 0,
+            floor: 0,
+            mean: 0.0,
+            stddev: 0.0,
+        }
+    }
+
+    /// Returns the time now, in ticks.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        self.clock.raw()
+    }
+
+    /// Returns the ticks since `start`, the cost included, as what can be stored in great numbers.
+    #[inline(always)]
+    pub fn since(&self, start: u64) -> u32 {
+        u32::try_from(self.now().saturating_sub(start)).unwrap_or(u32::MAX)
+    }
+
+    /// Converts the ticks of a single measurement to nanoseconds, less what measuring cost.
+    pub fn single(&self, ticks: u32) -> f64 {
+        self.nanos(u64::from(ticks).saturating_sub(self.cost))
+    }
+
+    /// Converts the sum of so many measurements to nanoseconds, less what measuring cost.
+    pub fn sum(&self, ticks: f64, measurements: usize) -> f64 {
+        (ticks * self.nanos_per_tick - measurements as f64 * self.mean).max(0.0)
+    }
+
+    /// Converts ticks to nanoseconds.
+    fn nanos(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.nanos_per_tick
+    }
+
+    /// Converts nanoseconds to ticks.
+    pub fn ticks(&self, nanos: f64) -> u64 {
+        (nanos / self.nanos_per_tick) as u64
+    }
+
+    /// Returns what one measurement costs: the median of empty ones, in nanoseconds.
+    pub fn cost(&self) -> f64 {
+        self.nanos(self.cost)
+    }
+
+    /// Returns the mean of empty measurements, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// Returns the standard deviation of empty measurements, in nanoseconds.
+    pub fn stddev(&self) -> f64 {
+        self.stddev
+    }
+
+    /// Returns the timer's own spread, in nanoseconds: from the lowest thousandth of the empty
+    /// measurements to the highest. Single operations below it can't be told from nothing.
+    pub fn floor(&self) -> f64 {
+        self.nanos(self.floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_knows_itself() {
+        let timer = Timer::calibrated();
+        assert!(timer.cost() > 0.0 && timer.cost() < 10_000.0);
+        assert!(timer.floor() > 0.0);
+        let start = timer.now();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let slept = timer.single(timer.since(start));
+        assert!(slept > 15e6, "{slept}");
+    }
+}

@@ -1,0 +1,299 @@
+//! All passes of all systems on a trace.
+//!
+//! Exists so that systems are compared within one run: each timed pass of each system comes once a
+//! round, and systems take turns, so that a machine that gets slower or busier hits all alike.
+//!
+//! Invariant: every pass begins with a freshly built system on the same memory.
+
+use everybuddy::{Counts, Setup, SystemSpec};
+
+use crate::Error;
+use crate::replay::clock::Timer;
+use crate::replay::detail::Detail;
+use crate::replay::host::Arena;
+use crate::replay::memory::{Memory, Random};
+use crate::replay::observe::{Counting, Listed, Sample, Tally, Ticks};
+use crate::replay::outcome::{Comparison, Outcome};
+use crate::replay::pace::{Pace, Round};
+use crate::replay::pass::{self, How, Times};
+use crate::replay::play::Played;
+use crate::replay::script::Script;
+use crate::replay::watch::Watch;
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The systems.
+    pub systems: Vec<SystemSpec>,
+    /// Frames to manage; 1.25 times the trace's peak when not given.
+    pub memory: Option<u64>,
+    /// The seed by which memory ages; fresh memory when not given.
+    pub aged: Option<u64>,
+    /// The seed of the order in which systems take turns.
+    pub seed: u64,
+    /// How often each timed pass is repeated.
+    pub rounds: u32,
+}
+
+impl Plan {
+    /// How often timed passes are repeated when nothing else is asked for.
+    pub const ROUNDS: u32 = 5;
+    /// Timed passes of a round.
+    const TIMED: u64 = 3;
+
+    /// Returns how many passes a comparison on one trace takes.
+    pub fn passes(&self) -> u64 {
+        let systems = self.systems.len() as u64;
+        systems + u64::from(self.rounds) * (systems + 1) * Self::TIMED
+    }
+}
+
+/// Compares all systems of a plan on a trace. `passed` is called after each pass.
+///
+/// # Errors
+/// A usage error when a system or the memory can't be set up so; [`Error::Broken`] when an
+/// allocator broke its contract.
+pub fn compare(
+    script: &Script,
+    plan: &Plan,
+    timer: &Timer,
+    arena: &mut Arena,
+    mut passed: impl FnMut(),
+) -> Result<Comparison, Error> {
+    let memory = Memory::new(script, plan.memory, plan.aged)?;
+    let mut stage = Stage {
+        script,
+        memory,
+        timer,
+        arena,
+        switches: 0,
+    };
+    let mut systems = Vec::with_capacity(plan.systems.len());
+    for spec in &plan.systems {
+        systems.push(stage.count(spec)?);
+        passed();
+    }
+    let mut order: Vec<usize> = (0..plan.systems.len()).collect();
+    let mut random = Random::new(plan.seed);
+    let mut rounds: Vec<Vec<Round>> = plan.systems.iter().map(|_| Vec::new()).collect();
+    let mut floor = Vec::new();
+    for _ in 0..plan.rounds {
+        floor.push(stage.time_floor(&mut passed)?);
+        random.shuffle(&mut order);
+        for &system in &order {
+            rounds[system].push(stage.time(&plan.systems[system], &mut passed)?);
+        }
+    }
+    for (outcome, rounds) in systems.iter_mut().zip(&rounds) {
+        outcome.pace = Pace::over(rounds, script, timer);
+        outcome.rounds = rounds.iter().map(|round| round.means(timer)).collect();
+        outcome.detail.latency = Detail::latencies(rounds, script, timer);
+    }
+    Ok(Comparison {
+        trace: script.name.clone(),
+        events: script.events,
+        peak_frames: script.peak_frames,
+        cpus: script.cpus,
+        threads: script.lanes.len(),
+        assignment: script.assignment,
+        memory,
+        rounds: plan.rounds,
+        switches: stage.switches,
+        systems,
+        floor: Pace::over(&floor, script, timer),
+    })
+}
+
+/// What all passes on a trace share.
+struct Stage<'s> {
+    script: &'s Script,
+    memory: Memory,
+    timer: &'s Timer,
+    arena: &'s mut Arena,
+    switches: u64,
+}
+
+impl Stage<'_> {
+    /// Counts what happens inside, and audits the end.
+    fn count(&mut self, spec: &SystemSpec) -> Result<Outcome, Error> {
+        let events = self.script.events;
+        let (memory, how) = (&self.memory, How::COUNTED);
+        let done = pass::watch(self.script, memory, self.arena, spec, how, Counting::new)?;
+        let mut tallies = [Tally::default(); 2];
+        let sum = |probes: &[Watch]| {
+            probes.iter().fold(Counts::default(), |mut sum, probe| {
+                sum.add(&probe.counts);
+                sum
+            })
+        };
+        let (queues, background) = (sum(&done.probes), sum(&done.background));
+        let (mut samples, mut listed) = (Vec::new(), Vec::new());
+        let places = Detail::places(self.script, &done.played.observers);
+        let is_alone = done.played.observers.len() == 1;
+        let asked: i64 = done.played.observers.iter().map(|own| own.asked).sum();
+        for observer in done.played.observers {
+            for (sum, tally) in tallies.iter_mut().zip(&observer.tallies) {
+                sum.add(tally);
+            }
+            samples.extend(observer.samples.into_iter().map(|sample| Sample {
+                asked: sample.asked.filter(|_| is_alone),
+                ..sample
+            }));
+            listed.extend(observer.listed);
+        }
+        listed.sort_by_key(|listed: &Listed| listed.position);
+        listed.push(Listed {
+            position: events,
+            frames: done.listed,
+        });
+        samples.sort_by_key(|sample: &Sample| sample.position);
+        samples.extend(done.end.map(|snapshot| Sample {
+            position: events,
+            snapshot,
+            asked: u64::try_from(asked).ok(),
+        }));
+        let ranges = [self.memory.range()];
+        let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
+        Ok(Outcome {
+            spec: *spec,
+            parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
+            max_order: done.max_order,
+            given: self.memory.frames - self.memory.taken,
+            metadata_bytes: done.metadata_bytes,
+            pace: Pace::default(),
+            rounds: Vec::new(),
+            tallies,
+            services: done.services,
+            background,
+            queues,
+            refused: done.played.trouble.refused,
+            samples,
+            detail: Detail {
+                places,
+                listed,
+                ..Detail::default()
+            },
+        })
+    }
+
+    /// Performs the timed passes of one round.
+    fn time(&mut self, spec: &SystemSpec, passed: &mut impl FnMut()) -> Result<Round, Error> {
+        self.round(passed, |stage, times| {
+            let (script, memory, timer) = (stage.script, &stage.memory, stage.timer);
+            pass::time(script, memory, stage.arena, spec, timer, times)
+        })
+    }
+
+    /// Performs the same passes with nothing behind the port.
+    fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
+        self.round(passed, |stage, times| {
+            pass::time_floor(stage.script, &stage.memory, stage.timer, times)
+        })
+    }
+
+    fn round(
+        &mut self,
+        passed: &mut impl FnMut(),
+        mut time: impl FnMut(&mut Self, Times) -> Result<Played<Ticks>, Error>,
+    ) -> Result<Round, Error> {
+        let mut pass = |times| {
+            let played = time(self, times)?;
+            self.switches += played.switches;
+            passed();
+            Ok::<_, Error>(played)
+        };
+        let whole = pass(Times::Stretches)?;
+        let segments = pass(Times::Segments)?;
+        let singles = pass(Times::Singles)?;
+        let mut operations = [0, 0];
+        for observer in &segments.observers {
+            for (sum, own) in operations.iter_mut().zip(observer.operations) {
+                *sum += own;
+            }
+        }
+        Ok(Round {
+            elapsed: whole.elapsed.as_secs_f64(),
+            stretches: whole
+                .observers
+                .into_iter()
+                .map(|o| o.stretches)
+                .collect::<Vec<_>>()
+                .concat(),
+            operations,
+            segments: by_direction(segments.observers.into_iter().map(|o| o.directions)),
+            singles: by_direction(singles.observers.into_iter().map(|o| o.directions)),
+        })
+    }
+}
+
+/// Joins the times of all threads.
+fn by_direction(threads: impl Iterator<Item = [Vec<u32>; 2]>) -> [Vec<u32>; 2] {
+    let mut joined = [Vec::new(), Vec::new()];
+    for thread in threads {
+        for (all, own) in joined.iter_mut().zip(thread) {
+            match all.is_empty() {
+                true => *all = own,
+                false => all.extend(own),
+            }
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    use super::*;
+
+    #[test]
+    fn what_maps_show_agrees_with_what_was_counted() {
+        let mut trace = Trace::default();
+        for i in 0..400u64 {
+            trace.events.push(Event::new(i, 0, 1, Op::Allocate, i, 0));
+        }
+        for i in 0..300u64 {
+            trace.events.push(Event::new(400 + i, 0, 1, Op::Free, i, 0));
+        }
+        let script = Script::new("small", &resolve(&trace).unwrap(), None).unwrap();
+        let plan = Plan {
+            systems: ["bs", "lbs-31", "linux-6"]
+                .map(|name| name.parse().unwrap())
+                .to_vec(),
+            memory: None,
+            aged: None,
+            seed: 1,
+            rounds: 1,
+        };
+        let timer = Timer::calibrated();
+        let compared = compare(&script, &plan, &timer, &mut Arena::default(), || ()).unwrap();
+        for outcome in &compared.systems {
+            let (detail, end) = (&outcome.detail, outcome.samples.last().unwrap().snapshot);
+            let listed: HashSet<u32> = detail
+                .listed
+                .last()
+                .unwrap()
+                .frames
+                .iter()
+                .copied()
+                .collect();
+            assert_eq!(listed.len() as u64, end.buffered_frames, "{}", outcome.spec);
+            assert_eq!(listed.is_empty(), outcome.spec.name() == "bs");
+            // At the fullest moment and the end, beside those in between.
+            let moments = detail.listed.iter().map(|listed| listed.position);
+            assert!(moments.clone().any(|position| position == 400) && moments.max() == Some(700));
+            // What lives lies apart, and in no list.
+            let living: HashSet<u32> = detail.places[300..].iter().copied().collect();
+            assert_eq!(living.len(), 100);
+            assert!(living.is_disjoint(&listed));
+            let calls: u64 = detail.latency[0]
+                .histogram
+                .iter()
+                .map(|bin| bin.calls)
+                .sum();
+            assert_eq!((calls, detail.latency[1].successive.len()), (400, 300));
+        }
+    }
+}

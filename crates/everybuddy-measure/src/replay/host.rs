@@ -1,0 +1,283 @@
+//! The machine that the systems run on here: threads of this process.
+//!
+//! Exists because `everybuddy` needs no operating system, and so leaves three things to its host:
+//! how to wait, who holds which CPU's token, and where the metadata lies.
+//!
+//! Invariant: a thread that waits for another, or ends, has parked its CPUs first: whoever runs
+//! out of frames can then fetch what their lists hold.
+
+use std::mem::MaybeUninit;
+use std::thread;
+
+use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
+use everybuddy::systems::Division;
+use everybuddy::{
+    AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
+    Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
+    metadata_layout, with_any_system, with_system,
+};
+
+use crate::Error;
+use crate::replay::memory::Memory;
+use crate::replay::port::{Port, REFUSED, Trouble};
+use crate::replay::script::{Kind, Lane, Move};
+use crate::replay::watch::Reading;
+
+/// Waits by spinning for a moment, then by giving the processor away: a thread that holds a lock
+/// may have been switched out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Yielding;
+
+impl Waiting for Yielding {
+    #[inline]
+    fn pause(attempt: u32) {
+        if attempt < 32 {
+            Spin::pause(attempt)
+        } else {
+            thread::yield_now()
+        }
+    }
+}
+
+/// The platform of every replay.
+pub type Machine<B> = Native<Yielding, B>;
+
+/// A system of any composition: its operations are called indirectly.
+pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
+
+/// Memory for metadata, used again for each system.
+#[derive(Default)]
+pub struct Arena {
+    bytes: Vec<MaybeUninit<u8>>,
+    /// Into which blocks memory is divided in the beginning, for systems that do so.
+    division: Division,
+}
+
+impl Arena {
+    /// Says into which blocks memory is divided in the beginning: of all systems from now on that do so.
+    pub fn divide(&mut self, division: Division) {
+        self.division = division;
+    }
+
+    /// Builds a system on `memory` and runs `visitor` on it.
+    ///
+    /// # Errors
+    /// A usage error when the system can't be built so.
+    pub fn build<B: Reading, V: WithSystem<Machine<B>>>(
+        &mut self,
+        spec: &SystemSpec,
+        memory: &Memory,
+        cpus: u16,
+        visitor: V,
+    ) -> Result<V::Output, Error> {
+        let ranges = [memory.range()];
+        let division = self.division;
+        let setup = Setup::new(&ranges, cpus).with_division(&division);
+        self.reserve::<B>(spec, &setup)?;
+        let built = with_system(spec, &setup, &mut self.bytes, visitor);
+        built.map_err(|error| refused(spec, error))
+    }
+
+    /// Builds a system on `memory` and calls `visitor` with it, which is compiled once: for whoever doesn't time it.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_any<B: Reading, T>(
+        &mut self,
+        spec: &SystemSpec,
+        memory: &Memory,
+        cpus: u16,
+        visitor: impl FnOnce(&AnySystem<'_, B>) -> T,
+    ) -> Result<T, Error> {
+        let ranges = [memory.range()];
+        let division = self.division;
+        let setup = Setup::new(&ranges, cpus).with_division(&division);
+        self.reserve::<B>(spec, &setup)?;
+        let (mut visitor, mut came) = (Some(visitor), None);
+        let visit = &mut |system: &AnySystem<'_, B>| {
+            came = visitor.take().map(|visitor| visitor(system));
+        };
+        with_any_system(spec, &setup, &mut self.bytes, visit)
+            .map_err(|error| refused(spec, error))?;
+        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but not given")))
+    }
+
+    /// Makes room for the metadata of a system.
+    fn reserve<B: Reading>(&mut self, spec: &SystemSpec, setup: &Setup<'_>) -> Result<(), Error> {
+        let layout = metadata_layout::<Machine<B>>(spec, setup);
+        let layout = layout.map_err(|error| refused(spec, error))?;
+        let needed = layout.size() + layout.align();
+        if self.bytes.len() < needed {
+            let missing = needed - self.bytes.len();
+            self.bytes.try_reserve_exact(missing).map_err(|_| {
+                let amount = crate::size::bytes(needed as f64);
+                Error::usage(format!(
+                    "system {spec}: this machine has no {amount} for metadata; lower --memory"
+                ))
+            })?;
+            self.bytes.resize(needed, MaybeUninit::uninit());
+        }
+        Ok(())
+    }
+}
+
+fn refused(spec: &SystemSpec, error: BuildError) -> Error {
+    Error::usage(format!("system {spec}: {error}"))
+}
+
+/// Returns the frames that the lists of a system keep. Others may be at work: then it is a hint.
+pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u32> {
+    let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
+    let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
+    kept.map(|(frame, _)| frame).collect()
+}
+
+/// A thread's access to a system.
+pub struct SystemPort<'s, A: ?Sized, B: Probe> {
+    system: &'s A,
+    cpus: &'s NativeCpus,
+    tokens: Vec<NativeCpu<B>>,
+    flags: Flags,
+    trouble: Trouble,
+}
+
+impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B> {
+    /// Claims the tokens of a lane's CPUs, with a probe on each; nothing when somebody else holds one.
+    pub fn claim(
+        system: &'s A,
+        cpus: &'s NativeCpus,
+        lane: &Lane,
+        probe: &dyn Fn() -> B,
+    ) -> Option<Self> {
+        let claim = |cpu: &u16| {
+            let mut token = cpus.claim(CpuId(*cpu))?;
+            *token.probe() = probe();
+            Some(token)
+        };
+        let tokens: Option<Vec<_>> = lane.cpus.iter().map(claim).collect();
+        let tokens = tokens?;
+        // One thread that acts as several CPUs would wait for itself: it must not ask the CPUs
+        // that it could answer for, but park them.
+        let flags = if tokens.len() > 1 {
+            Flags::NO_WAIT
+        } else {
+            Flags::NONE
+        };
+        Some(Self {
+            system,
+            cpus,
+            tokens,
+            flags,
+            trouble: Trouble::default(),
+        })
+    }
+
+    /// Gives the tokens back, and returns what their probes heard. Every CPU must be parked.
+    pub fn surrender(self) -> Vec<B> {
+        let give_back = |mut token: NativeCpu<B>| {
+            let probe = std::mem::take(token.probe());
+            self.cpus.surrender(token);
+            probe
+        };
+        self.tokens.into_iter().map(give_back).collect()
+    }
+
+    /// Tries again what found no frame at once.
+    #[cold]
+    #[inline(never)]
+    fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
+        /// How often a request is repeated that another CPU kept busy.
+        const PATIENCE: u32 = 64;
+        let request = request(wanted, Flags::NONE);
+        let mut error = error;
+        for attempt in 0..PATIENCE {
+            if error != AllocateError::Busy {
+                break;
+            }
+            let own = usize::from(wanted.token);
+            for (_, other) in self
+                .tokens
+                .iter_mut()
+                .enumerate()
+                .filter(|(at, _)| *at != own)
+            {
+                self.system.park(other);
+            }
+            Yielding::pause(attempt);
+            match self.system.allocate(&mut self.tokens[own], request) {
+                Ok(pfn) => return pfn.0,
+                Err(again) => error = again,
+            }
+        }
+        self.trouble.refused += 1;
+        REFUSED
+    }
+}
+
+#[inline(always)]
+fn request(wanted: &Move, flags: Flags) -> Request {
+    Request {
+        size: Size::Order(wanted.order()),
+        hint: wanted.hint,
+        flags,
+    }
+}
+
+impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_, A, B> {
+    #[inline(always)]
+    fn allocate(&mut self, wanted: &Move) -> u32 {
+        let cpu = &mut self.tokens[usize::from(wanted.token)];
+        match self.system.allocate(cpu, request(wanted, self.flags)) {
+            Ok(pfn) => pfn.0,
+            Err(error) => self.insist(wanted, error),
+        }
+    }
+
+    #[inline(always)]
+    fn free(&mut self, release: &Move, place: u32) {
+        let cpu = &mut self.tokens[usize::from(release.token)];
+        let start = Pfn(place);
+        let whole = Release::block(Block {
+            start,
+            order: release.order(),
+        });
+        let release = match release.kind {
+            Kind::FreePart => {
+                Release::frames(start, release.order().frames()).with_hint(release.hint)
+            }
+            _ => whole.with_hint(release.hint),
+        };
+        if self.system.free(cpu, release).is_err() {
+            self.trouble.failed += 1;
+        }
+    }
+
+    fn park(&mut self) {
+        for token in &mut self.tokens {
+            self.system.park(token);
+        }
+    }
+
+    #[inline]
+    fn counts(&mut self, token: u16) -> Counts {
+        self.tokens[usize::from(token)].probe().read()
+    }
+
+    fn kept(&mut self, token: u16) -> u64 {
+        let cpu = self.tokens[usize::from(token)].id();
+        self.system.buffered_frames(cpu)
+    }
+
+    fn snapshot(&mut self) -> Option<Snapshot> {
+        let cpu = self.tokens.first_mut()?;
+        Some(self.system.snapshot(cpu))
+    }
+
+    fn listed(&mut self) -> Vec<u32> {
+        listed(self.system)
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.trouble
+    }
+}

@@ -1,0 +1,205 @@
+//! How much memory is managed, and how it ages.
+//!
+//! Exists so that every system manages the same frames, and begins with the same of them taken.
+//!
+//! # Aging
+//! Memory of a machine that has been up for weeks is not empty and not tidy: blocks that live on
+//! (slabs, page tables, the page cache's odd pages) lie scattered, but not everywhere, because
+//! kernels try to keep them together. `--aged SEED` makes such memory:
+//! 1. The managed memory is enlarged by a ninth, so that long-lived frames are a tenth of it.
+//! 2. All of it is allocated, frame by frame.
+//! 3. A quarter of the blocks of order 10, chosen at random, are *mixed*. From the frames in
+//!    them as many as were added are chosen at random: they stay for the whole replay.
+//! 4. All others are freed one by one in random order, which leaves free lists in the disorder
+//!    that they have on an old machine. What the CPU's list keeps then goes home.
+//!
+//! So a quarter of the 4 MiB blocks can never become whole again, and the others can. The choice
+//! depends on the seed and the size alone: each system starts with the same frames taken.
+//!
+//! Invariant: the managed memory is a whole number of blocks of the largest order.
+
+use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request};
+
+use crate::Error;
+use crate::replay::script::Script;
+
+/// The memory of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Frames that the system manages.
+    pub frames: u64,
+    /// Frames of them that are taken before the replay begins, if memory is aged.
+    pub taken: u64,
+    /// The seed by which it ages.
+    pub seed: Option<u64>,
+}
+
+/// The smallest memory that is chosen without being asked for: 8 MiB.
+const LEAST: u64 = 2048;
+
+impl Memory {
+    /// Chooses the memory for a trace: as given, or 1.25 times the peak; enlarged when it ages.
+    ///
+    /// # Errors
+    /// A usage error when that is more than can be managed.
+    pub fn new(script: &Script, given: Option<u64>, aged: Option<u64>) -> Result<Memory, Error> {
+        let largest = script.largest_order.max(Order::TEN);
+        let wanted =
+            given.unwrap_or((script.peak_frames + script.peak_frames.div_ceil(4)).max(LEAST));
+        let block = u64::from(largest.frames());
+        let base = wanted.checked_next_multiple_of(block).unwrap_or(u64::MAX);
+        let most = u64::from(everybuddy::Span::LARGEST) * 9 / 10;
+        if base > most {
+            return Err(Error::usage(format!(
+                "trace {}: {} of managed memory is more than the {} that can be managed",
+                script.name,
+                crate::size::frames(base),
+                crate::size::frames(most),
+            )));
+        }
+        let frames = match aged {
+            Some(_) => (base + base.div_ceil(9)).next_multiple_of(block),
+            None => base,
+        };
+        Ok(Memory {
+            frames,
+            taken: frames - base,
+            seed: aged,
+        })
+    }
+
+    /// Returns the memory as the range that a system is set up with.
+    pub fn range(&self) -> FrameRange {
+        FrameRange::new(0, self.frames)
+    }
+
+    /// Makes the memory of a fresh system old, by its operations on single frames. Nothing else may run; what lists
+    /// keep then is to be brought home.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] when the system doesn't give all of its memory, or takes something back
+    /// with an error.
+    pub fn age(
+        &self,
+        allocate: &mut dyn FnMut(Request) -> Result<Pfn, AllocateError>,
+        free: &mut dyn FnMut(Release) -> Result<(), FreeError>,
+    ) -> Result<(), Error> {
+        let Some(seed) = self.seed else { return Ok(()) };
+        let broken = |what: String| Error::Broken(format!("aging memory: {what}"));
+        for _ in 0..self.frames {
+            allocate(Request::FRAME).map_err(|error| broken(error.to_string()))?;
+        }
+        for frame in self.leaving(seed) {
+            free(Release::frame(Pfn(frame))).map_err(|error| broken(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the frames that aging takes, in rising order; none of fresh memory.
+    pub fn taken_frames(&self) -> Vec<u32> {
+        let Some(seed) = self.seed else {
+            return Vec::new();
+        };
+        let mut stays = vec![true; self.frames as usize];
+        for frame in self.leaving(seed) {
+            stays[frame as usize] = false;
+        }
+        (0..self.frames as u32)
+            .filter(|frame| stays[*frame as usize])
+            .collect()
+    }
+
+    /// Returns the frames that don't stay, in the order in which they leave.
+    fn leaving(&self, seed: u64) -> Vec<u32> {
+        let mut random = Random::new(seed);
+        let block = u64::from(Order::TEN.frames());
+        let mut blocks: Vec<u64> = (0..self.frames / block).collect();
+        random.shuffle(&mut blocks);
+        // Enough mixed blocks for all that stays, even in the smallest memory.
+        let mixed = (blocks.len() / 4).max(self.taken.div_ceil(block) as usize);
+        let frames = |blocks: &[u64]| {
+            let starts = blocks.iter().map(|b| b * block);
+            starts
+                .flat_map(|start| start..start + block)
+                .map(|frame| frame as u32)
+                .collect()
+        };
+        let mut candidates: Vec<u32> = frames(&blocks[..mixed]);
+        random.shuffle(&mut candidates);
+        let mut leaving: Vec<u32> = frames(&blocks[mixed..]);
+        leaving.extend(&candidates[self.taken as usize..]);
+        random.shuffle(&mut leaving);
+        leaving
+    }
+}
+
+/// A small generator of random numbers (SplitMix64): the same everywhere, for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Begins a sequence.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// Returns the next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`; 0 if there is none.
+    pub fn below(&mut self, end: u64) -> u64 {
+        // Multiplication instead of a remainder: no bias that matters below 2^32.
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Brings a slice into random order.
+    pub fn shuffle<T>(&mut self, slice: &mut [T]) {
+        for last in (1..slice.len()).rev() {
+            slice.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aging_takes_what_it_says_from_a_quarter_of_the_blocks() {
+        for frames in [2048, 3072, 30 * 1024] {
+            let taken = frames / 10 / 1024 * 1024;
+            let memory = Memory {
+                frames,
+                taken,
+                seed: Some(7),
+            };
+            let leaving = memory.leaving(7);
+            assert_eq!(leaving.len() as u64, frames - taken);
+            assert_eq!(leaving, memory.leaving(7));
+            assert_eq!(memory.taken_frames().len() as u64, taken);
+            let mut sorted = leaving.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), leaving.len());
+            let whole = (0..frames / 1024)
+                .filter(|b| {
+                    sorted
+                        .iter()
+                        .filter(|f| u64::from(**f) / 1024 == *b)
+                        .count()
+                        == 1024
+                })
+                .count() as u64;
+            assert!(
+                whole >= frames / 1024 * 3 / 4 - 1 || taken == 0,
+                "{whole} of {}",
+                frames / 1024
+            );
+        }
+    }
+}

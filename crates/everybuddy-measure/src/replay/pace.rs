@@ -1,0 +1,241 @@
+//! How fast something served: from the times of all rounds to a few numbers.
+//!
+//! Exists because a machine has more to do than to be measured: a thread that is switched out for
+//! milliseconds would decide the mean of a hundred thousand calls of ten nanoseconds.
+//!
+//! One thread does exactly the same in each round, so each time can be compared with itself:
+//! - means and throughput: of the repetitions of a segment (or stretch) those count that are not
+//!   *disturbed*, that is, longer than twice their median and a microsecond; then sums are formed;
+//! - percentiles: of each call the median over the rounds.
+//!
+//! Several threads meet differently each time: each number is then found for each round, and the
+//! median of the rounds is taken.
+//!
+//! Invariant: nothing that an allocator does in every round is taken for a disturbance.
+
+use crate::replay::clock::Timer;
+use crate::replay::outcome::median;
+use crate::replay::script::Script;
+
+/// How fast something served, by medians over the rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Operations a second of the whole replay.
+    pub throughput: f64,
+    /// Allocations and frees.
+    pub latency: [Latency; 2],
+}
+
+/// How long the operations of one direction took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// Operations timed in one round.
+    pub count: u64,
+    /// The mean, by segments.
+    pub mean: f64,
+    /// The standard deviation of single operations; nothing below the timer's floor.
+    pub stddev: Option<f64>,
+    /// Half, 99 of 100, 999 of 1,000, and all operations took at most this; nothing below the
+    /// timer's floor.
+    pub quantiles: [Option<f64>; 4],
+}
+
+impl Latency {
+    /// The time that 99 of 100 operations took at most.
+    pub fn p99(&self) -> Option<f64> {
+        self.quantiles[1]
+    }
+}
+
+/// The times of one round, in ticks with the timer's cost, of all threads.
+pub struct Round {
+    /// Seconds from the start to the end of the pass for throughput.
+    pub elapsed: f64,
+    /// Stretches of that pass.
+    pub stretches: Vec<u32>,
+    /// Allocations and frees in the pass of segments.
+    pub operations: [u64; 2],
+    /// Segments of allocations and of frees.
+    pub segments: [Vec<u32>; 2],
+    /// Single allocations and frees.
+    pub singles: [Vec<u32>; 2],
+}
+
+impl Round {
+    /// Mean latencies of this round alone: with all that disturbed it.
+    pub fn means(&self, timer: &Timer) -> [f64; 2] {
+        [0, 1].map(|direction| {
+            let segments = &self.segments[direction];
+            let ticks = segments.iter().map(|ticks| f64::from(*ticks)).sum();
+            timer.sum(ticks, segments.len()) / self.operations[direction].max(1) as f64
+        })
+    }
+}
+
+impl Pace {
+    /// Sums up the rounds.
+    pub fn over(rounds: &[Round], script: &Script, timer: &Timer) -> Pace {
+        let events = f64::from(script.events);
+        let repeatable = script.lanes.len() == 1;
+        let elapsed = match repeatable {
+            true => {
+                let stretches: Vec<&[u32]> = rounds.iter().map(|r| &r.stretches[..]).collect();
+                timer.sum(undisturbed(&stretches, timer), 0) / 1e9
+            }
+            false => median(rounds.iter().map(|round| round.elapsed).collect()),
+        };
+        let latency = |direction: usize| match repeatable {
+            true => Latency::repeated(rounds, direction, timer),
+            false => Latency::varying(rounds, direction, timer),
+        };
+        Pace {
+            throughput: events / elapsed.max(1e-9),
+            latency: [latency(0), latency(1)],
+        }
+    }
+}
+
+impl Latency {
+    /// Of rounds that did the same.
+    fn repeated(rounds: &[Round], direction: usize, timer: &Timer) -> Latency {
+        let segments: Vec<&[u32]> = rounds.iter().map(|r| &r.segments[direction][..]).collect();
+        let singles: Vec<&[u32]> = rounds.iter().map(|r| &r.singles[direction][..]).collect();
+        let operations = rounds
+            .first()
+            .map_or(0, |round| round.operations[direction]);
+        let nanos = timer.sum(undisturbed(&segments, timer), shortest(&segments));
+        let mut medians = Vec::with_capacity(shortest(&singles));
+        repetitions(&singles, |sorted| medians.push(sorted[sorted.len() / 2]));
+        let singled = Singled::of(medians, timer);
+        Latency::new(operations, nanos / operations.max(1) as f64, singled, timer)
+    }
+
+    /// Of rounds that took different turns.
+    fn varying(rounds: &[Round], direction: usize, timer: &Timer) -> Latency {
+        let singled: Vec<Singled> = rounds
+            .iter()
+            .map(|r| Singled::of(r.singles[direction].clone(), timer))
+            .collect();
+        let of = |value: &dyn Fn(&Singled) -> f64| median(singled.iter().map(value).collect());
+        let mean = rounds.iter().map(|round| round.means(timer)[direction]);
+        let middle = Singled {
+            stddev: of(&|s| s.stddev),
+            quantiles: [0, 1, 2, 3].map(|at| of(&|s| s.quantiles[at])),
+        };
+        let operations = rounds
+            .first()
+            .map_or(0, |round| round.operations[direction]);
+        Latency::new(operations, median(mean.collect()), middle, timer)
+    }
+
+    fn new(count: u64, mean: f64, singled: Singled, timer: &Timer) -> Latency {
+        let seen = |value: f64| (value > timer.floor()).then_some(value);
+        let stddev = seen(singled.stddev);
+        Latency {
+            count,
+            mean,
+            stddev,
+            quantiles: singled.quantiles.map(seen),
+        }
+    }
+}
+
+/// Single operations, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Singled {
+    stddev: f64,
+    quantiles: [f64; 4],
+}
+
+impl Singled {
+    fn of(mut ticks: Vec<u32>, timer: &Timer) -> Singled {
+        ticks.sort_unstable();
+        if ticks.is_empty() {
+            return Singled::default();
+        }
+        // Nearest rank: a time that really occurred.
+        let at = |permille: usize| {
+            timer.single(ticks[(ticks.len() * permille).div_ceil(1000).max(1) - 1])
+        };
+        let nanos = || ticks.iter().map(|ticks| timer.single(*ticks));
+        let count = ticks.len() as f64;
+        let mean = nanos().sum::<f64>() / count;
+        let variance = nanos().map(|nanos| (nanos - mean).powi(2)).sum::<f64>() / count;
+        Singled {
+            stddev: variance.sqrt(),
+            quantiles: [at(500), at(990), at(999), at(1000)],
+        }
+    }
+}
+
+/// Adds up, over all positions, the mean of the repetitions that were not disturbed; in ticks.
+fn undisturbed(rounds: &[&[u32]], timer: &Timer) -> f64 {
+    let microsecond = timer.ticks(1000.0);
+    let mut sum = 0.0;
+    repetitions(rounds, |sorted| {
+        let limit = 2 * u64::from(sorted[sorted.len() / 2]) + microsecond;
+        let calm = sorted
+            .iter()
+            .take_while(|ticks| u64::from(**ticks) <= limit);
+        let (count, ticks) = calm.fold((0u32, 0u64), |(n, sum), t| (n + 1, sum + u64::from(*t)));
+        sum += ticks as f64 / f64::from(count.max(1));
+    });
+    sum
+}
+
+/// Visits each position of all rounds with its repetitions, sorted.
+pub fn repetitions(rounds: &[&[u32]], mut visit: impl FnMut(&[u32])) {
+    let mut sorted = vec![0; rounds.len()];
+    for position in 0..shortest(rounds) {
+        for (repetition, round) in sorted.iter_mut().zip(rounds) {
+            *repetition = round[position];
+        }
+        sorted.sort_unstable();
+        visit(&sorted);
+    }
+}
+
+fn shortest(rounds: &[&[u32]]) -> usize {
+    rounds.iter().map(|round| round.len()).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(singles: Vec<u32>, segments: Vec<u32>) -> Round {
+        Round {
+            elapsed: 1.0,
+            stretches: vec![1000],
+            operations: [segments.len() as u64, 0],
+            segments: [segments, vec![]],
+            singles: [singles, vec![]],
+        }
+    }
+
+    #[test]
+    fn singles_below_the_floor_are_left_out() {
+        let timer = Timer::calibrated();
+        let slow: Vec<u32> = (0..1000).map(|i| i * 1000).collect();
+        let fast = Latency::repeated(&[round(vec![0; 1000], vec![])], 0, &timer);
+        assert_eq!((fast.stddev, fast.quantiles), (None, [None; 4]));
+        let seen = Latency::repeated(&[round(slow.clone(), vec![])], 0, &timer);
+        let [p50, p99, p999, max] = seen.quantiles.map(Option::unwrap);
+        assert!(p50 < p99 && p99 < p999 && p999 <= max);
+        assert_eq!(max, timer.single(999_000));
+        let varying = Latency::varying(&[round(slow, vec![])], 0, &timer);
+        assert_eq!(varying.quantiles, seen.quantiles);
+    }
+
+    #[test]
+    fn a_disturbed_repetition_does_not_count() {
+        let timer = Timer::calibrated();
+        let calm = [100_000u32, 100_000, 100_000, 100_000].to_vec();
+        let mut disturbed = calm.clone();
+        disturbed[1] = 900_000_000;
+        let rounds = [calm.clone(), disturbed, calm.clone()].map(|s| round(vec![], s));
+        let mean = Latency::repeated(&rounds, 0, &timer).mean;
+        let expected = timer.sum(100_000.0, 1);
+        assert!((mean - expected).abs() < 1.0, "{mean} {expected}");
+    }
+}

@@ -1,0 +1,307 @@
+//! One pass: a script on a freshly built system.
+//!
+//! Exists so that comparisons and experiments perform a script in the same way, whatever they watch and
+//! whatever probe listens.
+//!
+//! A timed pass is compiled for each composition, so that nothing is dispatched while time is taken. It is one visitor
+//! for all kinds of times, and what happens around the times is outside of it: each line of it is compiled some
+//! twenty times. A watched pass is compiled once, and calls the system indirectly.
+//!
+//! Invariant: a release that is refused, or metadata that contradicts itself, is an error and never a result.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+
+use everybuddy::platform::{NativeCpu, NativeCpus};
+use everybuddy::{CpuId, FrameAllocator, NoProbe, Order, Snapshot, SystemSpec, WithSystem};
+
+use crate::Error;
+use crate::replay::clock::Timer;
+use crate::replay::host::{self, AnySystem, Arena, Machine, SystemPort};
+use crate::replay::memory::Memory;
+use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
+use crate::replay::play::{Part, Played, Stretch, play};
+use crate::replay::port::{Floor, Port};
+use crate::replay::script::{Lane, Script};
+use crate::replay::services::{self, Served};
+use crate::replay::watch::{Reading, Watch};
+
+/// What a watched pass gives.
+pub struct Done<O> {
+    /// The observers, and what went wrong.
+    pub played: Played<O>,
+    /// The probe of each CPU, in no order.
+    pub probes: Vec<Watch>,
+    /// What the services did that have threads of their own.
+    pub services: Vec<Served>,
+    /// Their probes.
+    pub background: Vec<Watch>,
+    /// Free memory at the end, when the end was audited.
+    pub end: Option<Snapshot>,
+    /// The frames that lists kept then.
+    pub listed: Vec<u32>,
+    /// Free memory after the lists were brought home.
+    pub home: Option<Snapshot>,
+    /// The largest order that the system gives.
+    pub max_order: Order,
+    /// Bytes of metadata.
+    pub metadata_bytes: usize,
+}
+
+/// How a pass watches.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// Makes the probe of each CPU.
+    pub probe: fn() -> Watch,
+    /// Whether the end is checked.
+    pub audit: bool,
+}
+
+impl How {
+    /// Counts, and checks the end.
+    pub const COUNTED: How = How {
+        probe: Watch::default,
+        audit: true,
+    };
+}
+
+/// What a timed pass times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Stretches of a few thousand operations: [`Whole`].
+    Stretches,
+    /// Segments.
+    Segments,
+    /// Each operation.
+    Singles,
+}
+
+/// How far threads may run ahead of each other: half of the spare memory, within reason.
+fn window(script: &Script, memory: &Memory) -> u32 {
+    let spare = (memory.frames - memory.taken).saturating_sub(script.peak_frames);
+    (spare / 2).clamp(512, 4096) as u32
+}
+
+/// Performs one watched pass on a fresh system.
+///
+/// # Errors
+/// A usage error when the system can't be set up so; [`Error::Broken`] when it broke its contract.
+pub fn watch<O: Observer>(
+    script: &Script,
+    memory: &Memory,
+    arena: &mut Arena,
+    spec: &SystemSpec,
+    how: How,
+    observer: impl Fn(&Lane) -> O + Sync,
+) -> Result<Done<O>, Error> {
+    let pass = Pass { script, memory };
+    let visit = |system: &AnySystem<'_, Watch>| {
+        let cpus = pass.begin(system)?;
+        let probes = Mutex::new(Vec::new());
+        let (played, services, background) =
+            services::beside(system, script.cpus, &how.probe, || {
+                play(script, window(script, memory), &|part| {
+                    let observer = observer(part.lane);
+                    let port = SystemPort::claim(system, &cpus, part.lane, &how.probe);
+                    let (stretch, port) = part.perform(port, observer)?;
+                    let own = port.surrender();
+                    if let Ok(mut probes) = probes.lock() {
+                        probes.extend(own);
+                    }
+                    Some(stretch)
+                })
+            });
+        let played = played?;
+        sound(&played)?;
+        let mut done = Done {
+            played,
+            probes: probes.into_inner().unwrap_or_default(),
+            services,
+            background,
+            end: None,
+            listed: Vec::new(),
+            home: None,
+            max_order: system.max_order(),
+            metadata_bytes: system.metadata_bytes(),
+        };
+        if how.audit {
+            pass.audit(system, &cpus, &mut done)?;
+        }
+        Ok(done)
+    };
+    let built = arena.build_any(spec, memory, script.cpus, visit);
+    built
+        .and_then(|done| done)
+        .map_err(|error| explained(error, script, spec))
+}
+
+/// Performs one timed pass on a fresh system.
+///
+/// # Errors
+/// As [`watch`].
+pub fn time(
+    script: &Script,
+    memory: &Memory,
+    arena: &mut Arena,
+    spec: &SystemSpec,
+    timer: &Timer,
+    times: Times,
+) -> Result<Played<Ticks>, Error> {
+    let pass = Pass { script, memory };
+    let timed = Timed { pass, timer, times };
+    let built = arena.build::<NoProbe, _>(spec, memory, script.cpus, timed);
+    built
+        .and_then(|played| played)
+        .map_err(|error| explained(error, script, spec))
+}
+
+/// Performs a timed pass with nothing behind the port.
+///
+/// # Errors
+/// [`Error::Broken`] when a thread failed.
+pub fn time_floor(
+    script: &Script,
+    memory: &Memory,
+    timer: &Timer,
+    times: Times,
+) -> Result<Played<Ticks>, Error> {
+    play(script, window(script, memory), &|part| {
+        let (stretch, _) = timed(part, Some(Floor::default()), timer, times)?;
+        Some(stretch)
+    })
+}
+
+/// Performs a thread's part on a port with the observer that takes these times.
+fn timed<P: Port>(
+    part: Part<'_>,
+    port: Option<P>,
+    timer: &Timer,
+    times: Times,
+) -> Option<(Stretch<Ticks>, P)> {
+    fn by<'t, P: Port, O: Timing<'t>>(
+        part: Part<'_>,
+        port: Option<P>,
+        timer: &'t Timer,
+    ) -> Option<(Stretch<Ticks>, P)> {
+        let observer = O::new(timer, part.lane);
+        let (stretch, port) = part.perform(port, observer)?;
+        Some((stretch.map(O::into), port))
+    }
+    match times {
+        Times::Stretches => by::<P, Whole<'_>>(part, port, timer),
+        Times::Segments => by::<P, Segments<'_>>(part, port, timer),
+        Times::Singles => by::<P, Singles<'_>>(part, port, timer),
+    }
+}
+
+/// A timed pass, as what runs on a system of any composition.
+struct Timed<'s> {
+    pass: Pass<'s>,
+    timer: &'s Timer,
+    times: Times,
+}
+
+impl WithSystem<Machine<NoProbe>> for Timed<'_> {
+    type Output = Result<Played<Ticks>, Error>;
+
+    fn call<A: FrameAllocator<Machine<NoProbe>>>(
+        self,
+        _: &'static str,
+        system: &A,
+    ) -> Self::Output {
+        let Timed { pass, timer, times } = self;
+        let cpus = pass.begin(system)?;
+        let (played, _, _) = services::beside(system, pass.script.cpus, &NoProbe::default, || {
+            play(pass.script, window(pass.script, pass.memory), &|part| {
+                let port = SystemPort::claim(system, &cpus, part.lane, &NoProbe::default);
+                let (stretch, port) = timed(part, port, timer, times)?;
+                port.surrender();
+                Some(stretch)
+            })
+        });
+        let played = played?;
+        sound(&played)?;
+        Ok(played)
+    }
+}
+
+/// What happens before and after a script is performed.
+#[derive(Clone, Copy)]
+struct Pass<'s> {
+    script: &'s Script,
+    memory: &'s Memory,
+}
+
+impl Pass<'_> {
+    /// Makes the memory of a fresh system old, if it is to be, and returns the CPUs.
+    fn begin<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading>(
+        &self,
+        system: &A,
+    ) -> Result<NativeCpus, Error> {
+        let cpus = NativeCpus::new(self.script.cpus);
+        let mut first = first::<B>(&cpus)?;
+        if self.memory.seed.is_some() {
+            let cpu = RefCell::new(&mut first);
+            let allocate = &mut |request| system.allocate(&mut cpu.borrow_mut(), request);
+            let free = &mut |release| system.free(&mut cpu.borrow_mut(), release);
+            self.memory.age(allocate, free)?;
+            system
+                .quiesce(&mut first)
+                .map_err(|error| Error::Broken(format!("aging memory: {error}")))?;
+        }
+        system.park(&mut first);
+        cpus.surrender(first);
+        Ok(cpus)
+    }
+
+    /// Notes what is free at the end, brings everything home, and checks that all is there.
+    fn audit<O>(
+        &self,
+        system: &AnySystem<'_, Watch>,
+        cpus: &NativeCpus,
+        done: &mut Done<O>,
+    ) -> Result<(), Error> {
+        let mut first = first(cpus)?;
+        done.end = Some(system.snapshot(&mut first));
+        done.listed = host::listed(system);
+        system
+            .quiesce(&mut first)
+            .map_err(|error| Error::Broken(error.to_string()))?;
+        done.home = Some(system.snapshot(&mut first));
+        let census = system
+            .check(&mut first)
+            .map_err(|error| Error::Broken(error.to_string()))?;
+        let live = self.script.final_frames + self.memory.taken;
+        if done.played.trouble.refused == 0 && census.allocated != live {
+            let counted = census.allocated;
+            return Err(Error::Broken(format!(
+                "{counted} frames are allocated at the end, not {live}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn first<B: Reading>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
+    let busy = || Error::Broken("the first CPU's token is taken".to_string());
+    cpus.claim::<B>(CpuId(0)).ok_or_else(busy)
+}
+
+/// Refuses what came of a pass in which a release was refused.
+fn sound<O>(played: &Played<O>) -> Result<(), Error> {
+    match played.trouble.failed {
+        0 => Ok(()),
+        failed => Err(Error::Broken(format!(
+            "{failed} frees of allocated blocks were refused"
+        ))),
+    }
+}
+
+fn explained(error: Error, script: &Script, spec: &SystemSpec) -> Error {
+    match error {
+        Error::Broken(what) => {
+            Error::Broken(format!("system {spec} on trace {}: {what}", script.name))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,174 @@
+//! The loop: performs a script on a port for each thread.
+//!
+//! Exists once, so that every pass on every system, and the floor, do the same around what is
+//! measured.
+//!
+//! Invariant: an observer sees nothing but calls of the port. Waiting for other threads, looking
+//! up where a block lies and noting where one was given happen between segments, outside of what
+//! observers time.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::replay::bystanders;
+use crate::replay::gate::{Gate, Turn};
+use crate::replay::observe::Observer;
+use crate::replay::port::{Port, REFUSED, Trouble};
+use crate::replay::script::{Lane, Script, Segment};
+
+/// What came of a script.
+#[derive(Debug)]
+pub struct Played<O> {
+    /// The observer of each thread.
+    pub observers: Vec<O>,
+    /// From the common start to the end of the last thread.
+    pub elapsed: Duration,
+    /// What went wrong on all threads.
+    pub trouble: Trouble,
+    /// How often a thread was switched out against its will.
+    pub switches: u64,
+}
+
+/// What a thread has of a script: its lane, and the others to wait for.
+pub struct Part<'p> {
+    /// What to perform.
+    pub lane: &'p Lane,
+    turn: Turn<'p>,
+    start: &'p Barrier,
+}
+
+/// A thread's part, performed.
+pub struct Stretch<O> {
+    observer: O,
+    start: Instant,
+    end: Instant,
+    trouble: Trouble,
+    switches: u64,
+}
+
+impl Part<'_> {
+    /// Performs a lane on a port, once all threads are ready; gives the port back, its CPUs parked. Nothing when
+    /// there is no port.
+    pub fn perform<P: Port, O: Observer>(
+        mut self,
+        port: Option<P>,
+        mut observer: O,
+    ) -> Option<(Stretch<O>, P)> {
+        let switches = bystanders::switches();
+        self.start.wait();
+        let start = Instant::now();
+        let mut port = port?;
+        run(self.lane, &mut self.turn, &mut port, &mut observer);
+        let end = Instant::now();
+        let switches = bystanders::switches().saturating_sub(switches);
+        port.park();
+        let trouble = port.trouble();
+        let stretch = Stretch {
+            observer,
+            start,
+            end,
+            trouble,
+            switches,
+        };
+        Some((stretch, port))
+    }
+}
+
+impl<O> Stretch<O> {
+    /// Makes something else of what was observed.
+    pub fn map<T>(self, make: impl FnOnce(O) -> T) -> Stretch<T> {
+        Stretch {
+            observer: make(self.observer),
+            start: self.start,
+            end: self.end,
+            trouble: self.trouble,
+            switches: self.switches,
+        }
+    }
+}
+
+/// Performs a script, each lane on a thread of its own, by `perform`.
+///
+/// Knows of no port, so that threads are compiled once and not for each system.
+///
+/// # Errors
+/// [`Error::Broken`] when a thread gets no port or panics.
+pub fn play<O: Send>(
+    script: &Script,
+    window: u32,
+    perform: &(dyn Fn(Part<'_>) -> Option<Stretch<O>> + Sync),
+) -> Result<Played<O>, Error> {
+    let gate = Gate::new(script.lanes.len(), script.blocks, window);
+    let barrier = Barrier::new(script.lanes.len());
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    // A single thread may wander to whichever core is quiet.
+    let pinned = script.lanes.len() > 1 && script.lanes.len() <= cores.len();
+    let work = |number: usize, lane: &Lane| {
+        if pinned {
+            core_affinity::set_for_current(cores[number]);
+        }
+        perform(Part {
+            lane,
+            turn: gate.turn(number),
+            start: &barrier,
+        })
+    };
+    let lanes = thread::scope(|scope| {
+        let work = &work;
+        let spawn = |(number, lane)| scope.spawn(move || work(number, lane));
+        let threads: Vec<_> = script.lanes.iter().enumerate().map(spawn).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().ok().flatten())
+            .collect::<Vec<_>>()
+    });
+    let mut played = Played {
+        observers: Vec::with_capacity(lanes.len()),
+        elapsed: Duration::ZERO,
+        trouble: Trouble::default(),
+        switches: 0,
+    };
+    let mut times: Option<(Instant, Instant)> = None;
+    for lane in lanes {
+        let Some(stretch) = lane else {
+            return Err(Error::Broken("a thread of the replay failed".to_string()));
+        };
+        times = Some(match times {
+            Some((first, last)) => (first.min(stretch.start), last.max(stretch.end)),
+            None => (stretch.start, stretch.end),
+        });
+        played.observers.push(stretch.observer);
+        played.trouble.add(stretch.trouble);
+        played.switches += stretch.switches;
+    }
+    played.elapsed = times.map_or(Duration::ZERO, |(first, last)| last - first);
+    Ok(played)
+}
+
+fn run<P: Port, O: Observer>(lane: &Lane, turn: &mut Turn<'_>, port: &mut P, observer: &mut O) {
+    let mut places = [REFUSED; Segment::LONGEST];
+    for segment in &lane.segments {
+        observer.next(segment.moves as usize);
+        turn.enter(segment, port);
+        let first = segment.first as usize;
+        let moves = &lane.moves[first..first + segment.moves as usize];
+        let places = &mut places[..moves.len()];
+        if segment.allocates {
+            observer.allocations(port, segment, moves, places);
+            for (performed, place) in moves.iter().zip(places) {
+                turn.put(performed.block, *place);
+            }
+        } else {
+            for (performed, place) in moves.iter().zip(&mut *places) {
+                *place = match turn.take(performed.block, port) {
+                    REFUSED => REFUSED,
+                    start => start + performed.offset,
+                };
+            }
+            observer.frees(port, segment, moves, places);
+        }
+    }
+    observer.end();
+}

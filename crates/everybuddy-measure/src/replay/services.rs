@@ -1,0 +1,114 @@
+//! The services of a system, on threads of their own.
+//!
+//! Exists because a system that leaves dividing and linking to others needs others: while a script is performed, each
+//! service that wants a thread has one. It does one unit of work at a time and looks for the next; when it finds none
+//! it looks again a few times, then sleeps, for longer each time, so that on a machine with few processors it doesn't
+//! take the callers' time. What a kernel would do in its idle loop is done the same way: by `serve`, with a budget.
+//!
+//! Invariant: no service runs before `body` begins, and none when `beside` returns.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use everybuddy::platform::{NativeCpus, Waiting};
+use everybuddy::{CpuId, CpuToken, Progress};
+use quanta::Instant;
+
+use crate::replay::host::{AnySystem, Yielding};
+use crate::replay::watch::Reading;
+
+/// What a service did.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it worked, without looking for work and without sleeping.
+    pub busy: Duration,
+    /// The same without units that took longer than [`LONGEST`].
+    pub steady: Duration,
+    /// Units of work: areas divided or linked, requests answered.
+    pub units: u64,
+}
+
+/// A unit that takes longer was interrupted: its thread was switched out, or waited for one that was.
+pub const LONGEST: Duration = Duration::from_micros(50);
+
+/// How often a service that found nothing looks again before it sleeps.
+const LOOKS: u32 = 64;
+/// The first sleep, and how often it doubles.
+const SLEEP: Duration = Duration::from_micros(20);
+const DOUBLES: u32 = 5;
+
+/// Runs `body` beside the services of a system, which act as the CPUs from `first` on and listen with `probe`.
+pub fn beside<B: Reading, T>(
+    system: &AnySystem<'_, B>,
+    first: u16,
+    probe: &(dyn Fn() -> B + Sync),
+    body: impl FnOnce() -> T,
+) -> (T, Vec<Served>, Vec<B>) {
+    let services = system.services();
+    let threaded = services.iter().filter(|service| service.own_thread).count();
+    if threaded == 0 {
+        return (body(), Vec::new(), Vec::new());
+    }
+    let cpus = NativeCpus::new(first.saturating_add(services.len() as u16));
+    let ended = AtomicBool::new(false);
+    let homes = Mutex::new((Vec::new(), Vec::new()));
+    let came = thread::scope(|scope| {
+        for (number, service) in services.iter().enumerate() {
+            if !service.own_thread {
+                continue;
+            }
+            let (cpus, ended, homes) = (&cpus, &ended, &homes);
+            scope.spawn(move || {
+                let id = CpuId(first.saturating_add(number as u16));
+                let Some(mut cpu) = cpus.claim::<B>(id) else {
+                    return;
+                };
+                *cpu.probe() = probe();
+                let mut served = Served {
+                    name: service.name,
+                    ..Served::default()
+                };
+                let mut idle = 0u32;
+                while !ended.load(Ordering::Relaxed) {
+                    let start = Instant::now();
+                    if system.serve(&mut cpu, number, 1) == Progress::More {
+                        let took = start.elapsed();
+                        served.busy += took;
+                        if took <= LONGEST {
+                            served.steady += took;
+                        }
+                        served.units += 1;
+                        idle = 0;
+                        continue;
+                    }
+                    match idle < LOOKS {
+                        true => Yielding::pause(idle.min(6)),
+                        false => thread::sleep(SLEEP * (1 << (idle - LOOKS).min(DOUBLES))),
+                    }
+                    idle = idle.saturating_add(1);
+                }
+                let heard = std::mem::take(cpu.probe());
+                if let Ok(mut homes) = homes.lock() {
+                    homes.0.push(served);
+                    homes.1.push(heard);
+                }
+            });
+        }
+        // Also when the body panics: or the scope would wait for the services for ever.
+        struct End<'e>(&'e AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _end = End(&ended);
+        body()
+    });
+    let (mut served, heard) = homes.into_inner().unwrap_or_default();
+    served.sort_by_key(|one: &Served| services.iter().position(|s| s.name == one.name));
+    (came, served, heard)
+}

@@ -1,0 +1,149 @@
+//! A benchmark as tidy rows.
+//!
+//! Exists as the one place where a number of a benchmark gets its metric's name. Each name is defined in
+//! `docs/metrics.md`.
+//!
+//! Invariant: what a contender can't do has no row; what it mostly refuses has no time.
+
+use everybuddy_workload::Part;
+
+use super::{Row, rounded};
+use crate::bench::outcome::extremes;
+use crate::bench::start::Start;
+use crate::bench::{Cell, Entrant, Results};
+use crate::replay::outcome::median;
+
+/// The experiment's name.
+const EXPERIMENT: &str = "bench";
+
+fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
+    let (system, options) = entrant.parts();
+    Row {
+        experiment: EXPERIMENT.to_string(),
+        source: source.to_string(),
+        system,
+        options,
+        platform: "native".to_string(),
+        cpus: threads,
+        seed,
+        operation: "all",
+        ..Row::default()
+    }
+}
+
+/// Turns all results into rows.
+pub fn of(results: &Results) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for ((variant, threads), cells) in results.columns.iter().zip(&results.cells) {
+        for (entrant, cell) in results.entrants().iter().zip(cells) {
+            let common = common(entrant, variant.name, *threads, results.plan.seed);
+            cell_rows(cell, &common, results, &mut rows);
+        }
+    }
+    rows
+}
+
+fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) {
+    let mut push = |operation, order, metric, statistic, value: f64, unit| {
+        rows.push(Row {
+            operation,
+            order,
+            metric,
+            statistic,
+            value: rounded(value),
+            unit,
+            ..common.clone()
+        });
+    };
+    for (part, _) in &cell.parts {
+        let operation = operation(*part);
+        let rounds = cell.rounds(*part);
+        let Some((least, most)) = extremes(rounds) else {
+            continue;
+        };
+        let middle = median(rounds.to_vec());
+        for (statistic, value) in [("p50", middle), ("min", least), ("max", most)] {
+            push(operation, None, "latency", statistic, value, "ns");
+        }
+        let rate = f64::from(common.cpus) * cell.operations * 1e9 / middle;
+        push(operation, None, "throughput", "rate", rate, "1/s");
+    }
+    if cell.parts.is_empty() {
+        return;
+    }
+    let refused = cell.refused as f64;
+    let blocking = "blocking_probability";
+    push("allocate", None, blocking, "count", refused, "1");
+    if let Some(share) = cell.refusals() {
+        push("allocate", None, blocking, "rate", share, "1");
+    }
+    for (order, blocks) in &cell.harvest {
+        push(
+            "all",
+            Some(*order),
+            "free_blocks",
+            "value",
+            *blocks as f64,
+            "1",
+        );
+    }
+    if let Some(bytes) = cell.metadata_bytes {
+        let value = bytes as f64 / f64::from(results.plan.frames);
+        push("all", None, "metadata_bytes_per_frame", "value", value, "B");
+    }
+    let (counted, dropped) = (cell.counted as f64, cell.dropped as f64);
+    push("all", None, "sections", "count", counted, "1");
+    push("all", None, "sections_dropped", "count", dropped, "1");
+    // Each round is a row of its own: ratios of contenders are formed within a round.
+    for (part, _) in &cell.parts {
+        for (round, value) in cell.rounds(*part).iter().enumerate() {
+            rows.push(Row {
+                experiment: format!("{EXPERIMENT}@{round}"),
+                operation: operation(*part),
+                metric: "latency",
+                statistic: "value",
+                value: rounded(*value),
+                unit: "ns",
+                ..common.clone()
+            });
+        }
+    }
+}
+
+fn operation(part: Part) -> &'static str {
+    match part {
+        Part::Pair => "pair",
+        Part::Allocate => "allocate",
+        Part::Free => "free",
+        Part::Operation => "all",
+    }
+}
+
+/// Turns starting times into rows.
+pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
+    let of = |start: &Start| {
+        let common = common(&start.entrant, "start", 1, seed);
+        let row = move |statistic, value| Row {
+            metric: "start_time",
+            statistic,
+            value: rounded(value * 1e6),
+            unit: "ns",
+            ..common.clone()
+        };
+        let (least, most) = extremes(&start.millis).unwrap_or_default();
+        let middle = median(start.millis.clone());
+        [row("p50", middle), row("min", least), row("max", most)]
+    };
+    starts.iter().flat_map(of).collect()
+}
+
+/// Turns instruction counts of one contender into a row.
+pub fn of_instructions(entrant: &Entrant, source: &str, count: f64) -> Row {
+    Row {
+        metric: "instructions",
+        statistic: "mean",
+        value: rounded(count),
+        unit: "1",
+        ..common(entrant, source, 1, 1)
+    }
+}

@@ -1,0 +1,157 @@
+//! Statistics of sizes from files, and the division of a memory that they give.
+//!
+//! Exists because what was gathered for one memory says little of another: who divides memory asks here.
+//!
+//! Invariant: a file that can't be used is refused with its name; one for another memory is not used, and that is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use everybuddy::Order;
+use everybuddy::systems::Division;
+use everybuddy_trace::Sizes;
+
+use crate::Error;
+use crate::replay::Script;
+use crate::size;
+
+/// Statistics with the file that they are from.
+pub type Known = (PathBuf, Sizes);
+
+/// Reads statistics of sizes.
+///
+/// # Errors
+/// A usage error that says what is wrong with which file.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Known>, Error> {
+    let read = |path: &PathBuf| {
+        let refuse = |what: String| Error::usage(format!("sizes {}: {what}", path.display()));
+        let bytes = fs::read(path).map_err(|cause| refuse(cause.to_string()))?;
+        let sizes = Sizes::from_json(&bytes).map_err(|error| refuse(error.to_string()))?;
+        Ok((path.clone(), sizes))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// Returns how a memory of so many frames is divided for the first `requests`: by the first statistics that are for it;
+/// not at all where there are none, and if others were given `note` is told of each.
+pub fn division(
+    known: &[Known],
+    script: &Script,
+    frames: u64,
+    requests: u64,
+    note: &mut dyn FnMut(&str),
+) -> Division {
+    let own = |(_, sizes): &&Known| sizes.frames == frames && sizes.source == script.name;
+    let fits = |(_, sizes): &&Known| sizes.frames == frames;
+    let found = known.iter().find(own).or(known.iter().find(fits));
+    if let Some((_, sizes)) = found {
+        let largest = script.largest_order.max(Order::TEN).get();
+        let blocks = everybuddy_trace::division(sizes, frames, requests, largest);
+        return Division::new(blocks);
+    }
+    for (path, sizes) in known {
+        note(&other_memory(&script.name, path, sizes, frames));
+    }
+    Division::default()
+}
+
+fn other_memory(trace: &str, path: &Path, sizes: &Sizes, frames: u64) -> String {
+    format!(
+        "sizes {}: they are for a memory of {}, and {trace} is replayed in {}: memory is divided as without them \
+         (`everybuddy trace sizes --memory SIZE` gathers sizes for another)",
+        path.display(),
+        size::frames(sizes.frames),
+        size::frames(frames),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_another_memory_are_not_used() {
+        use everybuddy_trace::{Need, ORDERS, Resolved};
+        let script = Script::new("own", &Resolved::default(), None).unwrap();
+        let sizes = |source: &str, blocks: u32| {
+            let mut need = Need {
+                requests: 1,
+                blocks: [0; ORDERS],
+            };
+            need.blocks[0] = blocks;
+            let sizes = Sizes {
+                source: source.to_string(),
+                frames: 4096,
+                first: vec![need],
+                ..Sizes::default()
+            };
+            (PathBuf::from(format!("{source}.sizes.json")), sizes)
+        };
+        let known = [sizes("other", 3), sizes("own", 5)];
+        let divide = |known: &[Known], frames, notes: &mut Vec<String>| {
+            division(known, &script, frames, 1, &mut |what| {
+                notes.push(what.to_string())
+            })
+        };
+        let mut notes = Vec::new();
+        assert_eq!(divide(&known, 4096, &mut notes).blocks()[0], 5);
+        assert_eq!(divide(&known[..1], 4096, &mut notes).blocks()[0], 3);
+        assert!(notes.is_empty());
+        assert!(divide(&known, 8192, &mut notes).is_none());
+        assert_eq!(notes.len(), 2);
+        let says = other_memory("own", &known[0].0, &known[0].1, 8192);
+        for words in ["16 MiB", "32 MiB", "other.sizes.json", "own"] {
+            assert!(says.contains(words), "{says}");
+        }
+    }
+
+    #[test]
+    fn requests_that_were_foreseen_split_nothing() {
+        use everybuddy::platform::NativeCpus;
+        use everybuddy::{CpuId, CpuToken, Request};
+        use everybuddy_trace::{Need, ORDERS};
+
+        use crate::replay::host::{AnySystem, Arena};
+        use crate::replay::memory::Memory;
+        use crate::replay::watch::{Reading, Watch};
+
+        let orders = [0u8, 3, 0, 9, 1, 0, 5, 5, 2, 0].map(|order| Order::new(order).unwrap());
+        let mut need = Need {
+            requests: orders.len() as u64,
+            blocks: [0; ORDERS],
+        };
+        for order in orders {
+            need.blocks[order.index()] += 1;
+        }
+        let sizes = Sizes {
+            first: vec![need],
+            ..Sizes::default()
+        };
+        let splits = |requests| {
+            let mut arena = Arena::default();
+            let blocks = everybuddy_trace::division(&sizes, 4096, requests, 10);
+            arena.divide(Division::new(blocks));
+            let memory = Memory {
+                frames: 4096,
+                taken: 0,
+                seed: None,
+            };
+            let spec = "serewa".parse().unwrap();
+            let count = |system: &AnySystem<'_, Watch>| {
+                let cpus = NativeCpus::new(1);
+                let mut cpu = cpus.claim(CpuId(0)).unwrap();
+                for order in orders {
+                    system.allocate(&mut cpu, Request::order(order)).unwrap();
+                    for service in 0..system.services().len() {
+                        system.serve(&mut cpu, service, 64);
+                    }
+                }
+                cpu.probe().read().splits
+            };
+            let counted = arena.build_any::<Watch, _>(&spec, &memory, 1, count);
+            counted.unwrap()
+        };
+        assert!(splits(0) > 0);
+        assert_eq!(splits(10), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! What callers wait for, what callers and services do together, and free blocks of 4 MiB, by system, on traces.
+//!
+//! Exists so that what is taken from callers is seen beside what it costs elsewhere.
+//!
+//! Invariant: every trace has its place on the horizontal axis, and every system its place beside the others.
+
+use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::{Drawing, sources, systems};
+use everybuddy_measure::rows::Row;
+
+/// What a panel shows.
+struct Shown {
+    metric: &'static str,
+    operation: &'static str,
+    /// The statistics of a point and of the ends of its bar.
+    statistics: [&'static str; 3],
+    order: Option<u8>,
+    title: &'static str,
+    label: &'static str,
+    /// Whether the vertical axis has powers of ten.
+    is_power: bool,
+}
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let rounds = |operation, title| Shown {
+        metric: "latency_over_bs",
+        operation,
+        statistics: ["p50", "min", "max"],
+        order: None,
+        title,
+        label: "ratio",
+        is_power: true,
+    };
+    let panels = [
+        rounds("allocate", "what a request waits for, over bs"),
+        rounds("free", "what a release waits for, over bs"),
+        Shown {
+            metric: "total_work",
+            operation: "all",
+            statistics: ["mean", "mean", "mean"],
+            order: None,
+            title: "work of caller and services for a call",
+            label: "ns",
+            is_power: true,
+        },
+        Shown {
+            metric: "free_blocks",
+            operation: "all",
+            statistics: ["mean", "min", "mean"],
+            order: Some(10),
+            title: "free blocks of 4 MiB, and the least",
+            label: "blocks",
+            is_power: false,
+        },
+    ];
+    let panels = panels.iter().map(|shown| panel(experiment, rows, shown));
+    let note = format!(
+        "{}. Bars: least and most of the rounds; of free blocks, the least over time.",
+        experiment.source
+    );
+    chart::drawing(experiment, panels.collect(), note)
+}
+
+fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
+    let own = |statistic: &'static str| {
+        rows.iter().filter(move |row| {
+            row.experiment == experiment.name
+                && row.metric == shown.metric
+                && row.operation == shown.operation
+                && row.order == shown.order
+                && row.statistic == statistic
+        })
+    };
+    let scale = |value: f64| match shown.is_power {
+        true => value.max(1e-3).log10(),
+        false => value,
+    };
+    let [middle, least, most] = shown.statistics;
+    let (places, names) = (sources(own(middle)), systems(own(middle)));
+    let centre = (names.len() as f64 - 1.0) / 2.0;
+    let mut series = Vec::new();
+    for (kind, name) in names.iter().enumerate() {
+        let (mut points, mut intervals) = (Vec::new(), Vec::new());
+        for (place, source) in places.iter().enumerate() {
+            let find = |statistic| {
+                let row =
+                    own(statistic).find(|row| row.source == *source && row.name() == *name)?;
+                Some(scale(row.value))
+            };
+            let Some(value) = find(middle) else { continue };
+            points.push((place as f64 + (kind as f64 - centre) * 0.1, value));
+            intervals.push((find(least).unwrap_or(value), find(most).unwrap_or(value)));
+        }
+        series.push(Series {
+            name: name.clone(),
+            points,
+            intervals,
+            labels: Vec::new(),
+            shape: Shape::Points,
+            kind,
+        });
+    }
+    let ends = series.iter().flat_map(|own| &own.intervals);
+    let range = match shown.is_power {
+        // Whole powers, so that each is marked.
+        true => {
+            let (least, most) = chart::around(ends.flat_map(|end| [end.0, end.1]));
+            (least.floor(), most.ceil())
+        }
+        false => chart::from_zero(ends.map(|end| end.1)),
+    };
+    Panel {
+        title: format!("{}: {}", shown.title, places.join(", ")),
+        x: Axis {
+            label: "trace, in this order".to_string(),
+            range: (-0.5, places.len().max(1) as f64 - 0.5),
+            ticks: places.len() + 1,
+            base: None,
+            write: |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
+                true => format!("{:.0}", position + 1.0),
+                false => String::new(),
+            },
+        },
+        y: Axis {
+            label: shown.label.to_string(),
+            range,
+            ticks: 6,
+            base: shown.is_power.then_some(10.0),
+            write: if shown.is_power {
+                chart::power
+            } else {
+                chart::plain
+            },
+        },
+        series,
+        shade: None,
+    }
+}

@@ -1,0 +1,122 @@
+//! What callers wait for on traces, when dividing and linking are left to others, and what these do meanwhile.
+//!
+//! Exists because who leaves work to others has not saved it: what callers wait for stands beside the work of the
+//! services, and beside what the work that waits does to free memory.
+//!
+//! Measured as `compare` measures, and taken from its rows. Only how the rounds differ is added, and sums of what
+//! callers and services do. Services work while others do, so their counts differ a little from run to run.
+//!
+//! Invariant: ratios are formed within a round.
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{
+    BASE, Bench, Conditions, DIRECTIONS, common, memory, rounds, row, traces,
+};
+use crate::streams::rows::over;
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::compare::{self, Plan};
+use everybuddy_measure::replay::outcome::{Comparison, Outcome};
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::rows::{Row, comparison as rows};
+
+/// How often each system is timed, in turns.
+pub(crate) const ROUNDS: u32 = Plan::ROUNDS;
+
+/// What is taken over from a comparison.
+const METRICS: [&str; 9] = [
+    "latency",
+    "background_time",
+    "queue_length",
+    "queue_full",
+    "splits",
+    "coalescings",
+    "unusable_index",
+    "free_blocks",
+    "blocking_probability",
+];
+
+fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+    Ok(Plan {
+        systems: experiment.specs()?,
+        memory: experiment.frames().map_err(Error::usage)?,
+        aged: None,
+        seed: conditions.map_or(1, |conditions| conditions.seed),
+        rounds: match conditions {
+            Some(conditions) if conditions.shrink > 1 => 1,
+            _ => ROUNDS,
+        },
+    })
+}
+
+/// How many passes there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    let passes = plan(experiment, None).map_or(0, |plan| plan.passes());
+    passes * experiment.traces().len() as u64
+}
+
+/// Compares all systems on each trace.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let plan = plan(experiment, Some(conditions))?;
+    let mut all = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, experiment.threads)?;
+        let memory = memory(experiment, &script)?;
+        let plan = Plan {
+            memory: Some(memory.frames),
+            ..plan.clone()
+        };
+        let (step, timer) = (&mut *bench.step, bench.timer);
+        let compared = compare::compare(&script, &plan, timer, bench.arena, || step(&name))?;
+        let taken = rows::of(&compared, timer, conditions.seed, false).into_iter();
+        all.extend(
+            taken
+                .filter(|row| METRICS.contains(&row.metric) && !row.experiment.contains('@'))
+                .map(|row| Row {
+                    experiment: experiment.name.clone(),
+                    ..row
+                }),
+        );
+        for outcome in &compared.systems {
+            let common = common(experiment, conditions, &name, &outcome.spec, script.cpus);
+            all.extend(sums(&common, &compared, outcome));
+        }
+    }
+    Ok(all)
+}
+
+/// What callers and services do together, and what callers wait for over what they wait for with the base.
+fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
+    let services = own.background_work();
+    let mut rows = vec![
+        row(common, "background_work", "mean", services, "ns"),
+        row(common, "total_work", "mean", work(own) + services, "ns"),
+    ];
+    let base = |other: &&Outcome| other.spec.to_string() == BASE;
+    let Some(base) = compared.systems.iter().find(base) else {
+        return rows;
+    };
+    for (at, operation) in DIRECTIONS.into_iter().enumerate() {
+        let of = |outcome: &Outcome| -> Vec<f64> {
+            outcome.rounds.iter().map(|means| means[at]).collect()
+        };
+        let common = Row {
+            operation,
+            ..common.clone()
+        };
+        let ratios = over(&of(own), &of(base));
+        rows.extend(rounds(&common, "latency_over_bs", &ratios, "1"));
+    }
+    rows
+}
+
+/// What callers wait for, for each operation of either direction.
+fn work(outcome: &Outcome) -> f64 {
+    let latency = &outcome.pace.latency;
+    let sum: f64 = latency.iter().map(|own| own.mean * own.count as f64).sum();
+    let count: u64 = latency.iter().map(|own| own.count).sum();
+    sum / count.max(1) as f64
+}

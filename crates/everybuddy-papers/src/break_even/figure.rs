@@ -1,0 +1,91 @@
+//! A caller's time for a pair over the standard buddy's, over the order, a panel for each load.
+//!
+//! Exists to show where the lines cross: left of it a queue to another thread pays, right of it it doesn't.
+//!
+//! Invariant: all panels have the same axes, and bs is the line at 1.
+
+use super::measure::{LOADS, ORDERS};
+use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::systems;
+use everybuddy_measure::rows::Row;
+
+/// Writes an order, by its place.
+fn order(position: f64) -> String {
+    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
+    let order = ORDERS.get(position as usize).filter(|_| is_one);
+    order.map_or(String::new(), |order| format!("{order}"))
+}
+
+/// Writes a power of two.
+fn ratio(position: f64) -> String {
+    match position.fract().abs() < 1e-9 {
+        true => format!("{}", 2f64.powf(position)),
+        false => String::new(),
+    }
+}
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let own = |statistic: &'static str| {
+        rows.iter().filter(move |row| {
+            row.experiment == experiment.name
+                && row.metric == "latency_over_bs"
+                && row.operation == "pair"
+                && row.statistic == statistic
+                && row.value > 0.0
+        })
+    };
+    let names = systems(own("p50"));
+    let ends = own("min").chain(own("max")).map(|row| row.value.log2());
+    let (least, most) = chart::around(ends.chain([-1.0, 1.0]));
+    let panels = LOADS.iter().map(|load| {
+        let series = names.iter().enumerate().map(|(kind, name)| {
+            let (mut points, mut intervals) = (Vec::new(), Vec::new());
+            for (place, order) in ORDERS.iter().enumerate() {
+                let find = |statistic| {
+                    let row = own(statistic).find(|row| {
+                        row.source == load.name && row.order == Some(*order) && row.name() == *name
+                    })?;
+                    Some(row.value.log2())
+                };
+                let Some(value) = find("p50") else { continue };
+                points.push((place as f64, value));
+                intervals.push((find("min").unwrap_or(value), find("max").unwrap_or(value)));
+            }
+            Series {
+                name: name.clone(),
+                points,
+                intervals,
+                labels: Vec::new(),
+                shape: Shape::Interval,
+                kind,
+            }
+        });
+        Panel {
+            title: load.name.to_string(),
+            x: Axis {
+                label: "order".to_string(),
+                range: (-0.2, ORDERS.len() as f64 - 0.8),
+                ticks: ORDERS.len() + 1,
+                base: None,
+                write: order,
+            },
+            y: Axis {
+                label: "pair / pair of bs".to_string(),
+                range: (least, most),
+                ticks: 7,
+                base: Some(2.0),
+                write: ratio,
+            },
+            series: series.collect(),
+            shade: None,
+        }
+    });
+    let panels = panels.collect();
+    let note = format!(
+        "{}. Medians of rounds, with their least and most.",
+        experiment.source
+    );
+    chart::drawing(experiment, panels, note)
+}

@@ -1,0 +1,542 @@
+//! Where a queue to another thread costs more than the splits and merges that it saves.
+//!
+//! Exists because the source argues with what a caller no longer does, and not with what it does instead. So what is
+//! saved is varied, from ten splits to none, and so is how much time the services have.
+//!
+//! One caller on fresh memory of which all is in blocks of order 10. Between its calls it may wait, looking at the
+//! clock; that is not timed. All systems are called indirectly, so that the loops are compiled once. Queues and splits
+//! are counted in a pass of its own.
+//!
+//! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs
+//! are timed by the segment, too, and those are the pairs' times.
+//!
+//! Invariant: systems take turns, and ratios are formed within a round, of visits that follow each other.
+
+use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
+use everybuddy::{
+    AllocateError, Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request,
+    SystemSpec,
+};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, common, rounds, row};
+use crate::streams::rows::over;
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::{AnySystem, Yielding};
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::outcome::{median, share};
+use everybuddy_measure::replay::services::{self, LONGEST, Served};
+use everybuddy_measure::replay::watch::{Reading, Watch};
+use everybuddy_measure::rows::Row;
+
+/// How often each system is timed, in turns.
+pub(crate) const ROUNDS: usize = 5;
+
+/// Blocks of order 10 in the memory: twice as many as are held at once.
+const BLOCKS: u64 = 128;
+
+/// The orders that are asked for.
+pub(crate) const ORDERS: [u8; 7] = [0, 2, 4, 6, 8, 9, 10];
+
+/// How the caller calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// The source of its rows.
+    pub name: &'static str,
+    /// How many blocks it allocates before it frees as many.
+    burst: usize,
+    /// Nanoseconds from the end of a call to the next.
+    pause: f64,
+    /// How many allocations are timed.
+    calls: usize,
+}
+
+impl Load {
+    const fn new(name: &'static str, burst: usize, pause: f64, calls: usize) -> Load {
+        Load {
+            name,
+            burst,
+            pause,
+            calls,
+        }
+    }
+}
+
+/// All loads.
+pub(crate) const LOADS: [Load; 6] = [
+    Load::new("pairs", 1, 0.0, 1_024_000),
+    Load::new("pairs-1us", 1, 1e3, 20_480),
+    Load::new("pairs-10us", 1, 1e4, 4_096),
+    Load::new("bursts", 64, 0.0, 1_024_000),
+    Load::new("bursts-1us", 64, 1e3, 20_480),
+    Load::new("bursts-10us", 64, 1e4, 4_096),
+];
+
+/// Pairs of a segment.
+const SEGMENT: usize = 64;
+
+/// Nanoseconds of a pair below which nothing is divided by it: the clock has steps of ten.
+const LEAST: f64 = 10.0;
+
+/// What a system did in a round.
+struct Visit {
+    calls: [Calls; 2],
+    /// Mean of a pair that was not interrupted.
+    pair: f64,
+    services: Vec<Served>,
+}
+
+/// The calls of one direction.
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    /// Mean of those that were not interrupted.
+    mean: f64,
+    /// Mean of all.
+    all: f64,
+    /// 99 of 100 took at most this.
+    p99: f64,
+    /// Share of those that were interrupted.
+    disturbed: f64,
+}
+
+/// How many visits there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.systems.len() * LOADS.len() * ORDERS.len() * (ROUNDS + 1)) as u64
+}
+
+/// Visits all systems in turns, with each load and order.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let memory = Memory {
+        frames: BLOCKS << Order::TEN.get(),
+        taken: 0,
+        seed: None,
+    };
+    let mut rows = Vec::new();
+    for load in LOADS {
+        let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
+        for order in ORDERS.into_iter().filter_map(Order::new) {
+            let plan = Plan {
+                load,
+                order,
+                calls,
+                memory: &memory,
+            };
+            let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
+            for round in 0..if conditions.shrink > 1 { 1 } else { ROUNDS } {
+                for turn in 0..specs.len() {
+                    let who = (turn + round) % specs.len();
+                    visits[who].push(plan.time(&specs[who], bench)?);
+                    (bench.step)(&format!("{} {}", load.name, specs[who]));
+                }
+            }
+            let base = specs.iter().position(|spec| spec.to_string() == BASE);
+            for (at, spec) in specs.iter().enumerate() {
+                let common = Row {
+                    order: Some(order.get()),
+                    ..common(experiment, conditions, load.name, spec, 1)
+                };
+                let base = base.map_or(&[][..], |base| &visits[base]);
+                rows.extend(plan.times(&common, &visits[at], base, bench.timer));
+                rows.extend(plan.counts(&common, spec, bench)?);
+                (bench.step)(&format!("{} {spec}, counted", load.name));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// One load with one order.
+struct Plan<'m> {
+    load: Load,
+    order: Order,
+    calls: usize,
+    memory: &'m Memory,
+}
+
+impl Plan<'_> {
+    /// Times a system once.
+    fn time(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Visit, Error> {
+        let timer = bench.timer;
+        let visit = |system: &AnySystem<'_, NoProbe>| {
+            let (ticks, services, _) = self.visit(system, timer, &NoProbe::default)?;
+            let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
+            Ok(Visit {
+                calls,
+                pair: match ticks.segments.is_empty() {
+                    true => calls.iter().map(|calls| calls.mean).sum(),
+                    false => by_segment(&ticks.segments, timer),
+                },
+                services,
+            })
+        };
+        bench.arena.build_any(spec, self.memory, 1, visit)?
+    }
+
+    /// Counts what a system does.
+    fn counts(
+        &self,
+        common: &Row,
+        spec: &SystemSpec,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let timer = bench.timer;
+        let visit = |system: &AnySystem<'_, Watch>| self.visit(system, timer, &Watch::default);
+        let (_, services, heard) = bench.arena.build_any(spec, self.memory, 1, visit)??;
+        let mut all = Counts::default();
+        heard.iter().for_each(|own| all.add(&own.counts));
+        let each = |count: u64| count as f64 / self.performed() as f64;
+        let mut rows = Vec::new();
+        // The caller's own come first.
+        if let Some(own) = heard.first() {
+            let counts = [
+                ("splits", own.counts.splits),
+                ("coalescings", own.counts.coalescings),
+            ];
+            rows.extend(counts.map(|(metric, n)| row(common, metric, "mean", each(n), "1")));
+        }
+        if !services.is_empty() {
+            let mean = share(all.queue_lengths, all.queued);
+            rows.extend(mean.map(|mean| row(common, "queue_length", "mean", mean, "1")));
+            let most = all.queue_longest as f64;
+            rows.push(row(common, "queue_length", "max", most, "1"));
+            let full = each(all.queue_full);
+            rows.push(row(common, "queue_full", "mean", full, "1"));
+        }
+        Ok(rows)
+    }
+
+    /// Pairs that are performed before time is taken: services have found their work then.
+    fn before(&self) -> usize {
+        self.calls / 8
+    }
+
+    /// Pairs that are timed by the segment, a whole number of segments.
+    fn in_segments(&self) -> usize {
+        match self.load.pause > 0.0 {
+            true => 0,
+            false => self.calls.next_multiple_of(SEGMENT),
+        }
+    }
+
+    /// Pairs of a visit, all in all.
+    fn performed(&self) -> usize {
+        let bursts = |calls: usize| calls.next_multiple_of(self.load.burst);
+        bursts(self.before()) + bursts(self.calls) + self.in_segments()
+    }
+
+    /// Calls a fresh system beside its services, and gives the ticks of each allocation and release, what services did,
+    /// and what was heard: by the caller first.
+    fn visit<B: Reading>(
+        &self,
+        system: &AnySystem<'_, B>,
+        timer: &Timer,
+        probe: &(dyn Fn() -> B + Sync),
+    ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
+        let cpus = NativeCpus::new(1);
+        let busy = || Error::Broken("the caller's CPU is taken".to_string());
+        let mut cpu = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+        *cpu.probe() = probe();
+        let mut ticks = Ticks {
+            singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
+            segments: Vec::with_capacity(self.in_segments() / SEGMENT),
+        };
+        let (done, services, mut heard) = services::beside(system, 1, probe, || {
+            self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
+            ticks.singles.iter_mut().for_each(Vec::clear);
+            self.perform(self.calls, system, &mut cpu, timer, &mut ticks.singles)?;
+            self.perform_segments(system, &mut cpu, timer, &mut ticks.segments)
+        });
+        done?;
+        heard.insert(0, std::mem::take(cpu.probe()));
+        system.park(&mut cpu);
+        cpus.surrender(cpu);
+        Ok((ticks, services, heard))
+    }
+
+    fn perform<B: Reading>(
+        &self,
+        calls: usize,
+        system: &AnySystem<'_, B>,
+        cpu: &mut NativeCpu<B>,
+        timer: &Timer,
+        ticks: &mut [Vec<u32>; 2],
+    ) -> Result<(), Error> {
+        let order = self.order;
+        let pause = timer.ticks(self.load.pause);
+        let mut held = vec![Pfn(0); self.load.burst];
+        let wait = |end: u64| {
+            let mut now = timer.now();
+            while now.saturating_sub(end) < pause {
+                std::hint::spin_loop();
+                now = timer.now();
+            }
+            now
+        };
+        let mut end = timer.now();
+        for _ in 0..calls.div_ceil(self.load.burst) {
+            for place in &mut held {
+                let start = wait(end);
+                *place = allocate(system, cpu, order)?;
+                end = timer.now();
+                ticks[0].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
+            }
+            for start in &held {
+                let block = Block {
+                    start: *start,
+                    order,
+                };
+                let start = wait(end);
+                let freed = system.free(cpu, Release::block(block));
+                end = timer.now();
+                ticks[1].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
+                freed.map_err(|error| Error::Broken(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without pauses, timed by the segment.
+    fn perform_segments<B: Reading>(
+        &self,
+        system: &AnySystem<'_, B>,
+        cpu: &mut NativeCpu<B>,
+        timer: &Timer,
+        ticks: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let order = self.order;
+        let mut held = vec![Pfn(0); self.load.burst];
+        for _ in 0..self.in_segments() / SEGMENT {
+            let begun = timer.now();
+            for _ in 0..SEGMENT / self.load.burst {
+                for place in &mut held {
+                    *place = allocate(system, cpu, order)?;
+                }
+                for start in &held {
+                    let block = Block {
+                        start: *start,
+                        order,
+                    };
+                    let freed = system.free(cpu, Release::block(block));
+                    freed.map_err(|error| Error::Broken(error.to_string()))?;
+                }
+            }
+            ticks.push(timer.since(begun));
+        }
+        Ok(())
+    }
+
+    /// Rows about times.
+    fn times(&self, common: &Row, own: &[Visit], base: &[Visit], timer: &Timer) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let each = |visits: &[Visit], number: &dyn Fn(&Visit) -> f64| -> Vec<f64> {
+            visits.iter().map(number).collect()
+        };
+        let middle = |number: &dyn Fn(&Visit) -> f64| median(each(own, number));
+        let ratios = |number: &dyn Fn(&Visit) -> f64| {
+            let base = each(base, number);
+            match base.iter().all(|nanos| *nanos >= LEAST) {
+                true => over(&each(own, number), &base),
+                false => Vec::new(),
+            }
+        };
+        for (at, operation) in DIRECTIONS.into_iter().enumerate() {
+            let common = Row {
+                operation,
+                ..common.clone()
+            };
+            let mean = middle(&|visit| visit.calls[at].mean);
+            rows.push(row(&common, "latency", "mean", mean, "ns"));
+            let p99 = middle(&|visit| visit.calls[at].p99);
+            if p99 > timer.floor() {
+                rows.push(row(&common, "latency", "p99", p99, "ns"));
+            }
+            let ratios = ratios(&|visit| visit.calls[at].mean);
+            rows.extend(rounds(&common, "latency_over_bs", &ratios, "1"));
+        }
+        let pair = Row {
+            operation: "pair",
+            ..common.clone()
+        };
+        let of = |number: fn(&Calls) -> f64| {
+            move |visit: &Visit| visit.calls.iter().map(number).sum::<f64>()
+        };
+        let (mean, all) = (|visit: &Visit| visit.pair, of(|calls| calls.all));
+        let disturbed = of(|calls| calls.disturbed / 2.0);
+        rows.push(row(&pair, "latency", "mean", middle(&mean), "ns"));
+        rows.push(row(&pair, "latency_disturbed", "mean", middle(&all), "ns"));
+        rows.push(row(
+            &pair,
+            "calls_disturbed",
+            "rate",
+            middle(&disturbed),
+            "1",
+        ));
+        rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean), "1"));
+        // Services work off what was left from before, too.
+        let pairs = self.performed() as f64;
+        let services = |visit: &Visit| {
+            let steady = visit.services.iter().map(|s| s.steady.as_nanos() as f64);
+            steady.fold(0.0, |sum, steady| sum + steady) / pairs
+        };
+        let total = |visit: &Visit| mean(visit) + services(visit);
+        rows.push(row(
+            &pair,
+            "background_work",
+            "mean",
+            middle(&services),
+            "ns",
+        ));
+        rows.push(row(&pair, "total_work", "mean", middle(&total), "ns"));
+        rows.extend(rounds(&pair, "total_work_over_bs", &ratios(&total), "1"));
+        for (at, service) in own
+            .first()
+            .iter()
+            .flat_map(|visit| visit.services.iter().enumerate())
+        {
+            let busy = |visit: &Visit| {
+                let busy = visit.services.get(at).map(|s| s.busy.as_nanos() as f64);
+                busy.unwrap_or(0.0) / pairs
+            };
+            let common = Row {
+                source: format!("{}:{}", common.source, service.name),
+                ..pair.clone()
+            };
+            rows.push(row(&common, "background_time", "mean", middle(&busy), "ns"));
+        }
+        rows
+    }
+}
+
+/// What is timed, in ticks.
+struct Ticks {
+    /// Each allocation and each release.
+    singles: [Vec<u32>; 2],
+    /// Segments; none where there are pauses.
+    segments: Vec<u32>,
+}
+
+/// The mean of a pair, of the segments that were not interrupted.
+fn by_segment(segments: &[u32], timer: &Timer) -> f64 {
+    let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
+    let calm = segments
+        .iter()
+        .filter(|ticks| u64::from(**ticks) <= longest);
+    let (count, sum) = calm.fold((0, 0.0), |(count, sum), ticks| {
+        (count + 1, sum + f64::from(*ticks))
+    });
+    timer.sum(sum, count) / (count * SEGMENT).max(1) as f64
+}
+
+/// Allocates a block; tries again while others keep the system busy.
+#[inline]
+fn allocate<B: Reading>(
+    system: &AnySystem<'_, B>,
+    cpu: &mut NativeCpu<B>,
+    order: Order,
+) -> Result<Pfn, Error> {
+    match system.allocate(cpu, Request::order(order)) {
+        Ok(frame) => Ok(frame),
+        Err(error) => insist(system, cpu, order, error),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn insist<B: Reading>(
+    system: &AnySystem<'_, B>,
+    cpu: &mut NativeCpu<B>,
+    order: Order,
+    mut error: AllocateError,
+) -> Result<Pfn, Error> {
+    /// How often a request is repeated.
+    const PATIENCE: u32 = 1 << 10;
+    for attempt in 0..PATIENCE {
+        if error != AllocateError::Busy {
+            break;
+        }
+        Yielding::pause(attempt);
+        match system.allocate(cpu, Request::order(order)) {
+            Ok(frame) => return Ok(frame),
+            Err(again) => error = again,
+        }
+    }
+    Err(Error::Broken(error.to_string()))
+}
+
+impl Calls {
+    fn of(mut ticks: Vec<u32>, timer: &Timer) -> Calls {
+        ticks.sort_unstable();
+        let longest = timer.ticks(LONGEST.as_nanos() as f64);
+        let calm = ticks.partition_point(|ticks| u64::from(*ticks) <= longest);
+        let mean = |ticks: &[u32]| {
+            let sum = ticks.iter().map(|ticks| f64::from(*ticks)).sum();
+            timer.sum(sum, ticks.len()) / ticks.len().max(1) as f64
+        };
+        // Nearest rank: a time that really occurred.
+        let p99 = ticks.get((ticks.len() * 99).div_ceil(100).max(1) - 1);
+        Calls {
+            mean: mean(&ticks[..calm]),
+            all: mean(&ticks),
+            p99: p99.map_or(0.0, |ticks| timer.single(*ticks)),
+            disturbed: 1.0 - calm as f64 / ticks.len().max(1) as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everybuddy_measure::replay::host::Arena;
+
+    const MEMORY: Memory = Memory {
+        frames: BLOCKS << Order::TEN.get(),
+        taken: 0,
+        seed: None,
+    };
+
+    #[test]
+    fn a_pair_of_the_standard_buddy_splits_as_often_as_orders_lie_between() {
+        let (timer, mut arena) = (Timer::calibrated(), Arena::default());
+        let mut bench = Bench {
+            timer: &timer,
+            arena: &mut arena,
+            step: &mut |_| (),
+        };
+        for load in LOADS {
+            for order in ORDERS.into_iter().filter_map(Order::new) {
+                let plan = Plan {
+                    load,
+                    order,
+                    calls: 64,
+                    memory: &MEMORY,
+                };
+                let spec = BASE.parse().unwrap();
+                let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();
+                let of = |metric| rows.iter().find(|row| row.metric == metric).unwrap().value;
+                let (splits, apart) = (of("splits"), f64::from(10 - order.get()));
+                assert_eq!(splits, of("coalescings"), "all comes back together");
+                match load.burst {
+                    1 => assert_eq!(splits, apart),
+                    _ => assert!(splits <= 1.0 + apart / 64.0, "{} {order}", load.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn interrupted_calls_are_in_one_mean_only() {
+        let timer = Timer::calibrated();
+        let long = timer.ticks(1e9) as u32;
+        let calm = timer.ticks(1e3) as u32;
+        let calls = Calls::of(vec![calm, long, calm, calm], &timer);
+        assert_eq!(calls.disturbed, 0.25);
+        assert!(calls.mean < 1.1e3 && calls.all > 2e8);
+        assert_eq!(calls.p99, timer.single(long));
+    }
+}

@@ -1,0 +1,100 @@
+//! What lists of different sizes miss, and what they have left when a run ends.
+//!
+//! Exists because the two pull in different directions: a longer list misses less and keeps more for nothing.
+//! Whether a list that adapts itself is better than a fixed one shows only against all fixed ones.
+//!
+//! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
+
+use everybuddy::SystemSpec;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::observe::{Counting, Tally};
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::replay::pass::{self, How};
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::rows::Row;
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.traces().len() * experiment.systems.len()) as u64
+}
+
+/// Replays every trace on every system.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, None)?;
+        let memory = memory(experiment, &script)?;
+        for spec in &specs {
+            let tallies = count(&script, &memory, spec, bench)?;
+            let common = common(experiment, conditions, &name, spec, script.cpus);
+            for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
+                let own = Row {
+                    operation,
+                    ..common.clone()
+                };
+                rows.extend(numbers(tally, &own));
+            }
+            (bench.step)(&format!("{name} {spec}"));
+        }
+    }
+    let means = means(&rows);
+    rows.extend(means);
+    Ok(rows)
+}
+
+/// Counts what allocations and frees of a replay do inside.
+pub(crate) fn count(
+    script: &Script,
+    memory: &Memory,
+    spec: &SystemSpec,
+    bench: &mut Bench<'_>,
+) -> Result<[Tally; 2], Error> {
+    let new = Counting::new;
+    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
+    let mut tallies = [Tally::default(); 2];
+    for observer in &done.played.observers {
+        for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {
+            sum.add(own);
+        }
+    }
+    Ok(tallies)
+}
+
+/// What was missed, and what was left.
+fn numbers(tally: &Tally, common: &Row) -> Vec<Row> {
+    let missed = tally.miss_rate();
+    let missed = missed.map(|value| row(common, "miss_rate", "value", value, "1"));
+    let left = tally.residual();
+    let left = left.map(|value| row(common, "residual", "mean", value, "frames"));
+    let runs = row(common, "residual", "count", tally.runs as f64, "1");
+    missed.into_iter().chain(left).chain([runs]).collect()
+}
+
+/// The mean over the traces of each number.
+fn means(rows: &[Row]) -> Vec<Row> {
+    let alike = |a: &Row, b: &Row| {
+        (a.operation, a.metric, a.statistic) == (b.operation, b.metric, b.statistic)
+            && a.name() == b.name()
+    };
+    let mut means: Vec<Row> = Vec::new();
+    for first in rows.iter().filter(|row| row.statistic != "count") {
+        if means.iter().any(|known| alike(known, first)) {
+            continue;
+        }
+        let own = rows.iter().filter(|row| alike(row, first));
+        means.extend(mean(own.map(|row| row.value)).map(|value| Row {
+            source: MEAN.to_string(),
+            ..row(first, first.metric, first.statistic, value, first.unit)
+        }));
+    }
+    means
+}

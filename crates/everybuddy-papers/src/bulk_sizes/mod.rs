@@ -1,0 +1,3 @@
+//! The experiment `bulk-sizes`: its method.
+
+pub(crate) mod measure;

@@ -1,0 +1,200 @@
+//! How often threads wait for each other inside a system.
+//!
+//! Exists because a system that serves a request fast may still make the next CPU wait. Two shares are counted:
+//! of all operations, which a per-CPU layer makes small, and of those that visited the core layer, which is
+//! what the core layer does for itself.
+//!
+//! Invariant: systems take turns in each round, and each round begins with a fresh system.
+
+use everybuddy::SystemSpec;
+use everybuddy_workload::Variant;
+
+use crate::buffers::measure as buffers;
+use crate::fill_levels::measure as workloads;
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::bench;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::observe::Tally;
+use everybuddy_measure::replay::outcome::{mean, median};
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::rows::Row;
+
+/// How often each system is counted, in turns.
+pub(crate) const ROUNDS: usize = 5;
+/// Threads when the experiment doesn't say.
+const THREADS: u16 = 2;
+
+/// What the threads perform.
+enum Work {
+    /// A workload.
+    Workload(&'static Variant),
+    /// A trace, its calls on as many threads as the experiment says.
+    Trace(Box<Script>, Memory),
+}
+
+/// One number of one round.
+type Number = (&'static str, &'static str, f64);
+
+/// How many visits and replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    let works = experiment.workloads.len() + experiment.traces.len();
+    (works * experiment.systems.len() * ROUNDS) as u64
+}
+
+/// Counts all systems on all work.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let threads = experiment.threads.unwrap_or(THREADS);
+    let works = works(experiment, conditions, threads)?;
+    // By system, by work, by round.
+    let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];
+    for round in 0..ROUNDS {
+        for (at, (name, work)) in works.iter().enumerate() {
+            for turn in 0..specs.len() {
+                let who = (turn + round) % specs.len();
+                let tallies = count(work, &specs[who], threads, conditions, bench)?;
+                all[who][at].push(numbers(&tallies));
+                (bench.step)(&format!("{name} {}", specs[who]));
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (spec, own) in specs.iter().zip(&all) {
+        for ((name, _), rounds) in works.iter().zip(own) {
+            let common = common(experiment, conditions, name, spec, threads);
+            rows.extend(summary(rounds, &common));
+        }
+        let common = common(experiment, conditions, MEAN, spec, threads);
+        rows.extend(summary(&over_all(own), &common));
+    }
+    Ok(rows)
+}
+
+/// Prepares workloads and traces, with their names.
+fn works(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    threads: u16,
+) -> Result<Vec<(String, Work)>, Error> {
+    let variants = workloads::variants(experiment)?.into_iter();
+    let mut works: Vec<(String, Work)> = variants
+        .map(|variant| (variant.name.to_string(), Work::Workload(variant)))
+        .collect();
+    if experiment.traces.is_empty() {
+        return Ok(works);
+    }
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, Some(threads))?;
+        let memory = memory(experiment, &script)?;
+        works.push((name, Work::Trace(Box::new(script), memory)));
+    }
+    Ok(works)
+}
+
+/// Counts what allocations and frees do inside.
+fn count(
+    work: &Work,
+    spec: &SystemSpec,
+    threads: u16,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<[Tally; 2], Error> {
+    match work {
+        Work::Workload(variant) => {
+            let setting = workloads::setting(threads, conditions);
+            bench::count(variant, setting, spec, bench.timer, bench.arena)
+        }
+        Work::Trace(script, memory) => buffers::count(script, memory, spec, bench),
+    }
+}
+
+/// The shares of a round, of allocations, frees and both.
+fn numbers([allocations, frees]: &[Tally; 2]) -> Vec<Number> {
+    let mut all = *allocations;
+    all.add(frees);
+    let mut numbers = Vec::new();
+    for (operation, tally) in DIRECTIONS
+        .into_iter()
+        .zip([*allocations, *frees])
+        .chain([("all", all)])
+    {
+        let shares = [
+            ("contention_rate", tally.contention_rate()),
+            ("contention_rate_core", tally.contention_rate_core()),
+            ("miss_rate", tally.miss_rate()),
+        ];
+        for (metric, share) in shares {
+            numbers.extend(share.map(|share| (operation, metric, share)));
+        }
+    }
+    numbers
+}
+
+fn find(numbers: &[Number], operation: &str, metric: &str) -> Option<f64> {
+    let found = numbers
+        .iter()
+        .find(|own| (own.0, own.1) == (operation, metric));
+    found.map(|own| own.2)
+}
+
+/// The mean over all work, for each round. A share that one of them lacks has none.
+fn over_all(works: &[Vec<Vec<Number>>]) -> Vec<Vec<Number>> {
+    let Some(first) = works.first() else {
+        return Vec::new();
+    };
+    let of_round = |(round, numbers): (usize, &Vec<Number>)| {
+        let over = |(operation, metric, _): &Number| {
+            let own = works
+                .iter()
+                .map(|rounds| find(&rounds[round], operation, metric));
+            let own: Option<Vec<f64>> = own.collect();
+            Some((*operation, *metric, mean(own?.into_iter())?))
+        };
+        numbers.iter().filter_map(over).collect()
+    };
+    first.iter().enumerate().map(of_round).collect()
+}
+
+/// The median, the least and the most of the rounds.
+fn summary(rounds: &[Vec<Number>], common: &Row) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (operation, metric, _) in rounds.first().into_iter().flatten() {
+        let own = rounds
+            .iter()
+            .filter_map(|round| find(round, operation, metric));
+        let own: Vec<f64> = own.collect();
+        let common = Row {
+            operation,
+            ..common.clone()
+        };
+        let least = own.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = own.iter().copied().fold(0.0, f64::max);
+        for (statistic, value) in [("p50", median(own)), ("min", least), ("max", most)] {
+            rows.push(row(&common, metric, statistic, value, "1"));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_work_and_medians_over_rounds() {
+        let round = |share| vec![("all", "contention_rate", share)];
+        let works = [
+            vec![round(0.1), round(0.2), round(0.6)],
+            vec![round(0.3), round(0.0), round(0.2)],
+        ];
+        let rows = summary(&over_all(&works), &Row::default());
+        let values: Vec<(&str, f64)> = rows.iter().map(|row| (row.statistic, row.value)).collect();
+        assert_eq!(values, [("p50", 0.2), ("min", 0.1), ("max", 0.4)]);
+    }
+}

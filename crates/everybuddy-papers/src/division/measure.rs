@@ -1,0 +1,115 @@
+//! How many of the first requests of a program have to break a larger block, by how memory was divided before.
+//!
+//! Exists because Serewa (004, 2.2.3) proposes to divide memory by statistics for the sake of the start, when everybody
+//! waits: so what is shown is the start of each trace.
+//!
+//! Dividing is as good as its foresight. `serewa` is divided for the first 4,096 requests of this very trace, which is
+//! the best case; `serewa+division=off` starts in largest blocks, as `bs` does. Between calls the services do all that
+//! waits: a machine that keeps up.
+//!
+//! Invariant: counted on one thread: the same numbers come out each time.
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::systems::Division;
+use everybuddy::{Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request};
+use everybuddy_trace::{Resolved, Sizes, StepKind};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::host::AnySystem;
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::replay::watch::{Reading, Watch};
+use everybuddy_measure::rows::Row;
+
+/// For how many requests memory is divided.
+const FORESEEN: u64 = 4096;
+/// After how many requests it is looked: powers of two from here on.
+const FIRST: u64 = 64;
+/// And up to here.
+const LAST: u64 = 32_768;
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.traces().len() * experiment.systems.len()) as u64
+}
+
+/// Starts every trace on every system.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, None)?;
+        let memory = memory(experiment, &script)?;
+        let sizes = Sizes::of(&name, &resolved, memory.frames);
+        let largest = script.largest_order.max(Order::TEN).get();
+        let blocks = everybuddy_trace::division(&sizes, memory.frames, FORESEEN, largest);
+        for spec in &specs {
+            bench.arena.divide(Division::new(blocks));
+            let perform = |system: &AnySystem<'_, Watch>| perform(system, &resolved);
+            let seen = bench.arena.build_any(spec, &memory, 1, perform);
+            bench.arena.divide(Division::default());
+            for (requests, broken) in seen?? {
+                let source = format!("{name}:{requests}");
+                let common = common(experiment, conditions, &source, spec, 1);
+                rows.push(row(&common, "broken_blocks", "count", broken as f64, "1"));
+                let share = broken as f64 / requests as f64;
+                rows.push(row(&common, "broken_blocks", "rate", share, "1"));
+            }
+            (bench.step)(&format!("{name} {spec}"));
+        }
+    }
+    Ok(rows)
+}
+
+/// Replays a trace; returns how many requests had broken a larger block when so many had come.
+fn perform(system: &AnySystem<'_, Watch>, resolved: &Resolved) -> Result<Vec<(u64, u64)>, Error> {
+    let broken = |what: String| Error::Broken(what);
+    let cpus = NativeCpus::new(2);
+    let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
+    let (Some(mut caller), Some(mut idle)) = (claim(0), claim(1)) else {
+        return Err(broken("a token is taken".to_string()));
+    };
+    // What a request leaves to services, or does itself, when it finds no block of its order.
+    let breaks = |counts: Counts| counts.splits + counts.queued + counts.queue_full;
+    let mut starts: Vec<Option<Pfn>> = vec![None; resolved.blocks as usize];
+    let (mut requests, mut all, mut next) = (0, 0, FIRST);
+    let mut seen = Vec::new();
+    for step in &resolved.steps {
+        let Some(order) = Order::new(step.order) else {
+            continue;
+        };
+        let Some(start) = starts.get_mut(step.block as usize) else {
+            continue;
+        };
+        if step.kind == StepKind::Allocate {
+            let before = breaks(caller.probe().read());
+            *start = system.allocate(&mut caller, Request::order(order)).ok();
+            all += u64::from(breaks(caller.probe().read()) > before);
+            requests += 1;
+        } else if let Some(head) = *start {
+            let at = Pfn(head.0 + step.offset);
+            let release = match step.kind {
+                StepKind::Free => Release::block(Block { start: at, order }),
+                _ => Release::frames(at, order.frames()),
+            };
+            let freed = system.free(&mut caller, release);
+            freed.map_err(|error| broken(format!("a release: {error}")))?;
+        }
+        for service in 0..system.services().len() {
+            while system.serve(&mut idle, service, 64) == Progress::More {}
+        }
+        if requests == next {
+            seen.push((requests, all));
+            next *= 2;
+            if next > LAST {
+                break;
+            }
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,255 @@
+//! Serewa's emulation program: what was called, what was walked, who had the time, by case and store.
+//!
+//! Exists to be laid beside listings 2 and 3 of Serewa (004), and to tell whether what they show survives in stores
+//! better than a queue that is walked at each insertion. What runs is in `crate::emulation`; here numbers become
+//! rows.
+//!
+//! Invariant: within a round both cases of all stores take turns. Every run checks its own accounting.
+
+use crate::emulation::function::Function;
+use crate::emulation::manager::{Case, Heap};
+use crate::emulation::paper;
+use crate::emulation::program::ITERATIONS;
+use crate::emulation::runs::{self, Counted, Plan, Timed};
+use crate::emulation::store::Kind;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, row};
+use crate::streams::rows::{over, seeds};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// The stores, as rows name them as systems.
+pub(crate) const STORES: [Kind; 4] = [Kind::Queue, Kind::QueueTail, Kind::Tree, Kind::Bitmap];
+/// The cases, as rows name them as sources.
+pub(crate) const CASES: [&str; 2] = ["case 1", "case 2"];
+/// The source of what case 2 takes over what case 1 takes.
+pub(crate) const OVER: &str = "case 2 / case 1";
+
+/// Seeds of what is counted.
+pub(crate) const SEEDS: u32 = 10;
+/// Rounds of what is timed, on the first seed.
+const ROUNDS: u32 = 3;
+/// A queue that is walked at each insertion gets so many times fewer iterations: it has its length after some ten
+/// thousand, and takes minutes otherwise.
+const WALKED: u32 = 10;
+
+/// How many runs there are.
+pub(crate) fn steps(_: &Experiment) -> u64 {
+    let counted: u32 = STORES.iter().map(|store| rounds(*store, SEEDS)).sum();
+    let timed = ROUNDS * STORES.len() as u32;
+    u64::from(counted + timed) * CASES.len() as u64
+}
+
+/// Returns how many seeds a store is counted with: one where each takes long.
+fn rounds(store: Kind, seeds: u32) -> u32 {
+    match store {
+        Kind::Queue => 1,
+        _ => seeds,
+    }
+}
+
+fn plan(store: Kind, case: Case, seed: u32, conditions: &Conditions) -> Plan {
+    let walked = if store == Kind::Queue { WALKED } else { 1 };
+    let iterations = ITERATIONS / walked / conditions.shrink.max(1);
+    Plan {
+        heap: Heap::PAPER,
+        case,
+        store,
+        // The C library's seed is 1 unless a program says otherwise.
+        seed: (conditions.seed as u32).wrapping_add(seed + 1),
+        iterations: iterations.max(1000),
+    }
+}
+
+/// Counts and times all stores.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let broken = |plan: Plan| {
+        move |what: String| {
+            let Plan {
+                store, case, seed, ..
+            } = plan;
+            let number = case.number();
+            Error::Broken(format!(
+                "emulation, {store}, case {number}, seed {seed}: {what}"
+            ))
+        }
+    };
+    let mut counted: Vec<[Vec<Counted>; 2]> = STORES.map(|_| Default::default()).into();
+    let mut timed: Vec<[Vec<Timed>; 2]> = STORES.map(|_| Default::default()).into();
+    for (store, own) in STORES.into_iter().zip(&mut counted) {
+        for seed in 0..rounds(store, SEEDS) {
+            for (case, own) in Case::ALL.into_iter().zip(&mut *own) {
+                let plan = plan(store, case, seed, conditions);
+                own.push(runs::steps(plan).map_err(broken(plan))?);
+                (bench.step)(&format!("{store}, counted"));
+            }
+        }
+    }
+    for _ in 0..ROUNDS {
+        for (store, own) in STORES.into_iter().zip(&mut timed) {
+            for (case, own) in Case::ALL.into_iter().zip(own) {
+                let plan = plan(store, case, 0, conditions);
+                own.push(runs::time(plan).map_err(broken(plan))?);
+                (bench.step)(&format!("{store}, timed"));
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for ((store, counted), timed) in STORES.into_iter().zip(&counted).zip(&timed) {
+        let iterations = plan(store, Case::SplitFirst, 0, conditions).iterations;
+        let common = Row {
+            experiment: experiment.name.clone(),
+            system: store.name().to_string(),
+            platform: experiment.platform.clone(),
+            cpus: 1,
+            seed: conditions.seed,
+            operation: "all",
+            ..Row::default()
+        };
+        rows.extend(compared(&common, iterations, counted, timed));
+        for (((source, case), counted), timed) in
+            CASES.into_iter().zip(Case::ALL).zip(counted).zip(timed)
+        {
+            let common = Row {
+                source: source.to_string(),
+                ..common.clone()
+            };
+            let of = Of { case, iterations };
+            rows.extend(of.all(&common, counted, timed));
+            for line in paper::profile(case) {
+                let own = Row {
+                    operation: line.function.name(),
+                    ..common.clone()
+                };
+                rows.extend(of.function(&own, line, counted, timed));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Nanoseconds of an iteration, round by round.
+fn latencies(timed: &[Timed], iterations: u32) -> Vec<f64> {
+    let nanos = |own: &Timed| own.sampled.time.as_secs_f64() * 1e9 / f64::from(iterations);
+    timed.iter().map(nanos).collect()
+}
+
+/// Steps of an iteration, seed by seed.
+fn all_steps(counted: &[Counted], iterations: u32) -> Vec<f64> {
+    let steps = |own: &Counted| own.steps.sum() as f64 / f64::from(iterations);
+    counted.iter().map(steps).collect()
+}
+
+/// What case 2 takes over what case 1 takes, in time and in steps.
+fn compared(
+    common: &Row,
+    iterations: u32,
+    counted: &[Vec<Counted>; 2],
+    timed: &[Vec<Timed>; 2],
+) -> Vec<Row> {
+    let own = Row {
+        source: OVER.to_string(),
+        ..common.clone()
+    };
+    let [first, second] = Case::ALL.map(paper::seconds);
+    let [one, two] = timed.each_ref().map(|timed| latencies(timed, iterations));
+    let mut rows = seeds(
+        &over(&two, &one),
+        &own,
+        "time_ratio",
+        "1",
+        Some(second / first),
+    );
+    let [one, two] = counted
+        .each_ref()
+        .map(|counted| all_steps(counted, iterations));
+    rows.extend(seeds(&over(&two, &one), &own, "steps_ratio", "1", None));
+    rows
+}
+
+/// What runs of a case have in common.
+struct Of {
+    case: Case,
+    iterations: u32,
+}
+
+impl Of {
+    /// Numbers of the whole program.
+    fn all(&self, common: &Row, counted: &[Counted], timed: &[Timed]) -> Vec<Row> {
+        let each = |number: fn(&Counted) -> u64| -> Vec<f64> {
+            counted.iter().map(|own| number(own) as f64).collect()
+        };
+        let mut rows = seeds(
+            &latencies(timed, self.iterations),
+            common,
+            "latency",
+            "ns",
+            None,
+        );
+        let steps = all_steps(counted, self.iterations);
+        rows.extend(seeds(&steps, common, "steps", "1", None));
+        // As the accounting of the source's profile gives them.
+        let [splits, pairs] = paper::splits_and_pairs(self.case).map(|own| self.expected(own));
+        rows.extend(seeds(
+            &each(|own| own.work.splits),
+            common,
+            "splits",
+            "1",
+            splits,
+        ));
+        rows.extend(seeds(
+            &each(|own| own.work.pairs),
+            common,
+            "coalescings",
+            "1",
+            pairs,
+        ));
+        rows.extend(seeds(
+            &each(|own| own.work.refused),
+            common,
+            "refusals",
+            "1",
+            Some(0.0),
+        ));
+        rows
+    }
+
+    /// Returns what the source printed, if as many iterations ran.
+    fn expected(&self, printed: u64) -> Option<f64> {
+        (self.iterations == ITERATIONS).then_some(printed as f64)
+    }
+
+    /// Numbers of one function.
+    fn function(
+        &self,
+        common: &Row,
+        line: &paper::Line,
+        counted: &[Counted],
+        timed: &[Timed],
+    ) -> Vec<Row> {
+        let function: Function = line.function;
+        let calls = |own: &Counted| own.work.calls.of(function) as f64;
+        let each: Vec<f64> = counted.iter().map(calls).collect();
+        let mut rows = seeds(&each, common, "calls", "1", self.expected(line.calls));
+        let steps = |own: &Counted| own.steps.of(function) as f64 / calls(own).max(1.0);
+        let each: Vec<f64> = counted.iter().map(steps).collect();
+        rows.extend(seeds(&each, common, "steps", "1", None));
+        let share = |own: &Timed| {
+            let samples = &own.sampled.samples;
+            samples.of(function) as f64 / samples.sum().max(1) as f64
+        };
+        let expected = line.seconds / paper::seconds(self.case);
+        let share = mean(timed.iter().map(share));
+        rows.extend(share.map(|share| Row {
+            expected: Some(rounded(expected)),
+            ..row(common, "time_share", "rate", share, "1")
+        }));
+        rows
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs of the program, by case and store.
+//!
+//! Exists so that whoever measures has nothing compiled for each store: that happens here, once.
+//!
+//! Invariant: every run begins with a heap of its own, all of it free.
+
+use std::mem::MaybeUninit;
+
+use everybuddy::structure::alone::{self, FreeBlocks, WithFreeBlocks};
+use everybuddy::{Native, Order, Platform};
+
+use crate::emulation::counting::Counting;
+use crate::emulation::function::Table;
+use crate::emulation::manager::{Case, Heap, Manager, Work};
+use crate::emulation::ordered::ByAddress;
+use crate::emulation::program;
+use crate::emulation::queue::Queues;
+use crate::emulation::store::{Kind, Store};
+use crate::emulation::watch::{Nobody, Sampled, Steps, Watch, sample};
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The heap.
+    pub heap: Heap,
+    /// What is done first.
+    pub case: Case,
+    /// Where free blocks are kept.
+    pub store: Kind,
+    /// The seed of the random numbers.
+    pub seed: u32,
+    /// Iterations of the main loop.
+    pub iterations: u32,
+}
+
+/// What was counted in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Calls, splits and merges.
+    pub work: Work,
+    /// Steps of each function itself; zero where nobody counted.
+    pub steps: Table,
+}
+
+/// What a timed run was.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Calls; no steps.
+    pub counted: Counted,
+    /// Time, and who had it.
+    pub sampled: Sampled,
+}
+
+/// What runs on a store of any kind.
+trait WithStore {
+    type Output;
+    fn call<S: Store>(self, store: S) -> Self::Output;
+}
+
+struct Ordered<V>(V, u32);
+
+impl<V: WithStore> WithFreeBlocks for Ordered<V> {
+    type Output = V::Output;
+
+    fn call<B: FreeBlocks>(self, blocks: &B) -> V::Output {
+        self.0.call(ByAddress::new(blocks, self.1))
+    }
+}
+
+/// Makes an empty store.
+fn with_store<P: Platform, V: WithStore>(
+    kind: Kind,
+    heap: Heap,
+    visitor: V,
+) -> Result<V::Output, String> {
+    let kind = match kind {
+        Kind::QueueSearch => return Ok(visitor.call(Queues::<P, true, true>::new(heap.units))),
+        Kind::Queue => return Ok(visitor.call(Queues::<P, true, false>::new(heap.units))),
+        Kind::QueueTail => return Ok(visitor.call(Queues::<P, false, false>::new(heap.units))),
+        Kind::Tree => alone::Kind::Tree,
+        Kind::Bitmap => alone::Kind::BitScan,
+    };
+    let largest = Order::new(heap.largest)
+        .ok_or_else(|| format!("class {} is larger than any order", heap.largest))?;
+    let refuse = |error| format!("a heap of {} units: {error}", heap.units);
+    let layout = alone::layout::<P>(kind, heap.units, largest).map_err(refuse)?;
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    alone::with_free_blocks::<P, _>(
+        kind,
+        heap.units,
+        largest,
+        &mut memory,
+        Ordered(visitor, heap.units),
+    )
+    .map_err(refuse)
+}
+
+/// Performs a plan, watched; returns who watched.
+struct Perform<W>(Plan, W);
+
+impl<W: Watch> WithStore for Perform<W> {
+    type Output = Result<(Counted, W), String>;
+
+    fn call<S: Store>(self, store: S) -> Self::Output {
+        let Perform(plan, watch) = self;
+        let mut manager = Manager::new(plan.heap, plan.case, store, watch);
+        program::run(&mut manager, plan.seed, plan.iterations)?;
+        let work = manager.work();
+        work.balance()?;
+        let counted = Counted {
+            work,
+            steps: Table::default(),
+        };
+        Ok((counted, manager.into_watch()))
+    }
+}
+
+/// Counts calls, and nothing else.
+///
+/// # Errors
+/// What the manager did wrong, or why there is no such heap; as all here.
+pub fn calls(plan: Plan) -> Result<Counted, String> {
+    Ok(with_store::<Native, _>(plan.store, plan.heap, Perform(plan, Nobody))??.0)
+}
+
+/// Counts calls and steps.
+///
+/// # Errors
+/// As [`calls`].
+pub fn steps(plan: Plan) -> Result<Counted, String> {
+    struct Begin(Plan);
+    impl WithStore for Begin {
+        type Output = Result<(Counted, Steps), String>;
+        fn call<S: Store>(self, store: S) -> Self::Output {
+            Perform(self.0, Steps::new()).call(store)
+        }
+    }
+    let (counted, watch) = with_store::<Counting, _>(plan.store, plan.heap, Begin(plan))??;
+    Ok(Counted {
+        steps: watch.table(),
+        ..counted
+    })
+}
+
+/// Takes the time, and samples which function has it.
+///
+/// # Errors
+/// As [`calls`].
+pub fn time(plan: Plan) -> Result<Timed, String> {
+    struct Begin(Plan);
+    impl WithStore for Begin {
+        type Output = Result<Timed, String>;
+        fn call<S: Store>(self, store: S) -> Self::Output {
+            let Begin(plan) = self;
+            let (done, sampled) = sample(|note| {
+                let (counted, _) = Perform(plan, note).call(store)?;
+                Ok::<_, String>(counted)
+            });
+            let counted = done?;
+            Ok(Timed { counted, sampled })
+        }
+    }
+    with_store::<Native, _>(plan.store, plan.heap, Begin(plan))?
+}

@@ -1,0 +1,88 @@
+//! Times on synthetic workloads, as `everybuddy bench` measures them.
+//!
+//! Exists so that experiments and benchmarks mean the same by a number.
+//!
+//! Invariant: systems take turns in each round, on fresh memory of 1 GiB, on one thread.
+
+use everybuddy_workload::{Setting, Variant, WORKLOADS};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions};
+use everybuddy_measure::Error;
+use everybuddy_measure::bench::{Entrant, Plan, measure};
+use everybuddy_measure::rows::{Row, bench as rows};
+
+/// How many visits there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    plan(experiment, None).map_or(0, |plan| plan.visits())
+}
+
+/// Runs all workloads of the experiment on all of its systems.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let plan = plan(experiment, Some(conditions))?;
+    let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
+    let mut exported = rows::of(&results);
+    for row in &mut exported {
+        // `bench`, or `bench@ROUND`.
+        let round = row.experiment.split_once('@').map(|(_, round)| round);
+        row.experiment = match round {
+            Some(round) => format!("{}@{round}", experiment.name),
+            None => experiment.name.clone(),
+        };
+    }
+    Ok(exported)
+}
+
+/// Returns the workloads of an experiment.
+pub(crate) fn variants(experiment: &Experiment) -> Result<Vec<&'static Variant>, Error> {
+    let find = |name: &String| {
+        let mut all = WORKLOADS.iter().flat_map(|row| row.variants);
+        let found = all.find(|variant| variant.name == name);
+        let unknown = || {
+            Error::usage(format!(
+                "experiment {}: no workload `{name}`",
+                experiment.name
+            ))
+        };
+        found.ok_or_else(unknown)
+    };
+    experiment.workloads.iter().map(find).collect()
+}
+
+/// Returns what programs are made for: a memory of 1 GiB, less in a shortened run.
+pub(crate) fn setting(threads: u16, conditions: &Conditions) -> Setting {
+    Setting {
+        frames: frames(conditions.shrink),
+        threads,
+        seed: conditions.seed,
+        shrink: conditions.shrink,
+    }
+}
+
+fn frames(shrink: u32) -> u32 {
+    match shrink {
+        1 => Plan::FRAMES,
+        _ => (Plan::FRAMES / shrink).next_multiple_of(1024).max(4096),
+    }
+}
+
+fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+    let shrink = conditions.map_or(1, |conditions| conditions.shrink);
+    Ok(Plan {
+        entrants: experiment
+            .specs()?
+            .into_iter()
+            .map(Entrant::System)
+            .collect(),
+        variants: variants(experiment)?,
+        threads: vec![1],
+        frames: frames(shrink),
+        rounds: if shrink == 1 { Plan::ROUNDS } else { 1 },
+        seed: conditions.map_or(1, |conditions| conditions.seed),
+        shrink,
+    })
+}

@@ -1,0 +1,71 @@
+//! Free 4 MiB blocks over requests, one panel for traces in sequence and one for traces at once.
+//!
+//! Exists to be laid beside iBuddy's figure 13.
+//!
+//! Invariant: shows every sample, those taken while all is freed included.
+
+use super::measure::{AT_ONCE, SEQUENCE};
+use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::{Drawing, systems};
+use everybuddy_measure::rows::Row;
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let titles = [
+        (SEQUENCE, "traces one after the other"),
+        (AT_ONCE, "all traces at once, each on its own CPUs"),
+    ];
+    let panels: Vec<Panel> = titles
+        .iter()
+        .map(|(source, title)| panel(rows, source, title))
+        .collect();
+    let note = format!("{}. Replayed on this machine; counts.", experiment.source);
+    chart::drawing(experiment, panels, note)
+}
+
+fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
+    let own = || rows.iter().filter(|row| row.source == source);
+    let calls = own().find(|row| row.metric == "calls");
+    let thousands = calls.map_or(1.0, |row| row.value / 1000.0);
+    let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
+        let samples = own().filter(|row| row.name() == name && row.metric == "free_blocks");
+        let point = |row: &Row| {
+            let (_, position) = row.experiment.split_once('@')?;
+            let position: f64 = position.parse().ok()?;
+            Some((position * thousands, row.value))
+        };
+        Series {
+            points: samples.filter_map(point).collect(),
+            name,
+            intervals: Vec::new(),
+            labels: Vec::new(),
+            shape: Shape::Line,
+            kind,
+        }
+    });
+    let series: Vec<Series> = series.collect();
+    let values = series
+        .iter()
+        .flat_map(|own| &own.points)
+        .map(|point| point.1);
+    Panel {
+        title: title.to_string(),
+        x: Axis {
+            label: "requests and releases (thousands)".to_string(),
+            range: (0.0, thousands),
+            ticks: 10,
+            base: None,
+            write: chart::plain,
+        },
+        y: Axis {
+            label: "free blocks of 4 MiB".to_string(),
+            range: chart::from_zero(values),
+            ticks: 8,
+            base: None,
+            write: chart::plain,
+        },
+        series,
+        shade: None,
+    }
+}

@@ -1,0 +1,160 @@
+//! Free 4 MiB blocks while several traces are replayed on one memory.
+//!
+//! Exists because a fragmented memory shows only after several programs came and went. The traces run one
+//! after the other, and all at once; what they leave behind stays until the end, when all is freed.
+//!
+//! Invariant: on one thread, so the same numbers come out each time.
+
+use everybuddy::{Order, SystemSpec};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::merge;
+use everybuddy_measure::replay::observe::{Counting, Sample};
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::replay::pass::{self, How};
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// The blocks that are counted: 4 MiB.
+const LARGE: Order = Order::TEN;
+
+/// The source of rows about traces one after the other.
+pub(crate) const SEQUENCE: &str = "sequence";
+/// The source of rows about traces at the same time.
+pub(crate) const AT_ONCE: &str = "at-once";
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    2 * experiment.systems.len() as u64
+}
+
+/// Replays on all systems.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for replay in replays(experiment, conditions)? {
+        for spec in &specs {
+            let samples = replay.perform(spec, bench)?;
+            let common = common(
+                experiment,
+                conditions,
+                replay.source,
+                spec,
+                replay.script.cpus,
+            );
+            rows.extend(replay.rows(&samples, &common));
+            (bench.step)(&format!("{} {spec}", replay.source));
+        }
+    }
+    Ok(rows)
+}
+
+/// The traces as one, on their memory.
+struct Replay {
+    source: &'static str,
+    script: Script,
+    memory: Memory,
+    /// Calls of the traces; those after them free what is left.
+    traced: u32,
+}
+
+/// Free memory over time, and after all was freed and brought home.
+struct Samples {
+    over_time: Vec<Sample>,
+    home: Option<u64>,
+    refused: u64,
+}
+
+/// Prepares both replays.
+fn replays(experiment: &Experiment, conditions: &Conditions) -> Result<[Replay; 2], Error> {
+    let traces: Vec<_> = traces(experiment, conditions)?
+        .into_iter()
+        .map(|(_, resolved)| resolved)
+        .collect();
+    let replay = |source: &'static str, merged: everybuddy_trace::Resolved| {
+        let traced = merged.steps.len() as u32;
+        let script = Script::new(source, &merge::emptied(merged), None)?;
+        let memory = memory(experiment, &script)?;
+        Ok::<Replay, Error>(Replay {
+            source,
+            script,
+            memory,
+            traced,
+        })
+    };
+    Ok([
+        replay(SEQUENCE, merge::in_sequence(&traces))?,
+        replay(AT_ONCE, merge::at_once(&traces))?,
+    ])
+}
+
+impl Replay {
+    /// Replays on one system.
+    fn perform(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Samples, Error> {
+        let (script, memory, how) = (&self.script, &self.memory, How::COUNTED);
+        let done = pass::watch(script, memory, bench.arena, spec, how, Counting::new)?;
+        let observers = done.played.observers.into_iter();
+        Ok(Samples {
+            over_time: observers.flat_map(|observer| observer.samples).collect(),
+            home: done.home.map(|home| home.available_blocks(LARGE)),
+            refused: done.played.trouble.refused,
+        })
+    }
+
+    /// The samples that were taken while a trace ran.
+    fn mean(&self, samples: &Samples) -> Option<f64> {
+        mean(self.during(samples))
+    }
+
+    fn during<'s>(&'s self, samples: &'s Samples) -> impl Iterator<Item = f64> + 's {
+        let traced = samples
+            .over_time
+            .iter()
+            .filter(|s| s.position < self.traced);
+        traced.map(|sample| sample.snapshot.available_blocks(LARGE) as f64)
+    }
+
+    fn rows(&self, samples: &Samples, common: &Row) -> Vec<Row> {
+        let order = Some(LARGE.get());
+        let blocks = |statistic, value: f64| Row {
+            order,
+            ..row(common, "free_blocks", statistic, value, "1")
+        };
+        let mut rows = Vec::new();
+        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+        for value in self.during(samples) {
+            (least, most) = (least.min(value), most.max(value));
+        }
+        if let Some(mean) = self.mean(samples) {
+            rows.push(blocks("mean", mean));
+            rows.push(blocks("min", least));
+            rows.push(blocks("max", most));
+        }
+        if let Some(home) = samples.home {
+            rows.push(Row {
+                expected: Some((self.memory.frames / u64::from(LARGE.frames())) as f64),
+                ..blocks("value", home as f64)
+            });
+        }
+        let refused = samples.refused as f64;
+        let calls = f64::from(self.script.events);
+        rows.push(row(common, "blocking_probability", "count", refused, "1"));
+        rows.push(row(common, "calls", "count", calls, "1"));
+        for sample in &samples.over_time {
+            let position = f64::from(sample.position) / calls.max(1.0);
+            let value = sample.snapshot.available_blocks(LARGE) as f64;
+            rows.push(Row {
+                experiment: format!("{}@{:.4}", common.experiment, rounded(position)),
+                ..blocks("value", value)
+            });
+        }
+        rows
+    }
+}

@@ -1,0 +1,86 @@
+//! Histograms of the times of single allocations, a panel a system.
+//!
+//! Exists to be laid beside iBuddy's figures 1 and 12, whose bands are the humps here.
+//!
+//! Invariant: what is shaded lies below the timer's spread, and means nothing but "short".
+
+use super::measure::{BANDS, BIN, bin};
+use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::{Drawing, systems};
+use everybuddy_measure::rows::Row;
+
+/// Where an empty bin is drawn on the logarithmic axis: below a single allocation.
+const NOTHING: f64 = -0.4;
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let bins = || rows.iter().filter(|row| bin(row).is_some());
+    let most = bins().filter_map(bin).fold(1.0, f64::max) + 2.0 * BIN;
+    let floor = rows.iter().find(|row| row.system == "timer");
+    let floor = floor.map(|row| row.value.max(1.0).log10());
+    let panel = |system: &String| {
+        let series = BANDS.iter().enumerate().map(|(kind, band)| {
+            let own = bins().filter(|row| row.name() == *system && row.source.ends_with(band));
+            let counts: Vec<(f64, f64)> = own
+                .filter_map(|row| Some((bin(row)?, row.value.log10())))
+                .collect();
+            Series {
+                name: match kind {
+                    0 => "served by the CPU's list".to_string(),
+                    _ => "entered the core layer".to_string(),
+                },
+                points: outline(&counts, most),
+                intervals: Vec::new(),
+                labels: Vec::new(),
+                shape: Shape::Line,
+                kind,
+            }
+        });
+        let series: Vec<Series> = series.collect();
+        let top = series
+            .iter()
+            .flat_map(|own| &own.points)
+            .map(|point| point.1);
+        Panel {
+            title: system.clone(),
+            y: Axis {
+                label: "allocations in a bin".to_string(),
+                range: (NOTHING, chart::from_zero(top).1),
+                ticks: 8,
+                base: Some(10.0),
+                write: chart::power,
+            },
+            x: Axis {
+                label: "time of an allocation (ns)".to_string(),
+                range: (0.0, most),
+                ticks: 8,
+                base: Some(10.0),
+                write: chart::power,
+            },
+            series,
+            shade: floor.map(|floor| (0.0, floor, "below the timer's spread".to_string())),
+        }
+    };
+    let panels: Vec<Panel> = systems(bins()).iter().map(panel).collect();
+    let note = format!(
+        "{}. Both axes logarithmic, 10 bins a decade; medians of 5 repetitions.",
+        experiment.source
+    );
+    chart::drawing(experiment, panels, note)
+}
+
+/// The steps of a histogram: down to nothing where a bin is empty.
+fn outline(counts: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
+    let mut points = vec![(0.0, NOTHING)];
+    let bins = (most / BIN).round() as i32;
+    for at in 0..bins {
+        let from = f64::from(at) * BIN;
+        let count = counts.iter().find(|own| (own.0 - from).abs() < BIN / 2.0);
+        let height = count.map_or(NOTHING, |own| own.1);
+        points.push((from, height));
+        points.push((from + BIN, height));
+    }
+    points.push((most, NOTHING));
+    points
+}

@@ -1,0 +1,231 @@
+//! How the times of single allocations are distributed, and which of them entered the core layer.
+//!
+//! Exists because a mean hides two bands: what a list serves at once, and what a batch must be fetched for.
+//!
+//! Which allocations enter the core layer is found in a counted pass; on one thread a timed pass does the
+//! same, allocation by allocation. Each allocation counts with the median of its repetitions, so that a
+//! thread that was switched out once does not matter.
+//!
+//! Invariant: all of the passes perform the same allocations in the same order.
+
+use everybuddy::SystemSpec;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::observe::Observer;
+use everybuddy_measure::replay::pass::{self, How, Times};
+use everybuddy_measure::replay::port::{Port, REFUSED};
+use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
+use everybuddy_measure::rows::Row;
+
+/// How often each system is timed, in turns.
+pub(crate) const ROUNDS: usize = 5;
+/// Bins of a decade of the histogram.
+const BINS: f64 = 10.0;
+
+/// The ends of sources' names: allocations that a list served, and others.
+pub(crate) const BANDS: [&str; 2] = [":hit", ":core"];
+
+/// Notes of each allocation whether it entered the core layer.
+struct Entered {
+    marks: Vec<bool>,
+}
+
+impl Observer for Entered {
+    fn allocations<P: Port>(
+        &mut self,
+        port: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        for (request, place) in moves.iter().zip(places) {
+            let before = port.counts(request.token);
+            *place = port.allocate(request);
+            let after = port.counts(request.token);
+            self.marks.push(after.locks > before.locks);
+        }
+    }
+
+    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+        for (release, place) in moves.iter().zip(places) {
+            if *place != REFUSED {
+                port.free(release, *place);
+            }
+        }
+    }
+}
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.systems.len() * experiment.traces().len() * (ROUNDS + 1)) as u64
+}
+
+/// Replays each trace on all systems in turns.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, None)?;
+        let memory = memory(experiment, &script)?;
+        let mut all: Vec<(Vec<bool>, Vec<Vec<u32>>)> = Vec::new();
+        for spec in &specs {
+            all.push((marks(&script, &memory, spec, bench)?, Vec::new()));
+            (bench.step)(&format!("{name} {spec}"));
+        }
+        for round in 0..ROUNDS {
+            for turn in 0..specs.len() {
+                let who = (turn + round) % specs.len();
+                let ticks = times(&script, &memory, &specs[who], bench)?;
+                all[who].1.push(ticks);
+                (bench.step)(&format!("{name} {}", specs[who]));
+            }
+        }
+        for (spec, (marks, rounds)) in specs.iter().zip(&all) {
+            let common = Row {
+                operation: "allocate",
+                ..common(experiment, conditions, &name, spec, script.cpus)
+            };
+            rows.extend(summary(marks, &medians(rounds), &common, bench.timer));
+        }
+        let common = Row {
+            system: "timer".to_string(),
+            ..common(experiment, conditions, &name, &specs[0], script.cpus)
+        };
+        let floor = Row {
+            options: String::new(),
+            ..row(&common, "latency", "value", bench.timer.floor(), "ns")
+        };
+        rows.push(floor);
+    }
+    Ok(rows)
+}
+
+fn marks(
+    script: &Script,
+    memory: &Memory,
+    spec: &SystemSpec,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<bool>, Error> {
+    let new = |lane: &Lane| Entered {
+        marks: Vec::with_capacity(lane.directions()[0]),
+    };
+    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
+    Ok(done
+        .played
+        .observers
+        .into_iter()
+        .flat_map(|own| own.marks)
+        .collect())
+}
+
+fn times(
+    script: &Script,
+    memory: &Memory,
+    spec: &SystemSpec,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<u32>, Error> {
+    let timer = bench.timer;
+    let played = pass::time(script, memory, bench.arena, spec, timer, Times::Singles)?;
+    let ticks = played.observers.into_iter().map(|own| own.directions);
+    Ok(ticks.flat_map(|[allocations, _]| allocations).collect())
+}
+
+/// The median of each allocation's repetitions.
+fn medians(rounds: &[Vec<u32>]) -> Vec<u32> {
+    let length = rounds.iter().map(Vec::len).min().unwrap_or(0);
+    let median = |at: usize| {
+        let mut own: Vec<u32> = rounds.iter().map(|round| round[at]).collect();
+        own.sort_unstable();
+        own[own.len() / 2]
+    };
+    (0..length).map(median).collect()
+}
+
+/// Numbers of all allocations and of each band, and the histograms of the bands.
+fn summary(marks: &[bool], ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.extend(numbers(ticks, common, timer));
+    for (entered, band) in [false, true].into_iter().zip(BANDS) {
+        let own = marks
+            .iter()
+            .zip(ticks)
+            .filter(|(mark, _)| **mark == entered);
+        let own: Vec<u32> = own.map(|(_, ticks)| *ticks).collect();
+        let common = Row {
+            source: format!("{}{band}", common.source),
+            ..common.clone()
+        };
+        rows.extend(numbers(&own, &common, timer));
+        rows.extend(histogram(&own, &common, timer));
+    }
+    rows
+}
+
+fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+    let mut rows = vec![row(common, "latency", "count", ticks.len() as f64, "1")];
+    if ticks.is_empty() {
+        return rows;
+    }
+    let count = ticks.len() as f64;
+    let mut nanos: Vec<f64> = ticks.iter().map(|ticks| timer.single(*ticks)).collect();
+    nanos.sort_by(f64::total_cmp);
+    let sum = ticks.iter().map(|ticks| f64::from(*ticks)).sum();
+    let mean = timer.sum(sum, ticks.len()) / count;
+    let middle = nanos.iter().sum::<f64>() / count;
+    let variance = nanos.iter().map(|n| (n - middle).powi(2)).sum::<f64>() / count;
+    // Nearest rank: a time that really occurred.
+    let at = |permille: usize| nanos[(nanos.len() * permille).div_ceil(1000).max(1) - 1];
+    rows.push(row(common, "latency", "mean", mean, "ns"));
+    // Of many: it holds the timer's own, so it is not less than that of the allocator.
+    rows.push(row(common, "latency", "stddev", variance.sqrt(), "ns"));
+    let seen = [
+        ("p50", at(500)),
+        ("p99", at(990)),
+        ("p999", at(999)),
+        ("max", at(1000)),
+    ];
+    for (statistic, value) in seen {
+        if value > timer.floor() {
+            rows.push(row(common, "latency", statistic, value, "ns"));
+        }
+    }
+    rows
+}
+
+/// A row for each bin that holds something, with the bin's lower end after the `@`.
+fn histogram(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+    let mut bins = std::collections::BTreeMap::new();
+    for ticks in ticks {
+        // Everything below a nanosecond is in the first bin.
+        let bin = (timer.single(*ticks).max(1.0).log10() * BINS).floor() as i32;
+        *bins.entry(bin).or_insert(0u64) += 1;
+    }
+    let of = |(bin, count): (i32, u64)| Row {
+        experiment: format!("{}@{:.2}ns", common.experiment, lower_end(bin)),
+        ..row(common, "latency", "count", count as f64, "1")
+    };
+    bins.into_iter().map(of).collect()
+}
+
+/// The lower end of a bin, in nanoseconds.
+fn lower_end(bin: i32) -> f64 {
+    10f64.powf(f64::from(bin) / BINS)
+}
+
+/// Returns the bin, as its number, that a row of a histogram is about.
+pub(crate) fn bin(row: &Row) -> Option<f64> {
+    let (_, position) = row.experiment.split_once('@')?;
+    let nanos: f64 = position.strip_suffix("ns")?.parse().ok()?;
+    Some((nanos.log10() * BINS).round() / BINS)
+}
+
+/// The width of a bin, in decades.
+pub(crate) const BIN: f64 = 1.0 / BINS;

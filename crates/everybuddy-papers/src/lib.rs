@@ -1,0 +1,40 @@
+//! Papers' experiments: what was measured, measured again.
+//!
+//! Exists so that an experiment is a folder: its file with systems, tables and claims, its method, its figure.
+//!
+//! | folder | what is there |
+//! |--------|---------------|
+//! | [`list`] | experiments, methods and figures by name |
+//! | [`shared`] | what all experiments share |
+//! | [`streams`] | message buffers: what `streams_*` measure |
+//! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
+//!
+//! Invariant: tables, figures and claims look at the rows that are exported, and at nothing else.
+
+pub mod actions;
+pub mod break_even;
+pub mod buffers;
+pub mod bulk_sizes;
+pub mod coalescing;
+pub mod contention;
+pub mod division;
+pub mod emulation;
+pub mod fill_levels;
+pub mod fragmentation;
+pub mod latency_distribution;
+pub mod list;
+pub mod lock_hold;
+pub mod odd_sizes;
+pub mod prediction;
+pub mod run_lengths;
+pub mod shared;
+pub mod space_size;
+pub mod stages;
+pub mod streams;
+pub mod streams_blocking;
+pub mod streams_costs;
+pub mod streams_distribution;
+pub mod streams_memory;
+
+pub use list::{FIGURES, METHODS, all_experiments, named};
+pub use shared::Experiment;

@@ -1,0 +1,132 @@
+//! How long locks are waited for, and how long they are held.
+//!
+//! Exists because a hold policy and a kind of lock trade one for the other, and throughput hides which.
+//!
+//! The probe reads the clock when a lock is wanted, taken and opened. Reading costs tens of nanoseconds, and
+//! the clock read at the lock's taking belongs to the time that it is held: so the timer's cost is taken off
+//! each measurement.
+//!
+//! Invariant: a measurement that is longer than [`LONGEST`] is a thread that was switched out; it is counted
+//! and left out.
+
+use everybuddy::SystemSpec;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::moments::Moments;
+use everybuddy_measure::replay::observe::{Timing, Whole};
+use everybuddy_measure::replay::outcome::median;
+use everybuddy_measure::replay::pass::{self, How};
+use everybuddy_measure::replay::script::{Lane, Script};
+use everybuddy_measure::replay::watch::{Beside, Watch};
+use everybuddy_measure::rows::Row;
+
+/// Nanoseconds above which a wait or a hold is a disturbance.
+const LONGEST: f64 = 50_000.0;
+/// How often each system is replayed, in turns.
+pub(crate) const ROUNDS: u32 = 5;
+
+/// What one round of one system gave.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    wait: Moments,
+    hold: Moments,
+    disturbed: u64,
+}
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(ROUNDS)
+}
+
+/// Replays each trace on all systems in turns.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, experiment.threads)?;
+        let memory = memory(experiment, &script)?;
+        let mut rounds: Vec<Vec<Round>> = specs.iter().map(|_| Vec::new()).collect();
+        for round in 0..ROUNDS as usize {
+            for turn in 0..specs.len() {
+                let who = (turn + round) % specs.len();
+                let spec = &specs[who];
+                rounds[who].push(replay(&script, &memory, spec, bench)?);
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        for (spec, rounds) in specs.iter().zip(&rounds) {
+            let common = common(experiment, conditions, &name, spec, script.cpus);
+            rows.extend(summary(rounds, &common, bench.timer));
+        }
+    }
+    Ok(rows)
+}
+
+fn replay(
+    script: &Script,
+    memory: &Memory,
+    spec: &SystemSpec,
+    bench: &mut Bench<'_>,
+) -> Result<Round, Error> {
+    let timer = bench.timer;
+    let how = How {
+        probe: || Watch::locks(LONGEST),
+        audit: false,
+    };
+    let new = |lane: &Lane| Whole::new(timer, lane);
+    let done = pass::watch(script, memory, bench.arena, spec, how, new)?;
+    let mut round = Round::default();
+    for own in &done.probes {
+        if let Beside::Locks(own) = &own.beside {
+            round.wait.join(&own.wait);
+            round.hold.join(&own.hold);
+            round.disturbed += own.disturbed;
+        }
+    }
+    Ok(round)
+}
+
+/// Medians over the rounds, and the mean of each round.
+fn summary(rounds: &[Round], common: &Row, timer: &Timer) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (metric, is_hold) in [("lock_wait", false), ("lock_hold", true)] {
+        let of = |round: &Round| match is_hold {
+            true => round.hold,
+            false => round.wait,
+        };
+        let mean = |round: &Round| {
+            let own = of(round);
+            (own.count > 0)
+                .then(|| timer.sum(own.sum as f64, own.count as usize) / own.count as f64)
+        };
+        let means: Vec<f64> = rounds.iter().filter_map(mean).collect();
+        if means.is_empty() {
+            continue;
+        }
+        let deviations = rounds.iter().filter_map(|round| of(round).stddev());
+        let deviations = deviations.map(|ticks| timer.sum(ticks, 0)).collect();
+        rows.push(row(common, metric, "mean", median(means.clone()), "ns"));
+        rows.push(row(common, metric, "stddev", median(deviations), "ns"));
+        for (round, mean) in means.into_iter().enumerate() {
+            rows.push(Row {
+                experiment: format!("{}@{round}", common.experiment),
+                ..row(common, metric, "mean", mean, "ns")
+            });
+        }
+    }
+    let count =
+        |of: &dyn Fn(&Round) -> u64| median(rounds.iter().map(|round| of(round) as f64).collect());
+    let locks = count(&|round| round.hold.count);
+    rows.push(row(common, "lock_acquisitions", "count", locks, "1"));
+    let disturbed = count(&|round| round.disturbed);
+    rows.push(row(common, "locks_disturbed", "count", disturbed, "1"));
+    rows
+}

@@ -1,0 +1,95 @@
+//! What rounding up costs, and what exact service costs: frames held, refused requests, unusable memory.
+//!
+//! Exists because the two ways to serve a request of an odd size are each bought with something, and a mean shows
+//! neither how it grows with the level nor whether systems differ.
+//!
+//! Invariant: rounded and exact service of one system stand beside each other; every source has its place.
+
+use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::{Drawing, systems};
+use everybuddy_measure::rows::Row;
+
+/// The sources that are drawn, in this order.
+const PLACES: [&str; 4] = ["uniform 50", "uniform 75", "uniform 50 parts", "uniform 90"];
+
+fn place(position: f64) -> String {
+    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
+    let name = PLACES.get(position as usize).filter(|_| is_one);
+    name.map_or(String::new(), |name| name.replace("uniform ", "") + " %")
+        .replace(" parts %", " %, parts")
+}
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let panel = |metric: &'static str, order: Option<u8>, title: &str, label: &str, unit: f64| {
+        let own = || {
+            rows.iter()
+                .filter(move |row| row.metric == metric && row.order == order)
+        };
+        let names = systems(own());
+        let middle = (names.len() as f64 - 1.0) / 2.0;
+        let series = names.iter().enumerate().map(|(kind, name)| {
+            let of = own().filter(|row| row.name() == *name);
+            let shift = (kind as f64 - middle) * 0.07;
+            let points = of.filter_map(|row| {
+                let at = PLACES.iter().position(|place| *place == row.source)?;
+                Some((at as f64 + shift, row.value * unit))
+            });
+            Series {
+                name: name.clone(),
+                points: points.collect(),
+                intervals: Vec::new(),
+                labels: Vec::new(),
+                shape: Shape::Points,
+                kind,
+            }
+        });
+        let series: Vec<Series> = series.collect();
+        let values = series.iter().flat_map(|own| &own.points);
+        Panel {
+            title: title.to_string(),
+            x: Axis {
+                label: "load: share of memory that is asked for".to_string(),
+                range: (-0.5, PLACES.len() as f64 - 0.5),
+                ticks: PLACES.len() + 1,
+                base: None,
+                write: place,
+            },
+            y: Axis {
+                label: label.to_string(),
+                range: chart::from_zero(values.map(|point| point.1)),
+                ticks: 7,
+                base: None,
+                write: chart::plain,
+            },
+            series,
+            shade: None,
+        }
+    };
+    let panels = vec![
+        panel(
+            "internal_fragmentation",
+            None,
+            "internal fragmentation, uniform mix",
+            "frames held over frames asked for",
+            1.0,
+        ),
+        panel(
+            "blocking_probability",
+            None,
+            "refused requests, uniform mix",
+            "%",
+            100.0,
+        ),
+        panel(
+            "unusable_index",
+            Some(9),
+            "free memory that is unusable for 2 MiB, uniform mix",
+            "%",
+            100.0,
+        ),
+    ];
+    let note = format!("{}. Counted.", experiment.source);
+    chart::drawing(experiment, panels, note)
+}

@@ -1,0 +1,367 @@
+//! Requests of sizes that are no powers of two: served exactly, or rounded up to a block.
+//!
+//! Exists because internal fragmentation is the first thing that Serewa (004) wants to be rid of, and because being
+//! rid of it has a price which he does not measure: remnants lie between runs.
+//!
+//! Every system performs the same choices twice. Asked for exactly so many frames it is called by its own name;
+//! asked for the block that covers them it is called `NAME rounded`. Requests come at a steady pace, runs end at
+//! random, large ones as soon as small ones, and a request that is refused is lost: so if nothing is refused, what is
+//! live stays around a share of memory, the *load*. In the runs called `parts` a quarter of the runs that end are freed
+//! in two or three pieces, each after a time of its own.
+//!
+//! Invariant: counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
+//! so a system that needs more is refused more. At each sample every invariant of the system is checked.
+
+use everybuddy::platform::{NativeCpu, NativeCpus};
+use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
+use everybuddy_workload::odd::{Mix, Sizes};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, row};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::host::AnySystem;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::Row;
+
+/// Frames of memory: 64 MiB.
+const FRAMES: u64 = 1 << 14;
+/// Loads, in percent of memory.
+const LOADS: [u32; 3] = [50, 75, 90];
+/// The load at which runs are freed in pieces, too.
+const IN_PARTS: u32 = 50;
+/// The load at which hardly anything is refused, so that what rounding costs can be calculated.
+const CALCULATED: u32 = 50;
+/// Requests of a run, and those before that don't count.
+const REQUESTS: u32 = 40_000;
+const WARM: u32 = 10_000;
+/// Samples of a run.
+const SAMPLES: u32 = 200;
+/// Fresh memories that are filled until something is refused.
+const FILLED: u64 = 10;
+/// What a service may do after each step.
+const BUDGET: u32 = 64;
+/// What is added to the name of a system whose requests are rounded up.
+const ROUNDED: &str = " rounded";
+
+/// How a system is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Service {
+    Exact,
+    Rounded,
+}
+
+/// What a run asks for.
+#[derive(Clone, Copy)]
+struct Traffic {
+    mix: Mix,
+    /// The load, in percent of memory; none to fill a fresh memory until something is refused.
+    load: Option<u32>,
+    in_parts: bool,
+    seed: u64,
+    requests: u32,
+    samples: u32,
+    warm: u32,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Frames held over frames asked for, at each sample.
+    internal: Vec<f64>,
+    snapshots: Vec<Snapshot>,
+    requests: u64,
+    refused: u64,
+    /// Frames asked for and live over those of memory, at each sample, or at the first refusal.
+    live: Vec<f64>,
+}
+
+/// A run that is live, or what is left of one.
+#[derive(Clone, Copy)]
+struct Piece {
+    start: Pfn,
+    /// Frames that were asked for.
+    asked: u32,
+    /// Frames that are held.
+    held: u32,
+    /// The whole block, as long as nothing of it was freed and it was asked for as one.
+    block: Option<Order>,
+    /// How often it may still be divided.
+    cuts: u32,
+}
+
+/// How many runs there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
+}
+
+/// Runs every mix at every level on every system, in both ways.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, mix) in Mix::ALL {
+        for spec in &specs {
+            for service in [Service::Exact, Service::Rounded] {
+                let own = measure((name, mix), spec, service, experiment, conditions, bench)?;
+                rows.extend(own);
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// All runs of a mix on a system.
+fn measure(
+    (name, mix): (&str, Mix),
+    spec: &SystemSpec,
+    service: Service,
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let shrink = conditions.shrink.max(1);
+    let mut rows = Vec::new();
+    let common = |source: String| {
+        let own = common(experiment, conditions, &source, spec, 1);
+        match service {
+            Service::Exact => own,
+            Service::Rounded => Row {
+                system: own.name() + ROUNDED,
+                options: String::new(),
+                ..own
+            },
+        }
+    };
+    let mut perform = |traffic| {
+        let memory = Memory {
+            frames: FRAMES,
+            taken: 0,
+            seed: None,
+        };
+        // Compiled once for all systems: nothing is timed.
+        let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, traffic, service);
+        let seen = bench
+            .arena
+            .build_any::<NoProbe, _>(spec, &memory, 1, visitor)?;
+        seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
+    };
+    let traffic = Traffic {
+        mix,
+        load: None,
+        in_parts: false,
+        seed: conditions.seed,
+        requests: (REQUESTS / shrink).max(100),
+        samples: (SAMPLES / shrink).max(5),
+        warm: WARM / shrink,
+    };
+    for (load, in_parts) in LOADS
+        .map(|load| (load, false))
+        .into_iter()
+        .chain([(IN_PARTS, true)])
+    {
+        let seen = perform(Traffic {
+            load: Some(load),
+            in_parts,
+            ..traffic
+        })?;
+        let parts = if in_parts { " parts" } else { "" };
+        let own = common(format!("{name} {load}{parts}"));
+        let expected = match service {
+            Service::Exact => Some(1.0),
+            Service::Rounded => (load == CALCULATED && !in_parts).then(|| mix.rounded_up()),
+        };
+        rows.extend(seen.rows(&own, expected));
+    }
+    let mut shares = Vec::new();
+    for seed in 0..FILLED {
+        let seed = conditions.seed << 16 | seed;
+        let seen = perform(Traffic { seed, ..traffic })?;
+        shares.extend(seen.live);
+    }
+    let own = common(format!("{name} filled"));
+    let filled = mean(shares.iter().copied());
+    rows.extend(filled.map(|share| row(&own, "peak_frames", "rate", share, "1")));
+    Ok(rows)
+}
+
+impl Seen {
+    fn rows(&self, own: &Row, expected: Option<f64>) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut push = |metric, statistic, order: Option<Order>, value: Option<f64>| {
+            let order = order.map(Order::get);
+            let own = Row {
+                order,
+                ..own.clone()
+            };
+            rows.extend(value.map(|value| row(&own, metric, statistic, value, "1")));
+        };
+        let internal = mean(self.internal.iter().copied());
+        push("internal_fragmentation", "mean", None, internal);
+        let live = mean(self.live.iter().copied());
+        push("live_frames", "mean", None, live);
+        for order in [Order::new(9), Some(Order::TEN)].into_iter().flatten() {
+            let index = self.snapshots.iter().map(|own| own.unusable_index(order));
+            push("unusable_index", "mean", Some(order), mean(index));
+        }
+        let refused = self.refused as f64 / self.requests.max(1) as f64;
+        push("blocking_probability", "rate", None, Some(refused));
+        for row in &mut rows {
+            if row.metric == "internal_fragmentation" {
+                row.expected = expected;
+            }
+        }
+        rows
+    }
+}
+
+/// A system, what is live in it, and the choices.
+struct Run<'s> {
+    system: &'s AnySystem<'s, NoProbe>,
+    cpu: NativeCpu<NoProbe>,
+    service: Service,
+    sizes: Sizes,
+    live: Vec<Piece>,
+    /// Frames that are asked for and live.
+    asked: u64,
+}
+
+fn perform(
+    system: &AnySystem<'_, NoProbe>,
+    traffic: Traffic,
+    service: Service,
+) -> Result<Seen, String> {
+    let cpus = NativeCpus::new(1);
+    let mut run = Run {
+        system,
+        cpu: cpus.claim(CpuId(0)).ok_or("its CPU is taken")?,
+        service,
+        sizes: Sizes::new(traffic.mix, traffic.seed),
+        live: Vec::new(),
+        asked: 0,
+    };
+    let mut seen = Seen::default();
+    let Some(load) = traffic.load else {
+        while let Some(size) = run.sizes.next() {
+            if !run.allocate(size) {
+                break;
+            }
+            run.serve();
+        }
+        seen.live.push(run.asked as f64 / FRAMES as f64);
+        return Ok(seen);
+    };
+    // So many runs are live if none is refused.
+    let runs = FRAMES as f64 * f64::from(load) / 100.0 / traffic.mix.mean();
+    let every = (traffic.requests / traffic.samples).max(1);
+    let mut due = 0.0;
+    for step in 0..traffic.warm + traffic.requests {
+        due += run.live.len() as f64 / runs;
+        while due >= 1.0 && !run.live.is_empty() {
+            run.free(traffic.in_parts)?;
+            due -= 1.0;
+        }
+        let size = run.sizes.next().unwrap_or(1);
+        let is_served = run.allocate(size);
+        run.serve();
+        if step < traffic.warm {
+            continue;
+        }
+        seen.requests += 1;
+        seen.refused += u64::from(!is_served);
+        if (step - traffic.warm).is_multiple_of(every) {
+            run.sample(&mut seen)?;
+        }
+    }
+    while !run.live.is_empty() {
+        run.free(false)?;
+    }
+    run.system
+        .quiesce(&mut run.cpu)
+        .map_err(|error| error.to_string())?;
+    let free = run.system.snapshot(&mut run.cpu).free_frames();
+    match free == FRAMES {
+        true => Ok(seen),
+        false => Err(format!(
+            "{free} of {FRAMES} frames are free after all was freed"
+        )),
+    }
+}
+
+impl Run<'_> {
+    /// Asks for a run; false if it was refused.
+    fn allocate(&mut self, asked: u32) -> bool {
+        let block = Order::covering(asked).filter(|_| self.service == Service::Rounded);
+        let request = match block {
+            Some(order) => Request::order(order),
+            None => Request::frames(asked),
+        };
+        let Ok(start) = self.system.allocate(&mut self.cpu, request) else {
+            return false;
+        };
+        self.live.push(Piece {
+            start,
+            asked,
+            held: block.map_or(asked, Order::frames),
+            block,
+            cuts: 2,
+        });
+        self.asked += u64::from(asked);
+        true
+    }
+
+    /// Frees a run that is chosen at random; of every fourth only the first part, where that is wanted.
+    fn free(&mut self, in_parts: bool) -> Result<(), String> {
+        let at = self.sizes.below(self.live.len() as u32) as usize;
+        let mut piece = self.live.swap_remove(at);
+        let is_divided = in_parts && piece.cuts > 0 && piece.asked > 1 && self.sizes.below(4) == 0;
+        let first = match is_divided {
+            true => 1 + self.sizes.below(piece.asked - 1),
+            false => piece.asked,
+        };
+        let release = match (is_divided, piece.block) {
+            (true, _) => Release::frames(piece.start, first),
+            (false, Some(order)) => Release::block(Block::new(piece.start, order)),
+            (false, None) => Release::frames(piece.start, piece.held),
+        };
+        let freed = self.system.free(&mut self.cpu, release);
+        freed.map_err(|error| error.to_string())?;
+        self.asked -= u64::from(first);
+        if is_divided {
+            piece.start = Pfn(piece.start.0 + first);
+            piece.asked -= first;
+            piece.held -= first;
+            piece.block = None;
+            piece.cuts -= 1;
+            self.live.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Looks at the system, and checks it.
+    fn sample(&mut self, seen: &mut Seen) -> Result<(), String> {
+        let census = self.system.check(&mut self.cpu);
+        let census = census.map_err(|error| error.to_string())?;
+        let snapshot = self.system.snapshot(&mut self.cpu);
+        let counted = (snapshot.free_frames(), snapshot.buffered_frames);
+        if counted != (census.free, census.buffered + census.queued) {
+            return Err(format!("{snapshot:?} contradicts {census:?}"));
+        }
+        seen.internal
+            .push(census.allocated as f64 / self.asked.max(1) as f64);
+        seen.live.push(self.asked as f64 / FRAMES as f64);
+        seen.snapshots.push(snapshot);
+        Ok(())
+    }
+
+    /// Lets the system's services work, where it has any.
+    fn serve(&mut self) {
+        for service in 0..self.system.services().len() {
+            self.system.serve(&mut self.cpu, service, BUDGET);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a list predicted of runs, against how long they really were.
+//!
+//! Exists because a prediction is only as good as the run that follows it: misses and residuals show what it is
+//! worth, not whether it was right.
+//!
+//! A prediction is made during an operation, and speaks of single frames of the run that the operation belongs
+//! to: of requests this one and those that follow, of releases those that follow. What a run is, is said once,
+//! in `everybuddy_trace`.
+//!
+//! Invariant: a prediction is judged when its run ends, and belongs to exactly one run.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use everybuddy::{Counts, Order};
+use everybuddy_trace::Quantiles;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, memory, row, traces};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::observe::Observer;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::replay::pass::{self, How};
+use everybuddy_measure::replay::port::{Port, REFUSED};
+use everybuddy_measure::replay::script::{Kind, Lane, Move, RunEnd, Script, Segment};
+use everybuddy_measure::rows::Row;
+
+/// A prediction that was judged: frames predicted, and frames that came.
+type Judged = (u64, u64);
+
+/// Listens for predictions, and waits for the ends of their runs.
+struct Predicting {
+    ends: Peekable<IntoIter<RunEnd>>,
+    /// Of each CPU: operations on single frames so far, and predictions of the run that goes on, each with the
+    /// operations before it.
+    cpus: Vec<(u64, Vec<(u64, u64)>)>,
+    judged: [Vec<Judged>; 2],
+}
+
+impl Predicting {
+    fn new(lane: &Lane) -> Predicting {
+        Predicting {
+            ends: lane.ends.clone().into_iter().peekable(),
+            cpus: vec![(0, Vec::new()); lane.cpus.len()],
+            judged: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Takes note of an operation, by what the probe had counted before and after it.
+    fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts) {
+        if performed.order() != Order::ZERO || performed.kind == Kind::FreePart {
+            return;
+        }
+        let (done, open) = &mut self.cpus[usize::from(performed.token)];
+        // What is predicted of releases begins after this one.
+        let is_free = performed.kind == Kind::Free;
+        if after.predictions > before.predictions {
+            let predicted = after.frames_predicted - before.frames_predicted;
+            open.push((predicted, *done + u64::from(is_free)));
+        }
+        *done += 1;
+        if self.ends.next_if(|end| end.at == at).is_some() {
+            let judged = open
+                .drain(..)
+                .map(|(predicted, from)| (predicted, *done - from));
+            self.judged[usize::from(is_free)].extend(judged);
+        }
+    }
+}
+
+impl Observer for Predicting {
+    fn allocations<P: Port>(
+        &mut self,
+        port: &mut P,
+        segment: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
+            let before = port.counts(request.token);
+            *place = port.allocate(request);
+            let after = port.counts(request.token);
+            self.note(at, request, &before, &after);
+        }
+    }
+
+    fn frees<P: Port>(
+        &mut self,
+        port: &mut P,
+        segment: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
+            let before = port.counts(release.token);
+            if *place != REFUSED {
+                port.free(release, *place);
+            }
+            let after = port.counts(release.token);
+            self.note(at, release, &before, &after);
+        }
+    }
+}
+
+/// How many replays there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    (experiment.traces().len() * experiment.systems.len()) as u64
+}
+
+/// Replays every trace on every system that predicts.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for (name, resolved) in traces(experiment, conditions)? {
+        let script = Script::new(&name, &resolved, None)?;
+        let memory = memory(experiment, &script)?;
+        for spec in &specs {
+            let new = Predicting::new;
+            let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
+            let common = common(experiment, conditions, &name, spec, script.cpus);
+            for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+                let observers = done.played.observers.iter();
+                let judged: Vec<Judged> = observers
+                    .flat_map(|own| own.judged[direction].iter().copied())
+                    .collect();
+                let own = Row {
+                    operation,
+                    ..common.clone()
+                };
+                rows.extend(summary(&judged, &own));
+            }
+            (bench.step)(&format!("{name} {spec}"));
+        }
+    }
+    Ok(rows)
+}
+
+/// By how many doublings a prediction was off.
+fn error((predicted, actual): &Judged) -> f64 {
+    ((*predicted as f64 + 1.0) / (*actual as f64 + 1.0))
+        .log2()
+        .abs()
+}
+
+/// How far predictions were off, and where the real lengths lie for predictions of each size.
+fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
+    let metric = "prediction_error";
+    let mut rows = vec![row(common, metric, "count", judged.len() as f64, "1")];
+    let off = mean(judged.iter().map(error));
+    rows.extend(off.map(|off| row(common, metric, "mean", off, "1")));
+    let mut octaves: BTreeMap<u32, Vec<Judged>> = BTreeMap::new();
+    for own in judged {
+        let octave = own.0.checked_ilog2().map_or(0, |power| power + 1);
+        octaves.entry(octave).or_default().push(*own);
+    }
+    for own in octaves.into_values() {
+        let (mut predicted, mut came): (Vec<u64>, Vec<u64>) = own.into_iter().unzip();
+        let middle = Quantiles::of(&mut predicted).p50;
+        let count = Quantiles::of(&mut came).count;
+        // Nearest rank of sorted lengths.
+        let at = |quarter: usize| came[(came.len() * quarter).div_ceil(4).max(1) - 1] as f64;
+        let own = Row {
+            experiment: format!("{}@{middle}", common.experiment),
+            ..common.clone()
+        };
+        rows.push(row(&own, "run_length", "count", count as f64, "1"));
+        for (statistic, quarter) in [("p25", 1), ("p50", 2), ("p75", 3)] {
+            rows.push(row(&own, "run_length", statistic, at(quarter), "1"));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_doublings() {
+        assert_eq!(error(&(7, 7)), 0.0);
+        assert_eq!(error(&(7, 1)), 2.0);
+        assert_eq!(error(&(1, 7)), 2.0);
+        let rows = summary(
+            &[(128, 4), (200, 8), (128, 16), (255, 2), (512, 9)],
+            &Row::default(),
+        );
+        let value = |experiment: &str, statistic| {
+            let is_own = |row: &&Row| row.experiment == experiment && row.statistic == statistic;
+            rows.iter().find(is_own).map(|row| row.value)
+        };
+        assert_eq!(value("", "count"), Some(5.0));
+        assert_eq!(value("@128", "count"), Some(4.0));
+        assert_eq!(value("@128", "p50"), Some(4.0));
+        assert_eq!(value("@128", "p75"), Some(8.0));
+        assert_eq!(value("@512", "p25"), Some(9.0));
+    }
+}

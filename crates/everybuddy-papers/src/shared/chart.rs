@@ -1,0 +1,391 @@
+//! What all figures share: panels, axes with units, one legend, colours.
+//!
+//! Exists so that a figure's file says what is shown and not how lines are drawn.
+//!
+//! Invariant: a panel's axes hold all of its points; the legend names every series once, whatever panels it
+//! is in, and lies beside the data, never over it.
+
+use std::fmt::Display;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{BoldPoints, Ranged};
+use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::shared::experiment::Experiment;
+
+/// Why a picture could not be drawn, in words.
+pub type Undrawn = String;
+
+/// The colours of Okabe and Ito, those first that differ most.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+/// The patterns of lines: none, or the lengths of dash and gap.
+const DASHES: [Option<(i32, i32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some((14, 6))];
+const GREY: RGBColor = RGBColor(110, 110, 110);
+const PALE: RGBColor = RGBColor(232, 232, 232);
+const FONT: &str = "sans-serif";
+
+const WIDTH: u32 = 960;
+const PANEL: u32 = 330;
+/// The height of a line of the legend.
+const LINE: i32 = 20;
+
+/// An axis: positions along it are numbers, and what they mean is text.
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub label: String,
+    /// From where to where it reaches at least.
+    pub range: (f64, f64),
+    /// Number of ticks, about.
+    pub ticks: usize,
+    /// Of what the positions are logarithms; nothing where they are the numbers themselves.
+    pub base: Option<f64>,
+    /// Writes a position; an empty text for one that needs none.
+    pub write: fn(f64) -> String,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A line.
+    Line,
+
+    /// A line through markers with the interval of each.
+    Interval,
+
+    /// Markers with the interval of each, and no line.
+    Points,
+
+    /// A ring around each point, and no line. The legend leaves it to a line of the same name.
+    Ring,
+}
+
+/// One series.
+pub struct Series {
+    /// The name in the legend.
+    pub name: String,
+    /// Position and value.
+    pub points: Vec<(f64, f64)>,
+    /// The interval of each value; for [`Shape::Interval`].
+    pub intervals: Vec<(f64, f64)>,
+    /// A word beside each point; none where there are fewer words than points.
+    pub labels: Vec<String>,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// Which of the colours and marks it has.
+    pub kind: usize,
+}
+
+/// One pair of axes with all that is in it.
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+    /// A stretch of the horizontal axis that is shaded, and why.
+    pub shade: Option<(f64, f64, String)>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+impl Axis {
+    /// Returns where the axis is marked, and what each mark says; marks that say nothing are left out.
+    pub fn marks(&self) -> Vec<(f64, String)> {
+        let (least, most) = self.range;
+        let axis: RangedCoordf64 = (least..most).into();
+        let at = axis.key_points(BoldPoints(self.ticks));
+        let marks = at.into_iter().map(|at| (at, (self.write)(at)));
+        marks.filter(|(_, text)| !text.is_empty()).collect()
+    }
+}
+
+/// A figure as plain data: what is drawn, before anybody has chosen how.
+pub struct Drawing {
+    /// What it shows.
+    pub title: String,
+    /// The panels, in the order in which they are read.
+    pub panels: Vec<Panel>,
+    /// Source and conditions, in a line.
+    pub note: String,
+}
+
+/// Makes the drawing of an experiment.
+pub(crate) fn drawing(experiment: &Experiment, panels: Vec<Panel>, note: String) -> Drawing {
+    Drawing {
+        title: experiment.title.clone(),
+        panels,
+        note,
+    }
+}
+
+impl Drawing {
+    /// Returns every series once, with its colour and shape, in the order of the panels.
+    pub fn legend(&self) -> Vec<(String, usize, Shape)> {
+        legend(&self.panels)
+    }
+
+    /// Draws panels with a title, a legend and a note below.
+    ///
+    /// # Errors
+    /// What the drawing library says.
+    pub fn svg(&self) -> Result<String, Undrawn> {
+        draw(&self.title, &self.panels, &self.note)
+    }
+}
+
+fn draw(title: &str, panels: &[Panel], note: &str) -> Result<String, Undrawn> {
+    let names = legend(panels);
+    let rows = places(&names).last().map_or(0, |place| place.1 / LINE + 1);
+    let head = 40 + LINE * rows;
+    // Four small ones side by side, fewer under each other.
+    let columns = if panels.len() >= 4 { 2 } else { 1 };
+    let lines = panels.len().div_ceil(columns);
+    let body_height = PANEL * lines as u32;
+    let height = head as u32 + body_height + 26;
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        root.fill(&WHITE).map_err(said)?;
+        let (top, rest) = root.split_vertically(head);
+        let (body, foot) = rest.split_vertically(body_height);
+        write(&top, title, (16, 12), 17, &BLACK, HPos::Left)?;
+        for ((name, kind, shape), (x, y)) in names.iter().zip(places(&names)) {
+            key(&top, name, *kind, *shape, (x + 16, y + 40))?;
+        }
+        for (area, panel) in body.split_evenly((lines, columns)).iter().zip(panels) {
+            draw_panel(area, panel)?;
+        }
+        write(&foot, note, (16, 4), 12, &GREY, HPos::Left)?;
+        root.present().map_err(said)?;
+    }
+    Ok(svg)
+}
+
+fn said(error: impl Display) -> Undrawn {
+    error.to_string()
+}
+
+/// Every series once.
+fn legend(panels: &[Panel]) -> Vec<(String, usize, Shape)> {
+    let mut names: Vec<(String, usize, Shape)> = Vec::new();
+    for series in panels.iter().flat_map(|panel| &panel.series) {
+        if !names.iter().any(|known| known.0 == series.name) {
+            names.push((series.name.clone(), series.kind, series.shape));
+        }
+    }
+    names
+}
+
+/// Where the entries of the legend stand, in lines that fit.
+fn places(names: &[(String, usize, Shape)]) -> Vec<(i32, i32)> {
+    let (mut x, mut y) = (0, 0);
+    let mut places = Vec::new();
+    for (name, _, _) in names {
+        let width = 60 + 8 * name.chars().count() as i32;
+        if x > 0 && x + width > WIDTH as i32 - 32 {
+            (x, y) = (0, y + LINE);
+        }
+        places.push((x, y));
+        x += width;
+    }
+    places
+}
+
+fn write(
+    area: &Area<'_>,
+    text: &str,
+    at: (i32, i32),
+    size: i32,
+    colour: &RGBColor,
+    hpos: HPos,
+) -> Result<(), Undrawn> {
+    let style = (FONT, size).into_font().color(colour);
+    let style = style.pos(Pos::new(hpos, VPos::Top));
+    area.draw(&Text::new(text.to_string(), at, style))
+        .map_err(said)
+}
+
+/// One entry of the legend.
+fn key(
+    area: &Area<'_>,
+    name: &str,
+    kind: usize,
+    shape: Shape,
+    (x, y): (i32, i32),
+) -> Result<(), Undrawn> {
+    let style = stroke(kind);
+    let line = [(x, y), (x + 30, y)];
+    if shape != Shape::Points {
+        match DASHES[kind % DASHES.len()] {
+            None => area.draw(&PathElement::new(line, style)),
+            Some((dash, gap)) => area.draw(&DashedPathElement::new(line, dash, gap, style)),
+        }
+        .map_err(said)?;
+    }
+    let (at, colour) = ((x + 15, y), COLOURS[kind % COLOURS.len()]);
+    if shape != Shape::Line {
+        match kind % 3 {
+            0 => area.draw(&Circle::new(at, 4, colour.filled())),
+            1 => area.draw(&TriangleMarker::new(at, 5, colour.filled())),
+            _ => area.draw(&Cross::new(at, 4, colour.stroke_width(2))),
+        }
+        .map_err(said)?;
+    }
+    write(area, name, (x + 37, y - 8), 14, &BLACK, HPos::Left)
+}
+
+fn stroke(kind: usize) -> ShapeStyle {
+    // Where patterns come again the line is wider.
+    let width = 2 + 2 * (kind / DASHES.len()) as u32;
+    COLOURS[kind % COLOURS.len()].stroke_width(width)
+}
+
+/// Draws one panel.
+fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
+    let (x, y) = (&panel.x, &panel.y);
+    let mut chart = ChartBuilder::on(area)
+        .margin_left(10)
+        .margin_right(24)
+        .margin_top(8)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .caption(&panel.title, (FONT, 15))
+        .build_cartesian_2d(x.range.0..x.range.1, y.range.0..y.range.1)
+        .map_err(said)?;
+    if let Some((from, to, why)) = &panel.shade {
+        let corners = [(*from, y.range.0), (*to, y.range.1)];
+        let shaded = Rectangle::new(corners, PALE.filled());
+        chart.draw_series([shaded]).map_err(said)?;
+        let style = (FONT, 12).into_font().color(&GREY);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Top));
+        let inset = (x.range.1 - x.range.0) / 150.0;
+        let words = Text::new(why.clone(), (from + inset, y.range.1), style);
+        chart.draw_series([words]).map_err(said)?;
+    }
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(222, 222, 222))
+        .axis_style(GREY)
+        .x_labels(x.ticks)
+        .y_labels(y.ticks)
+        .x_label_formatter(&|position| (x.write)(*position))
+        .y_label_formatter(&|position| (y.write)(*position))
+        .label_style((FONT, 12))
+        .axis_desc_style((FONT, 14))
+        .x_desc(&x.label)
+        .y_desc(&y.label)
+        .draw()
+        .map_err(said)?;
+    for series in &panel.series {
+        let points = || series.points.iter().copied();
+        let style = stroke(series.kind);
+        let colour = COLOURS[series.kind % COLOURS.len()];
+        if series.shape == Shape::Ring {
+            let rings = points().map(|at| {
+                EmptyElement::at(at)
+                    + Circle::new((0, 0), 7, WHITE.filled())
+                    + Circle::new((0, 0), 7, colour.stroke_width(3))
+                    + Circle::new((0, 0), 2, colour.filled())
+            });
+            chart.draw_series(rings).map_err(said)?;
+            continue;
+        }
+        if series.shape != Shape::Points {
+            match DASHES[series.kind % DASHES.len()] {
+                None => chart
+                    .draw_series(LineSeries::new(points(), style))
+                    .map(drop),
+                Some((dash, gap)) => chart
+                    .draw_series(DashedLineSeries::new(points(), dash, gap, style))
+                    .map(drop),
+            }
+            .map_err(said)?;
+        }
+        if matches!(series.shape, Shape::Interval | Shape::Points) {
+            let ends = points().zip(&series.intervals);
+            let bars = ends.map(|((at, _), (least, most))| {
+                PathElement::new([(at, *least), (at, *most)], style.stroke_width(1))
+            });
+            chart.draw_series(bars).map_err(said)?;
+        }
+        if series.shape != Shape::Line {
+            match series.kind % 3 {
+                0 => chart.draw_series(points().map(|p| Circle::new(p, 4, colour.filled()))),
+                1 => {
+                    chart.draw_series(points().map(|p| TriangleMarker::new(p, 5, colour.filled())))
+                }
+                _ => chart.draw_series(points().map(|p| Cross::new(p, 4, colour.stroke_width(2)))),
+            }
+            .map_err(said)?;
+        }
+    }
+    // Last, each on a pale ground: lines may run where words stand.
+    for series in &panel.series {
+        let colour = COLOURS[series.kind % COLOURS.len()];
+        let words = series.points.iter().zip(&series.labels).map(|(at, word)| {
+            let style = (FONT, 12).into_font().color(&colour);
+            let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+            let width = 13 * word.chars().count() as i32 / 2;
+            let ground = [(9, -17), (11 + width, -6)];
+            EmptyElement::at(*at)
+                + Rectangle::new(ground, WHITE.mix(0.7).filled())
+                + Text::new(word.clone(), (10, -11), style)
+        });
+        chart.draw_series(words).map_err(said)?;
+    }
+    Ok(())
+}
+
+/// The least and the most of some logarithms, with a margin on both sides.
+pub(crate) fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let ends = values.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), value| (least.min(value), most.max(value)),
+    );
+    match ends {
+        (least, most) if least < most => {
+            let margin = (most - least) * 0.06;
+            (least - margin, most + margin)
+        }
+        (least, _) if least.is_finite() => (least - 0.5, least + 0.5),
+        _ => (0.0, 1.0),
+    }
+}
+
+/// Writes a position on a logarithmic axis to base 10: whole powers only.
+pub(crate) fn power(position: f64) -> String {
+    match position.fract().abs() < 1e-9 {
+        true if position < 0.0 => format!("{}", 10f64.powf(position)),
+        true => everybuddy_measure::size::count(10f64.powf(position).round() as u64),
+        false => String::new(),
+    }
+}
+
+/// The least and the most of some numbers, with a margin above, from 0.
+pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let most = values.fold(0.0, f64::max);
+    (0.0, if most > 0.0 { most * 1.08 } else { 1.0 })
+}
+
+/// Writes a position as a number without needless digits.
+pub(crate) fn plain(position: f64) -> String {
+    match position.fract().abs() < 1e-9 {
+        true => format!("{position:.0}"),
+        false => format!("{position:.2}"),
+    }
+}

@@ -1,0 +1,170 @@
+//! An experiment as its file has it: what a paper measured, what is measured here, and what has to come out.
+//!
+//! Exists so that an experiment is data: which systems, on what, with which source and which claims.
+//!
+//! Invariant: an [`Experiment`] names only systems that there are.
+
+use everybuddy::SystemSpec;
+use serde::Deserialize;
+
+use everybuddy_measure::Error;
+use everybuddy_measure::choice;
+use everybuddy_measure::claim::Claim;
+use everybuddy_measure::library;
+use everybuddy_measure::size::Size;
+
+/// An experiment, as its file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The name on the command line and in rows.
+    pub name: String,
+    /// What it shows, in one sentence.
+    pub title: String,
+    /// Paper and figure or table.
+    pub source: String,
+    /// What it needs, and how long it takes, in words.
+    pub needs: String,
+    /// How it is measured: the name of a method.
+    pub method: String,
+    /// How it is drawn: the name of a figure; nothing for tables only.
+    pub figure: Option<String>,
+    /// Where it runs: `native`, this machine, or `sim:flat`, simulated CPUs on which all accesses cost the same.
+    pub platform: String,
+    /// The systems; none where a trace alone answers.
+    #[serde(default)]
+    pub systems: Vec<String>,
+    /// The traces, where the method replays traces; all bundled ones when empty.
+    #[serde(default)]
+    pub traces: Vec<String>,
+    /// The workloads, where the method runs workloads.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Threads of a replay; one thread in the trace's order when not given.
+    pub threads: Option<u16>,
+    /// Memory of a replay, like `4GiB`; 1.25 times the most that is live at once when not given.
+    pub memory: Option<String>,
+    /// What is measured beside the systems and is none: claims may name it as they name systems.
+    #[serde(default)]
+    pub others: Vec<String>,
+    /// Bytes of the arena of message buffers, where the method needs one.
+    pub arena: Option<u32>,
+    /// How far the result can be compared with its source, in words.
+    #[serde(default)]
+    pub remarks: String,
+    /// What is printed.
+    #[serde(default)]
+    pub tables: Vec<TableSpec>,
+    /// The system that the source's numbers can be compared with.
+    pub comparable: Option<String>,
+    /// On what the source's numbers were measured, in words, when it was the same work as here.
+    pub printed: Option<String>,
+    /// Numbers of the source.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// What has to come out.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+}
+
+/// A table of the results: a line for each system, a column for each source and statistic.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableSpec {
+    /// What it shows.
+    pub title: String,
+    /// The metric.
+    pub metric: String,
+    /// The statistics, in the order of the columns.
+    pub statistics: Vec<String>,
+    /// The operations, in the order of the columns.
+    #[serde(default = "all")]
+    pub operations: Vec<String>,
+    /// The order that the metric is about.
+    pub order: Option<u8>,
+    /// The workloads or traces; all when empty.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// Which values are good: `lower` or `higher`; neither when not given.
+    pub better: Option<String>,
+    /// Whether a column beside each shows what the source has.
+    #[serde(default)]
+    pub beside: bool,
+}
+
+fn all() -> Vec<String> {
+    vec!["all".to_string()]
+}
+
+/// Numbers that the source printed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What was measured, on what: the first column.
+    pub what: String,
+    /// The operation, as rows name it.
+    pub operation: String,
+    /// The metric, as rows name it.
+    pub metric: String,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation, where it was printed.
+    pub stddev: Option<f64>,
+}
+
+impl Experiment {
+    /// Reads an experiment from the text of its file.
+    ///
+    /// # Errors
+    /// A usage error that says what the file has wrong.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment, Error> {
+        let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
+        let mut own: Experiment =
+            toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
+        for text in &mut own.systems {
+            *text = choice::one(text)?.to_string();
+        }
+        let named = own.claims.iter_mut().flat_map(|claim| &mut claim.systems);
+        for text in named.filter(|text| !own.others.contains(text)) {
+            let canonical = choice::one(text)?.to_string();
+            if !own.systems.contains(&canonical) {
+                return Err(refuse(format!("a claim names `{text}`, which doesn't run")));
+            }
+            *text = canonical;
+        }
+        own.frames().map_err(refuse)?;
+        for claim in &own.claims {
+            claim.check().map_err(|what| refuse(what.to_string()))?;
+        }
+        if !["native", "sim:flat"].contains(&own.platform.as_str()) {
+            let what = format!("platform `{}`: `native` or `sim:flat`", own.platform);
+            return Err(refuse(what));
+        }
+        Ok(own)
+    }
+
+    /// Returns the systems.
+    ///
+    /// # Errors
+    /// A usage error for a name that is no system.
+    pub fn specs(&self) -> Result<Vec<SystemSpec>, Error> {
+        choice::parse(&self.systems)
+    }
+
+    /// Returns the frames of a replay's memory, if they are given.
+    ///
+    /// # Errors
+    /// What is wrong with the size.
+    pub fn frames(&self) -> Result<Option<u64>, String> {
+        let size = self.memory.as_deref().map(str::parse::<Size>).transpose()?;
+        Ok(size.map(|size| size.frames))
+    }
+
+    /// Returns the traces to replay.
+    pub fn traces(&self) -> Vec<String> {
+        match self.traces.is_empty() {
+            true => library::BUNDLED.map(String::from).to_vec(),
+            false => self.traces.clone(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What all figures share: how one is declared, and which series rows make.
+//!
+//! Exists so that what a paper drew can be laid beside what came out here. A figure reads exported rows and
+//! nothing else, and gives plain data ([`Drawing`]), of which an SVG is made, or a chart of the page.
+//!
+//! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
+//! no series differs from another by colour alone.
+
+pub use super::chart::Drawing;
+
+use super::experiment::Experiment;
+use everybuddy_measure::rows::Row;
+
+/// A way to draw results.
+pub struct Figure {
+    /// The name in an experiment's file.
+    pub name: &'static str,
+    /// Says what is drawn.
+    pub draw: fn(&Experiment, &[Row]) -> Drawing,
+}
+
+/// Returns the sources of some rows, in the order of the rows.
+pub(crate) fn sources<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+    let mut sources: Vec<String> = Vec::new();
+    for row in rows {
+        if !sources.contains(&row.source) {
+            sources.push(row.source.clone());
+        }
+    }
+    sources
+}
+
+/// Returns the systems of some rows, in the order of the rows.
+pub(crate) fn systems<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+    let mut names = Vec::new();
+    for row in rows {
+        let name = row.name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

@@ -1,0 +1,138 @@
+//! What all methods share: how one is declared, what it is given, and how numbers become rows.
+//!
+//! Exists so that tables, figures and claims look at the rows that are exported, and at nothing else.
+//!
+//! Invariant: every row bears its experiment's name, alone or before an `@`.
+
+use everybuddy::SystemSpec;
+use everybuddy_trace::{Leniency, Resolved, resolve};
+
+use super::Repeats;
+use super::experiment::Experiment;
+use everybuddy_measure::Error;
+use everybuddy_measure::choice;
+use everybuddy_measure::library;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::merge;
+use everybuddy_measure::replay::outcome::{least, median};
+use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// A way to measure.
+pub struct Method {
+    /// The name in an experiment's file.
+    pub name: &'static str,
+    /// How often it measures.
+    pub repeats: Repeats,
+    /// How many steps it takes, for the progress bar.
+    pub steps: fn(&Experiment) -> u64,
+    /// Measures.
+    pub run: fn(&Experiment, &Conditions, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
+}
+
+/// The directions, as rows name them.
+pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
+
+/// The system that others are compared with.
+pub const BASE: &str = "bs";
+
+/// The source of rows about the mean over all sources.
+pub const MEAN: &str = "mean";
+
+/// What the command line says about a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// What random choices come from.
+    pub seed: u64,
+    /// Everything is so many times shorter: to try out, not to measure.
+    pub shrink: u32,
+}
+
+/// What all methods use.
+pub struct Bench<'b> {
+    /// The timer.
+    pub timer: &'b Timer,
+    /// Memory for metadata.
+    pub arena: &'b mut Arena,
+    /// Is told what was done after each step.
+    pub step: &'b mut dyn FnMut(&str),
+}
+
+/// Reads the traces of an experiment, with their names.
+pub(crate) fn traces(
+    experiment: &Experiment,
+    conditions: &Conditions,
+) -> Result<Vec<(String, Resolved)>, Error> {
+    let read = |name: &String| {
+        let (trace, _) = library::read(name, Leniency::Strict)?;
+        let resolved = resolve(&trace)?;
+        Ok((trace.name, merge::cut(resolved, conditions.shrink)))
+    };
+    experiment.traces().iter().map(read).collect()
+}
+
+/// Chooses the memory of a replay: as the experiment says.
+pub(crate) fn memory(experiment: &Experiment, script: &Script) -> Result<Memory, Error> {
+    let frames = experiment.frames().map_err(Error::usage)?;
+    Memory::new(script, frames, None)
+}
+
+/// What the rows of a system on a source have in common.
+pub(crate) fn common(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    source: &str,
+    spec: &SystemSpec,
+    cpus: u16,
+) -> Row {
+    Row {
+        experiment: experiment.name.clone(),
+        source: source.to_string(),
+        system: spec.name().to_string(),
+        options: choice::options(spec),
+        platform: experiment.platform.clone(),
+        cpus,
+        seed: conditions.seed,
+        operation: "all",
+        ..Row::default()
+    }
+}
+
+/// Makes rows of something that each round has: its median, least and most.
+pub(crate) fn rounds(
+    common: &Row,
+    metric: &'static str,
+    values: &[f64],
+    unit: &'static str,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    if values.is_empty() {
+        return rows;
+    }
+    let most = values.iter().copied().max_by(f64::total_cmp);
+    rows.push(row(common, metric, "p50", median(values.clone()), unit));
+    let least = least(values.iter().copied());
+    rows.extend(least.map(|value| row(common, metric, "min", value, unit)));
+    rows.extend(most.map(|value| row(common, metric, "max", value, unit)));
+    rows
+}
+
+/// Makes a row with a number.
+pub(crate) fn row(
+    common: &Row,
+    metric: &'static str,
+    statistic: &'static str,
+    value: f64,
+    unit: &'static str,
+) -> Row {
+    Row {
+        metric,
+        statistic,
+        value: rounded(value),
+        unit,
+        ..common.clone()
+    }
+}

@@ -1,0 +1,273 @@
+//! Fragmentation while many programs run at once, end, and leave the machine quiet: four stages.
+//!
+//! Exists to be laid beside Spring Buddy's (002) figure 13, which needs more CPUs than this machine has: it runs on
+//! simulated ones, where every access to shared metadata takes the same time. What is compared are shapes and
+//! orders, not times.
+//!
+//! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU
+//! goes on with little. In the end everything is brought home.
+//!
+//! Invariant: the same rows come out each time.
+
+use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
+
+use everybuddy::platform::CpuToken;
+use everybuddy::systems::ZoneKind;
+use everybuddy::{
+    FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout,
+    with_any_system,
+};
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
+
+use super::programs::{Kept, PROGRAMS, Thread};
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, common, row};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// Threads of each program.
+const THREADS: u16 = 5;
+/// CPUs with programs; one more watches.
+const CPUS: u16 = THREADS * PROGRAMS.len() as u16;
+/// Cycles of the whole.
+const CYCLES: u64 = 160_000_000;
+/// Of a hundred parts, when stages b, c and d begin. Stage d begins when all is freed, which is never later.
+const BEGINS: [u64; 2] = [6, 25];
+/// Cycles of an access.
+const ACCESS: u64 = 10;
+/// Instructions between two requests of a thread.
+const PAUSE: u32 = 1000;
+/// Frames of a region in stage d.
+const LITTLE: u32 = 600;
+/// Samples.
+const SAMPLES: u64 = 240;
+
+/// The sources of rows, by stage; and the end.
+pub(crate) const STAGES: [&str; 5] = ["a-start", "b-run", "c-end", "d-quiet", "home"];
+
+/// How many runs there are.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    experiment.systems.len() as u64
+}
+
+/// Simulates all systems.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let frames = experiment
+        .frames()
+        .map_err(Error::usage)?
+        .unwrap_or(1 << 19);
+    let mut rows = Vec::new();
+    for spec in experiment.specs()? {
+        let seen = simulate(&spec, frames, conditions)?;
+        rows.extend(numbers(experiment, conditions, &spec, &seen));
+        (bench.step)(&spec.to_string());
+    }
+    Ok(rows)
+}
+
+/// What was seen of a system.
+struct Seen {
+    /// Cycle and stage of each sample.
+    samples: Vec<(u64, usize, Snapshot)>,
+    home: Snapshot,
+    max_order: Order,
+    cycles: u64,
+    /// Whether the number of domains follows the load.
+    is_elastic: bool,
+}
+
+/// Runs the programs on a system.
+fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<Seen, Error> {
+    let ranges = [FrameRange::new(0, frames)];
+    let setup = Setup::new(&ranges, CPUS + 1);
+    let refuse = |error| Error::usage(format!("system {spec}: {error}"));
+    let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let parameters = spec.parameters(&setup).map_err(refuse)?;
+    let visitor = Visitor {
+        is_elastic: parameters.composition.zone == ZoneKind::Domains,
+        region: Region::of(&memory),
+        frames,
+        seed: conditions.seed,
+        cycles: CYCLES / u64::from(conditions.shrink.max(1)),
+    };
+    let mut seen = Err("it was not built".to_string());
+    let visit = &mut |system: &dyn FrameAllocator<Sim>| seen = visitor.call(system);
+    with_any_system(spec, &setup, &mut memory, visit).map_err(refuse)?;
+    seen.map_err(|error| Error::Broken(format!("system {spec}: {error}")))
+}
+
+struct Visitor {
+    is_elastic: bool,
+    region: Region,
+    frames: u64,
+    seed: u64,
+    cycles: u64,
+}
+
+impl Visitor {
+    /// Lets the programs run on a fresh system.
+    fn call(&self, system: &dyn FrameAllocator<Sim>) -> Result<Seen, String> {
+        let cycles = self.cycles;
+        let [running, ending] = BEGINS.map(|part| cycles * part / 100);
+        // Two thirds of memory, for all regions at their longest, one and a half times the mean.
+        let share = (self.frames * 4 / 9 / u64::from(CPUS)) as u32;
+        let kept: Vec<Kept> = PROGRAMS.iter().map(|_| Kept::default()).collect();
+        let ended = Cell::new(0);
+        let samples = RefCell::new(Vec::new());
+        let home = Cell::new(None);
+        let mut machine = Machine::new(CPUS + 1)
+            .cost(Flat::new(ACCESS))
+            // Else an unfair lock could starve the CPU that watches, in lockstep.
+            .jitter(ACCESS)
+            .seed(self.seed)
+            .limit(cycles * 20);
+        let run = machine.run(self.region, |cpu: &mut SimCpu| {
+            let number = cpu.id().0;
+            if number == CPUS {
+                // A sample is a look at the metadata: it may not slow down what it looks at.
+                while cpu.now() < cycles {
+                    cpu.work((cycles / SAMPLES) as u32);
+                    let stage = match () {
+                        () if ended.get() >= CPUS => 3,
+                        () if cpu.now() >= ending => 2,
+                        () if cpu.now() >= running => 1,
+                        () => 0,
+                    };
+                    let snapshot = system.snapshot(cpu);
+                    samples.borrow_mut().push((cpu.now(), stage, snapshot));
+                }
+                system.park(cpu);
+                return;
+            }
+            let program = usize::from(number / THREADS);
+            let mut thread = Thread {
+                system,
+                kept: &kept[program],
+                task: u32::from(number) + 1,
+                pause: PAUSE,
+                random: Random::new(self.seed << 16 | u64::from(number)),
+            };
+            thread.run(cpu, &PROGRAMS[program], share, ending);
+            ended.set(ended.get() + 1);
+            if number > 0 {
+                return;
+            }
+            while ended.get() < CPUS {
+                cpu.work(PAUSE);
+            }
+            let mut region = u32::MAX / 2;
+            while cpu.now() < cycles {
+                region += 1;
+                thread.region(cpu, region, LITTLE, LITTLE, cycles);
+                thread.forget(cpu);
+            }
+            thread.run(cpu, &PROGRAMS[program], share, 0);
+            let quiet = system.quiesce(cpu);
+            home.set(quiet.ok().map(|()| system.snapshot(cpu)));
+        });
+        run.map_err(|error| error.to_string())?;
+        let home = home
+            .take()
+            .ok_or("what is kept could not be brought home")?;
+        let free = home.free_frames();
+        if free != self.frames {
+            return Err(format!(
+                "{free} frames are free in the end, of {}",
+                self.frames
+            ));
+        }
+        machine.outside(|cpus: &mut [SimCpu]| match cpus.first_mut() {
+            Some(cpu) => system
+                .check(cpu)
+                .map(drop)
+                .map_err(|wrong| wrong.to_string()),
+            None => Ok(()),
+        })?;
+        Ok(Seen {
+            samples: samples.into_inner(),
+            home,
+            max_order: system.max_order(),
+            cycles,
+            is_elastic: self.is_elastic,
+        })
+    }
+}
+
+/// What is told of each stage, and each sample.
+fn numbers(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    spec: &SystemSpec,
+    seen: &Seen,
+) -> Vec<Row> {
+    let orders = [Order::TEN.get() - 1, Order::TEN.get()].map(Order::new);
+    let orders = orders.map(|order| order.unwrap_or_default());
+    let of = |snapshot: &Snapshot, common: &Row, statistic| {
+        let rate = snapshot.unusable_index(seen.max_order);
+        let domains = f64::from(snapshot.domains);
+        let mut rows = vec![
+            row(common, "fragmentation_rate", statistic, rate, "1"),
+            row(common, "domains", statistic, domains, "1"),
+        ];
+        for order in orders {
+            let blocks = snapshot.available_blocks(order) as f64;
+            rows.push(Row {
+                order: Some(order.get()),
+                ..row(common, "free_blocks", statistic, blocks, "1")
+            });
+        }
+        rows
+    };
+    let base = |source: &str| Row {
+        simulated: true,
+        ..common(experiment, conditions, source, spec, CPUS)
+    };
+    let mut rows = Vec::new();
+    for (stage, source) in STAGES.iter().enumerate() {
+        let common = base(source);
+        let own: Vec<_> = seen
+            .samples
+            .iter()
+            .filter(|sample| sample.1 == stage)
+            .collect();
+        if *source == "home" {
+            let is_one = |row: &Row| row.metric == "domains" && seen.is_elastic;
+            let expected = |row: Row| Row {
+                expected: is_one(&row).then_some(1.0),
+                ..row
+            };
+            rows.extend(of(&seen.home, &common, "value").into_iter().map(expected));
+            continue;
+        }
+        let each: Vec<Vec<Row>> = own.iter().map(|(_, _, s)| of(s, &common, "mean")).collect();
+        for at in 0..each.first().map_or(0, Vec::len) {
+            let values = || each.iter().map(|rows| rows[at].value);
+            let statistic = |statistic, value| Row {
+                statistic,
+                value: rounded(value),
+                ..each[0][at].clone()
+            };
+            rows.extend(mean(values()).map(|value| statistic("mean", value)));
+            rows.push(statistic("min", values().fold(f64::INFINITY, f64::min)));
+            rows.push(statistic("max", values().fold(0.0, f64::max)));
+            rows.extend(values().next_back().map(|value| statistic("value", value)));
+        }
+    }
+    for (at, stage, snapshot) in &seen.samples {
+        let position = *at as f64 / seen.cycles as f64;
+        let own = Row {
+            experiment: format!("{}@{:.4}", experiment.name, rounded(position)),
+            ..base(STAGES[*stage])
+        };
+        rows.extend(of(snapshot, &own, "value"));
+    }
+    rows
+}

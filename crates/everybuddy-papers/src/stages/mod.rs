@@ -1,0 +1,5 @@
+//! The experiment `stages`: its method and its figure.
+
+pub(crate) mod figure;
+pub(crate) mod measure;
+mod programs;

@@ -1,0 +1,162 @@
+//! What the threads of five programs ask for: runs from address regions, and the kernel's own requests between.
+//!
+//! Exists because the domains of Spring Buddy show themselves only where many CPUs allocate at once, and no
+//! trace of so many CPUs is at hand. Only what the paper tells of its programs is in here.
+//!
+//! Source: Spring Buddy (002) IV-A1 and table II.
+//!
+//! Decides: a thread maps a region, asks for its frames in runs of the table's mean length (geometric), and gives all
+//! back in order when it unmaps; the region is as long as the table's mean run of releases, or as a thread's share of
+//! memory, where that is less. Between two runs the kernel asks for itself, up to 16 times: blocks in the
+//! distribution of iBuddy's (000) figure 3, which outlive the region and are freed by any thread of the program.
+//!
+//! Invariant: what a thread does depends on the seed and its number; what it is given, on the schedule too.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use everybuddy::{Block, FrameAllocator, Hint, Order, Release, Request};
+use everybuddy_sim::{Sim, SimCpu};
+
+use everybuddy_measure::replay::memory::Random;
+
+/// A program, by the mean lengths of its runs.
+pub(crate) struct Program {
+    requests: u32,
+    releases: u32,
+}
+
+/// The programs of the paper's table II.
+pub(crate) const PROGRAMS: [Program; 5] = [
+    // Ramspeed.
+    Program {
+        requests: 2265,
+        releases: 16_930,
+    },
+    // Stream.
+    Program {
+        requests: 122,
+        releases: 976,
+    },
+    // Linux-scalability.
+    Program {
+        requests: 2500,
+        releases: 10_011,
+    },
+    // Threadtest.
+    Program {
+        requests: 6242,
+        releases: 74_249,
+    },
+    // Sysbench.
+    Program {
+        requests: 4836,
+        releases: 68_491,
+    },
+];
+
+/// Requests of the kernel's own at a time, at most.
+const OWN: u64 = 16;
+/// Blocks that the kernel keeps for a program.
+const KEPT: usize = 512;
+
+/// Blocks that outlive the region in which they were asked for; all threads of a program free them.
+pub(crate) type Kept = RefCell<VecDeque<Block>>;
+
+/// A thread on its CPU.
+pub(crate) struct Thread<'t> {
+    pub(crate) system: &'t dyn FrameAllocator<Sim>,
+    pub(crate) kept: &'t Kept,
+    pub(crate) task: u32,
+    /// Instructions between two requests.
+    pub(crate) pause: u32,
+    pub(crate) random: Random,
+}
+
+impl Thread<'_> {
+    /// Maps and unmaps regions of at most `share` frames until `end`, and gives everything back.
+    pub(crate) fn run(&mut self, cpu: &mut SimCpu, program: &Program, share: u32, end: u64) {
+        let mut region = 0;
+        while cpu.now() < end {
+            region += 1;
+            let longest = u64::from(program.releases.min(share).max(2));
+            let length = (longest / 2 + self.random.below(longest)) as u32;
+            self.region(cpu, region, length, program.requests, end);
+        }
+        self.forget(cpu);
+        // A CPU that goes idle keeps nothing, as in Linux after a second or two.
+        self.system.drain(cpu);
+        self.system.park(cpu);
+    }
+
+    /// Frees what outlived the regions.
+    pub(crate) fn forget(&self, cpu: &mut SimCpu) {
+        loop {
+            let Some(block) = self.kept.borrow_mut().pop_front() else {
+                break;
+            };
+            self.give(cpu, block, Hint::NONE);
+        }
+    }
+
+    /// Asks for a region's frames in runs of mean length `run`, and gives them back.
+    pub(crate) fn region(
+        &mut self,
+        cpu: &mut SimCpu,
+        region: u32,
+        length: u32,
+        run: u32,
+        end: u64,
+    ) {
+        let task = self.task;
+        let hint = |left| Hint { task, region, left };
+        let mut frames = Vec::with_capacity(length as usize);
+        for left in (1..=length).rev() {
+            if cpu.now() >= end {
+                break;
+            }
+            if self.random.below(u64::from(run)) == 0 {
+                for _ in 0..=self.random.below(OWN) {
+                    self.kernel(cpu);
+                }
+            }
+            cpu.work(self.pause);
+            let request = Request::FRAME.with_hint(hint(left));
+            match self.system.allocate(cpu, request) {
+                Ok(frame) => frames.push(frame),
+                Err(_) => break,
+            }
+        }
+        for (left, frame) in (1..=frames.len() as u32).rev().zip(frames) {
+            self.give(cpu, Block::new(frame, Order::ZERO), hint(left));
+        }
+    }
+
+    /// Asks for a block of the kernel's own, and frees an old one.
+    fn kernel(&mut self, cpu: &mut SimCpu) {
+        let order = match self.random.below(1000) {
+            0..984 => 0,
+            984..993 => 1,
+            993..997 => 2,
+            997..999 => 3,
+            _ => 4,
+        };
+        let order = Order::new(order).unwrap_or(Order::ZERO);
+        if let Ok(start) = self.system.allocate(cpu, Request::order(order)) {
+            self.kept.borrow_mut().push_back(Block::new(start, order));
+        }
+        let old = {
+            let mut kept = self.kept.borrow_mut();
+            (kept.len() > KEPT).then(|| kept.pop_front()).flatten()
+        };
+        if let Some(block) = old {
+            self.give(cpu, block, Hint::NONE);
+        }
+    }
+
+    fn give(&self, cpu: &mut SimCpu, block: Block, hint: Hint) {
+        cpu.work(self.pause / 4);
+        let freed = self.system.free(cpu, Release::block(block).with_hint(hint));
+        debug_assert!(freed.is_ok(), "{block:?}: {freed:?}");
+    }
+}

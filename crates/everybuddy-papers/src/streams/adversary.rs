@@ -1,0 +1,122 @@
+//! Searches for the release that coalesces most.
+//!
+//! Why it exists: Barkley and Lee (003) bound a release by two coalescing delays for each class. That holds for each
+//! release *into* a class; but a coalescing is a release into the next class, so that one call may cause two of them in
+//! its own class, four in the next, and 2^(j+1) j classes up. Whether that is ever reached is better shown than said.
+//!
+//! Invariant: the same seed finds the same.
+//!
+//! All units are allocated and given back, in an order that the search changes: two releases change places, and the
+//! change stays if the worst call has not become better, or is as bad and the sum of the squares over all calls no
+//! smaller. It begins with one half of every pair, and of every larger group, before the other.
+
+use everybuddy::{Order, SystemSpec};
+
+use crate::streams::manager::{Extent, Manager, WithManager, with_buddy};
+use crate::streams::runs::Failure;
+use crate::streams::tally::Work;
+
+/// A generator of random numbers that choose what to exchange: xorshift, which is enough for that.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 32) as usize * limit) >> 32
+    }
+}
+
+/// Gives all units back in an order.
+struct Release<'o>(&'o [u32]);
+
+impl WithManager for Release<'_> {
+    /// What the worst call did, and the sum of the squares of all calls' coalescings.
+    type Output = Result<(Work, u64), String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        for _ in self.0 {
+            if manager.allocate(Order::ZERO).is_none() {
+                return Err("memory is not all there".to_string());
+            }
+        }
+        manager.work();
+        let (mut worst, mut squares) = (Work::default(), 0);
+        for start in self.0 {
+            if !manager.free(*start, Order::ZERO) {
+                return Err(format!("unit {start} could not be given back"));
+            }
+            let work = manager.work();
+            squares += u64::from(work.delays()).pow(2);
+            if work.delays() > worst.delays() {
+                worst = work;
+            }
+        }
+        Ok((worst, squares))
+    }
+}
+
+/// Returns the coalescings, order by order, of the worst release that is found by so many exchanges in memory of
+/// 2^`order` units. O(exchanges x units).
+///
+/// # Errors
+/// [`Failure`].
+pub fn worst(
+    spec: &SystemSpec,
+    order: Order,
+    exchanges: u32,
+    seed: u64,
+) -> Result<Vec<u32>, Failure> {
+    let look = |releases: &[u32]| {
+        let extent = Extent::fixed(order.frames());
+        let done = with_buddy::<Work, _>(spec, extent, Release(releases));
+        done.map_err(Failure::Build)?.map_err(Failure::Broken)
+    };
+    let mut choices = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let bits = u32::from(order.get()).max(1);
+    let mut releases: Vec<u32> = (0..order.frames()).collect();
+    releases.sort_by_key(|unit| unit.reverse_bits() >> (u32::BITS - bits));
+    let (mut best, mut squares) = look(&releases)?;
+    for _ in 0..exchanges {
+        let (a, b) = (choices.below(releases.len()), choices.below(releases.len()));
+        releases.swap(a, b);
+        let (found, sum) = look(&releases)?;
+        if (found.delays(), sum) >= (best.delays(), squares) {
+            (best, squares) = (found, sum);
+        } else {
+            releases.swap(a, b);
+        }
+    }
+    let mut coalescings = best.coalescings.to_vec();
+    while coalescings.last() == Some(&0) {
+        coalescings.pop();
+    }
+    Ok(coalescings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_reached_while_memory_lasts_and_never_passed() {
+        let find = |system: &str, order| {
+            let (name, more) = system.split_once('+').unwrap_or((system, ""));
+            let more = if more.is_empty() {
+                String::new()
+            } else {
+                format!("+{more}")
+            };
+            let spec = format!("{name}+order={order}{more}").parse().unwrap();
+            worst(&spec, Order::new(order).unwrap(), 2000, 1).unwrap()
+        };
+        for system in ["delay-2", "watermark"] {
+            assert_eq!(find(system, 6), [2, 4, 8, 4, 2, 1], "{system}");
+        }
+        assert_eq!(find("bs", 6), [1; 6]);
+        let owing = find("delay-2+debt=on", 6);
+        assert!(owing.iter().all(|delays| *delays <= 2), "{owing:?}");
+        assert_eq!(owing[..2], [2, 2]);
+    }
+}

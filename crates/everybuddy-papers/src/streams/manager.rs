@@ -1,0 +1,186 @@
+//! What serves the calls: a buddy system, fast fits, or nothing.
+//!
+//! Why it exists: the same loops perform calls on all of them.
+//!
+//! Invariant: compiled for each manager: no call is dispatched while anything is measured.
+
+use std::mem::MaybeUninit;
+
+use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
+use everybuddy::{
+    Block, BuildError, CpuId, FrameAllocator, FrameRange, Native, Order, Pfn, Release, Request,
+    Setup, SystemSpec, WithSystem, metadata_layout, with_policy,
+};
+
+use crate::streams::tally::{Listener, Work};
+
+/// Serves requests for blocks.
+pub trait Manager {
+    /// Returns the first unit of a block, or nothing if it is refused.
+    fn allocate(&mut self, order: Order) -> Option<u32>;
+
+    /// Takes a block back; tells whether it was one.
+    fn free(&mut self, start: u32, order: Order) -> bool;
+
+    /// Adds units after the last one; tells whether there is room.
+    fn grow(&mut self, units: u32) -> bool;
+
+    /// Returns what was done inside since the last time; nothing where nobody counts.
+    fn work(&mut self) -> Work {
+        Work::default()
+    }
+
+    /// Adds the free blocks of each order to some sums; nothing where there are no orders.
+    fn add_free_blocks(&mut self, sums: &mut [u64]) {
+        let _ = sums;
+    }
+
+    /// Returns what is wrong inside, if anything, and how many units are free. O(units).
+    ///
+    /// # Errors
+    /// In words.
+    fn check(&mut self) -> Result<u32, String>;
+}
+
+/// What is done with a manager.
+pub trait WithManager {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output;
+}
+
+/// How much memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Units in the beginning.
+    pub units: u32,
+    /// The most that they may grow to.
+    pub reach: u32,
+}
+
+impl Extent {
+    /// Memory that never grows.
+    pub fn fixed(units: u32) -> Self {
+        let reach = units;
+        Self { units, reach }
+    }
+}
+
+/// A buddy system.
+struct Buddy<'a, A, B: Listener> {
+    system: &'a A,
+    cpu: NativeCpu<B>,
+    extent: Extent,
+}
+
+impl<B: Listener, A: FrameAllocator<Native<Spin, B>>> Manager for Buddy<'_, A, B> {
+    #[inline]
+    fn allocate(&mut self, order: Order) -> Option<u32> {
+        let block = self.system.allocate(&mut self.cpu, Request::order(order));
+        block.ok().map(|start| start.0)
+    }
+
+    #[inline]
+    fn free(&mut self, start: u32, order: Order) -> bool {
+        let start = Pfn(start);
+        let release = Release::block(Block { start, order });
+        self.system.free(&mut self.cpu, release).is_ok()
+    }
+
+    fn grow(&mut self, units: u32) -> bool {
+        if self.extent.reach - self.extent.units < units {
+            return false;
+        }
+        let range = FrameRange::new(u64::from(self.extent.units), u64::from(units));
+        self.extent.units += units;
+        self.system.add(&mut self.cpu, range).is_ok()
+    }
+
+    fn work(&mut self) -> Work {
+        self.cpu.probe().take()
+    }
+
+    fn add_free_blocks(&mut self, sums: &mut [u64]) {
+        let free = self.system.snapshot(&mut self.cpu).free_blocks;
+        for (sum, blocks) in sums.iter_mut().zip(free) {
+            *sum += u64::from(blocks);
+        }
+    }
+
+    fn check(&mut self) -> Result<u32, String> {
+        let wrong = |error: everybuddy::Violation| error.to_string();
+        self.system.check(&mut self.cpu).map_err(wrong)?;
+        Ok(self.system.snapshot(&mut self.cpu).free_frames() as u32)
+    }
+}
+
+/// Builds a buddy system and does something with it.
+struct OnSystem<V, B> {
+    visitor: V,
+    extent: Extent,
+    listener: core::marker::PhantomData<B>,
+}
+
+impl<V: WithManager, B: Listener> WithSystem<Native<Spin, B>> for OnSystem<V, B> {
+    type Output = Option<V::Output>;
+
+    fn call<A: FrameAllocator<Native<Spin, B>>>(self, _: &'static str, system: &A) -> Self::Output {
+        let cpus = NativeCpus::new(1);
+        let mut manager = Buddy {
+            system,
+            cpu: cpus.claim(CpuId(0))?,
+            extent: self.extent,
+        };
+        Some(self.visitor.call(&mut manager))
+    }
+}
+
+/// Does something with a buddy system of one zone without lists, heard by `B`. O(units) to build.
+///
+/// # Errors
+/// Any [`BuildError`].
+pub fn with_buddy<B: Listener, V: WithManager>(
+    spec: &SystemSpec,
+    extent: Extent,
+    visitor: V,
+) -> Result<V::Output, BuildError> {
+    let ranges = [FrameRange::new(0, u64::from(extent.units))];
+    let reach = FrameRange::new(0, u64::from(extent.reach));
+    let setup = Setup::new(&ranges, 1).with_reach(reach);
+    let layout = metadata_layout::<Native<Spin, B>>(spec, &setup)?;
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let visitor = OnSystem {
+        visitor,
+        extent,
+        listener: core::marker::PhantomData::<B>,
+    };
+    let done = with_policy::<Native<Spin, B>, _>(spec, &setup, &mut memory, visitor)?;
+    // The set of CPUs is its own, so nobody else can have the token.
+    done.ok_or(BuildError::BadCpuCount)
+}
+
+/// Gives every slot the same block: what performing costs when nothing is behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Manager for Nothing {
+    #[inline]
+    fn allocate(&mut self, order: Order) -> Option<u32> {
+        Some(std::hint::black_box(order.frames()))
+    }
+
+    #[inline]
+    fn free(&mut self, start: u32, _: Order) -> bool {
+        std::hint::black_box(start) != u32::MAX
+    }
+
+    fn grow(&mut self, _: u32) -> bool {
+        true
+    }
+
+    fn check(&mut self) -> Result<u32, String> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,308 @@
+//! Ways to perform a recording: timed, counted, in an arena that grows.
+//!
+//! Why it exists: counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//!
+//! Invariant: a request that is refused leaves its slot empty, and its release is skipped.
+
+use everybuddy::Order;
+
+use crate::streams::manager::Manager;
+use crate::streams::recording::{Call, Recording};
+use crate::streams::tally::Tally;
+
+/// A slot that holds nothing.
+const NOTHING: u32 = u32::MAX;
+
+/// What the slots hold.
+struct Slots(Vec<(u32, Order)>);
+
+impl Slots {
+    fn new(recording: &Recording) -> Self {
+        Self(vec![(NOTHING, Order::ZERO); recording.slots as usize])
+    }
+
+    fn set(&mut self, slot: u32, start: u32, order: Order) {
+        self.0[slot as usize] = (start, order);
+    }
+
+    fn take(&mut self, slot: u32) -> Option<(u32, Order)> {
+        let held = &mut self.0[slot as usize];
+        let (start, order) = *held;
+        held.0 = NOTHING;
+        (start != NOTHING).then_some((start, order))
+    }
+
+    /// Gives everything back.
+    fn empty<M: Manager>(&mut self, manager: &mut M) -> Result<(), String> {
+        for (start, order) in &mut self.0 {
+            if *start != NOTHING && !manager.free(*start, *order) {
+                return Err(misplaced(*start));
+            }
+            *start = NOTHING;
+        }
+        Ok(())
+    }
+}
+
+fn misplaced(start: u32) -> String {
+    format!("the block at unit {start} could not be given back")
+}
+
+/// Performs a call; tells whether it was served, and on a block of which order. A release of what was refused is
+/// nothing.
+#[inline(always)]
+fn step<M: Manager>(
+    manager: &mut M,
+    slots: &mut Slots,
+    call: Call,
+) -> Result<Option<Order>, String> {
+    match call.order {
+        Some(order) => {
+            let start = manager.allocate(order);
+            slots.set(call.slot, start.unwrap_or(NOTHING), order);
+            Ok(start.map(|_| order))
+        }
+        None => match slots.take(call.slot) {
+            Some((start, order)) if manager.free(start, order) => Ok(Some(order)),
+            Some((start, _)) => Err(misplaced(start)),
+            None => Ok(None),
+        },
+    }
+}
+
+/// What calls did that counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Allocations and releases that were served.
+    pub tallies: [Tally; 2],
+    /// Requests.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+}
+
+impl Counted {
+    /// Returns the share of the requests that were refused.
+    pub fn blocking(&self) -> f64 {
+        self.refused as f64 / self.requests.max(1) as f64
+    }
+
+    /// Adds another run.
+    pub fn join(&mut self, other: &Counted) {
+        for (own, other) in self.tallies.iter_mut().zip(&other.tallies) {
+            own.join(other);
+        }
+        self.requests += other.requests;
+        self.refused += other.refused;
+    }
+}
+
+/// Performs a recording and counts; in the end gives everything back and checks the manager, all of whose `units` must
+/// be free then. O(calls + units).
+///
+/// # Errors
+/// What is wrong with the manager.
+pub fn count<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    units: u32,
+) -> Result<Counted, String> {
+    let mut slots = Slots::new(recording);
+    let mut counted = Counted::default();
+    manager.work();
+    for (at, call) in recording.calls.iter().enumerate() {
+        let served = step(manager, &mut slots, *call)?;
+        let work = manager.work();
+        if at < recording.warm {
+            continue;
+        }
+        let direction = usize::from(call.order.is_none());
+        if let Some(order) = served {
+            counted.tallies[direction].note(order, &work);
+        }
+        if direction == 0 {
+            counted.requests += 1;
+            counted.refused += u64::from(served.is_none());
+        }
+    }
+    slots.empty(manager)?;
+    match manager.check()? {
+        free if free == units => Ok(counted),
+        free => Err(format!("{free} of {units} units are free in the end")),
+    }
+}
+
+/// Performs a recording; returns requests that counted and those of them that were refused. O(calls).
+///
+/// # Errors
+/// A block that could not be given back.
+pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64, u64), String> {
+    let mut slots = Slots::new(recording);
+    let (mut requests, mut refused) = (0, 0);
+    for (at, call) in recording.calls.iter().enumerate() {
+        let served = step(manager, &mut slots, *call)?;
+        if at >= recording.warm && call.order.is_some() {
+            requests += 1;
+            refused += u64::from(served.is_none());
+        }
+    }
+    Ok((requests, refused))
+}
+
+/// How many calls lie between two looks at what is free.
+const BETWEEN: usize = 256;
+
+/// Performs a recording; returns how many blocks of each order are free on average, for each of so many parts of the
+/// calls that count. O(calls).
+///
+/// # Errors
+/// A block that could not be given back.
+pub fn free_blocks<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    parts: usize,
+) -> Result<Vec<Vec<f64>>, String> {
+    const ORDERS: usize = Order::LIMIT.index() + 1;
+    let mut slots = Slots::new(recording);
+    let (warm, counting) = recording.calls.split_at(recording.warm);
+    for call in warm {
+        step(manager, &mut slots, *call)?;
+    }
+    let mut means = Vec::new();
+    for part in counting.chunks(counting.len().div_ceil(parts).max(1)) {
+        let (mut sums, mut looks) = ([0; ORDERS], 0);
+        for (at, call) in part.iter().enumerate() {
+            step(manager, &mut slots, *call)?;
+            if at % BETWEEN == 0 {
+                manager.add_free_blocks(&mut sums);
+                looks += 1;
+            }
+        }
+        means.push(sums.map(|sum| sum as f64 / f64::from(looks)).to_vec());
+    }
+    Ok(means)
+}
+
+/// Calls that are timed together: few enough that most are not interrupted.
+const SEGMENT: usize = 256;
+
+/// Performs a recording; returns the ticks of every 256 calls that count. O(calls).
+///
+/// # Errors
+/// A block that could not be given back.
+pub fn time<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    now: impl Fn() -> u64,
+) -> Result<Vec<u32>, String> {
+    let mut slots = Slots::new(recording);
+    let (warm, counting) = recording.calls.split_at(recording.warm);
+    for call in warm {
+        step(manager, &mut slots, *call)?;
+    }
+    let mut times = Vec::with_capacity(counting.len() / SEGMENT + 1);
+    for segment in counting.chunks(SEGMENT) {
+        let start = now();
+        for call in segment {
+            step(manager, &mut slots, *call)?;
+        }
+        let ticks = now().wrapping_sub(start);
+        times.push(u32::try_from(ticks).unwrap_or(u32::MAX));
+    }
+    Ok(times)
+}
+
+/// Performs a recording; returns the ticks of each served allocation and of each release, the clock's own included.
+/// O(calls).
+///
+/// # Errors
+/// A block that could not be given back.
+pub fn time_each<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    now: impl Fn() -> u64,
+) -> Result<[Vec<u32>; 2], String> {
+    let mut slots = Slots::new(recording);
+    let mut times = [Vec::new(), Vec::new()];
+    times
+        .iter_mut()
+        .for_each(|times| times.reserve(recording.calls.len()));
+    for (at, call) in recording.calls.iter().enumerate() {
+        let (start, end);
+        let served = match call.order {
+            Some(order) => {
+                start = now();
+                let block = manager.allocate(order);
+                end = now();
+                slots.set(call.slot, block.unwrap_or(NOTHING), order);
+                block.is_some()
+            }
+            None => match slots.take(call.slot) {
+                Some((block, order)) => {
+                    start = now();
+                    let freed = manager.free(block, order);
+                    end = now();
+                    match freed {
+                        true => true,
+                        false => return Err(misplaced(block)),
+                    }
+                }
+                None => continue,
+            },
+        };
+        if at >= recording.warm && served {
+            let ticks = u32::try_from(end.wrapping_sub(start)).unwrap_or(u32::MAX);
+            times[usize::from(call.order.is_none())].push(ticks);
+        }
+    }
+    Ok(times)
+}
+
+/// Performs a recording in memory that grows by `step` units, as often as a request needs it; returns the units that
+/// were added, and the most that were held at once. Everything counts. In the end all of it must be free.
+/// O(calls + growths x units).
+///
+/// # Errors
+/// What is wrong with the manager, or that there is no room left.
+pub fn grow<M: Manager>(
+    manager: &mut M,
+    recording: &Recording,
+    first: u32,
+    step: u32,
+) -> Result<(u32, u32), String> {
+    let mut slots = Slots::new(recording);
+    let mut units = first;
+    let (mut held, mut most) = (0, 0);
+    for call in &recording.calls {
+        match call.order {
+            Some(order) => {
+                let start = loop {
+                    if let Some(start) = manager.allocate(order) {
+                        break start;
+                    }
+                    if !manager.grow(step) {
+                        return Err(format!("no room to grow beyond {units} units"));
+                    }
+                    units += step;
+                };
+                slots.set(call.slot, start, order);
+                held += order.frames();
+                most = most.max(held);
+            }
+            None => {
+                let Some((start, order)) = slots.take(call.slot) else {
+                    continue;
+                };
+                if !manager.free(start, order) {
+                    return Err(misplaced(start));
+                }
+                held -= order.frames();
+            }
+        }
+    }
+    slots.empty(manager)?;
+    match manager.check()? {
+        free if free == units => Ok((units, most)),
+        free => Err(format!("{free} of {units} units are free in the end")),
+    }
+}

@@ -1,0 +1,128 @@
+//! Message buffers: what coalescing policies cost, refuse and take, under the traffic of Barkley and Lee (003).
+//!
+//! Exists because that is the experiment which the policies were made for. What is measured is in
+//! `crate::streams`; here numbers become rows.
+//!
+//! | file | what it measures |
+//! |------|------------------|
+//! | `costs` | operations and times of allocations and releases: table 2 |
+//! | `blocking` | how often requests are refused, and in which arena: table 3 |
+//! | `distribution` | single calls: figure 4; and coalescings of single releases |
+//! | `memory` | how far memory grows over load: figure 5 |
+//!
+//! Invariant: all systems perform the same calls; seeds are rounds.
+
+use crate::streams::interval::Interval;
+use crate::streams::recording::Recording;
+use crate::streams::runs::Failure;
+use everybuddy::SystemSpec;
+use everybuddy_workload::streams::{Timing, Traffic, UNIT};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Conditions, row};
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// Traffic by the names of rows.
+pub(crate) const TRAFFIC: [(&str, Timing); 4] = [
+    ("D/D/m", Timing::Deterministic),
+    ("M/M/m", Timing::Exponential),
+    ("batch-4", Timing::Batches(4)),
+    ("geometric-4", Timing::Geometric(4)),
+];
+/// The arrivals and departures that the arena is fitted to.
+pub(crate) const FITTED: (&str, Timing) = TRAFFIC[1];
+/// Users when nothing else is said, as in the paper.
+pub(crate) const USERS: u32 = 3;
+/// Seeds.
+pub(crate) const SEEDS: u64 = 10;
+/// Calls of a recording that count.
+pub(crate) const CALLS: usize = 1_000_000;
+/// Calls before, while the level rises: more than a minute of virtual time.
+pub(crate) const WARM: usize = 20_000;
+
+/// Makes the calls of a round, of so many that count at full length.
+pub(crate) fn record(
+    timing: Timing,
+    users: u32,
+    round: u64,
+    calls: usize,
+    conditions: &Conditions,
+) -> Recording {
+    let traffic = Traffic {
+        timing,
+        users,
+        seed: conditions.seed << 16 | round,
+    };
+    let calls = calls / conditions.shrink.max(1) as usize;
+    Recording::of(traffic, WARM, calls.max(100))
+}
+
+/// Returns the units of an experiment's arena.
+pub(crate) fn arena(experiment: &Experiment) -> Result<u32, Error> {
+    let bytes = experiment.arena.ok_or_else(|| {
+        let name = &experiment.name;
+        Error::usage(format!("experiment {name}: needs `arena`, in bytes"))
+    })?;
+    Ok(bytes / UNIT)
+}
+
+/// Says which system failed.
+pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
+    move |failure| match failure {
+        Failure::Build(error) => Error::usage(format!("system {spec}: {error}")),
+        Failure::Broken(what) => Error::Broken(format!("system {spec}: {what}")),
+    }
+}
+
+/// Returns what the source printed of a system under some traffic, if it did.
+pub(crate) fn published(
+    experiment: &Experiment,
+    source: &str,
+    system: &str,
+    operation: &str,
+    metric: &str,
+) -> Option<f64> {
+    // Both kinds of batches are readings of the one that the source has.
+    let source = match source {
+        "batch-4" | "geometric-4" => "batch(4)",
+        other => other,
+    };
+    let what = format!("{source}: {system}");
+    let found = experiment
+        .published
+        .iter()
+        .find(|own| own.what == what && own.operation == operation && own.metric == metric);
+    found.map(|own| own.mean)
+}
+
+/// Makes the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
+pub(crate) fn seeds(
+    values: &[f64],
+    common: &Row,
+    metric: &'static str,
+    unit: &'static str,
+    expected: Option<f64>,
+) -> Vec<Row> {
+    let Some(interval) = Interval::of(values) else {
+        return Vec::new();
+    };
+    let mut rows = vec![Row {
+        expected: expected.map(rounded),
+        ..row(common, metric, "mean", interval.mean, unit)
+    }];
+    if interval.half.is_finite() {
+        rows.push(row(common, metric, "ci95", interval.half, unit));
+    }
+    rows.extend((1..).zip(values).map(|(seed, value)| Row {
+        experiment: format!("{}@{seed}", common.experiment),
+        ..row(common, metric, "mean", *value, unit)
+    }));
+    rows
+}
+
+/// Returns the ratio of two numbers of each seed.
+pub(crate) fn over(own: &[f64], other: &[f64]) -> Vec<f64> {
+    let pairs = own.iter().zip(other);
+    pairs.map(|(own, other)| own / other).collect()
+}

@@ -1,0 +1,208 @@
+//! A system by name performs a recording.
+//!
+//! Why it exists: whoever measures names systems, and has nothing compiled for each of them: that happens here, once.
+//!
+//! Invariant: every run begins with a manager of its own, all of whose memory is free.
+
+use std::fmt;
+
+use everybuddy::{BuildError, NoProbe, SystemSpec};
+
+use crate::streams::fast_fits::{Choice, FastFits};
+use crate::streams::manager::{Extent, Manager, Nothing, WithManager, with_buddy};
+use crate::streams::perform::{self, Counted};
+use crate::streams::recording::Recording;
+use crate::streams::tally::Work;
+
+/// Why a run gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The system can't be built so.
+    Build(BuildError),
+    /// The manager did something wrong.
+    Broken(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Build(error) => write!(f, "{error}"),
+            Self::Broken(what) => write!(f, "the allocator is broken: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs a visitor that may find something wrong.
+fn on<B, V, T>(spec: &SystemSpec, extent: Extent, visitor: V) -> Result<T, Failure>
+where
+    B: crate::streams::tally::Listener,
+    V: WithManager<Output = Result<T, String>>,
+{
+    let done = with_buddy::<B, V>(spec, extent, visitor).map_err(Failure::Build)?;
+    done.map_err(Failure::Broken)
+}
+
+struct Count<'r>(&'r Recording, u32);
+
+impl WithManager for Count<'_> {
+    type Output = Result<Counted, String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::count(manager, self.0, self.1)
+    }
+}
+
+/// Counts what a system does in an arena of so many units; see [`perform::count`].
+///
+/// # Errors
+/// [`Failure`].
+pub fn count(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<Counted, Failure> {
+    on::<Work, _, _>(spec, Extent::fixed(units), Count(recording, units))
+}
+
+struct Refuse<'r>(&'r Recording);
+
+impl WithManager for Refuse<'_> {
+    type Output = Result<(u64, u64), String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::refuse(manager, self.0)
+    }
+}
+
+/// Returns the share of requests that a system refuses in an arena of so many units.
+///
+/// # Errors
+/// [`Failure`].
+pub fn blocking(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<f64, Failure> {
+    let visitor = Refuse(recording);
+    let (requests, refused) = on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor)?;
+    Ok(refused as f64 / requests.max(1) as f64)
+}
+
+struct FreeBlocks<'r>(&'r Recording, usize);
+
+impl WithManager for FreeBlocks<'_> {
+    type Output = Result<Vec<Vec<f64>>, String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::free_blocks(manager, self.0, self.1)
+    }
+}
+
+/// Returns how many blocks of each order are free on average; see [`perform::free_blocks`].
+///
+/// # Errors
+/// [`Failure`].
+pub fn free_blocks(
+    spec: &SystemSpec,
+    units: u32,
+    recording: &Recording,
+    parts: usize,
+) -> Result<Vec<Vec<f64>>, Failure> {
+    on::<NoProbe, _, _>(spec, Extent::fixed(units), FreeBlocks(recording, parts))
+}
+
+/// A clock, in ticks of any length.
+pub type Clock<'c> = &'c dyn Fn() -> u64;
+
+struct Time<'r>(&'r Recording, Clock<'r>);
+
+impl WithManager for Time<'_> {
+    type Output = Result<Vec<u32>, String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::time(manager, self.0, self.1)
+    }
+}
+
+struct TimeEach<'r>(&'r Recording, Clock<'r>);
+
+impl WithManager for TimeEach<'_> {
+    type Output = Result<[Vec<u32>; 2], String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::time_each(manager, self.0, self.1)
+    }
+}
+
+/// Returns the ticks of all calls that count, some hundred at a time; without a system those of performing alone.
+///
+/// # Errors
+/// [`Failure`].
+pub fn time(
+    spec: Option<&SystemSpec>,
+    units: u32,
+    recording: &Recording,
+    now: Clock<'_>,
+) -> Result<Vec<u32>, Failure> {
+    let visitor = Time(recording, now);
+    match spec {
+        Some(spec) => on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor),
+        None => visitor.call(&mut Nothing).map_err(Failure::Broken),
+    }
+}
+
+/// Returns the ticks of each allocation and of each release that was served; without a system those of looking at the
+/// clock.
+///
+/// # Errors
+/// [`Failure`].
+pub fn time_each(
+    spec: Option<&SystemSpec>,
+    units: u32,
+    recording: &Recording,
+    now: Clock<'_>,
+) -> Result<[Vec<u32>; 2], Failure> {
+    let visitor = TimeEach(recording, now);
+    match spec {
+        Some(spec) => on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor),
+        None => visitor.call(&mut Nothing).map_err(Failure::Broken),
+    }
+}
+
+struct Grow<'r>(&'r Recording, u32);
+
+impl WithManager for Grow<'_> {
+    type Output = Result<(u32, u32), String>;
+
+    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
+        perform::grow(manager, self.0, self.1, self.1)
+    }
+}
+
+/// What takes memory as it needs it.
+#[derive(Clone, Copy, Debug)]
+pub enum Grower<'s> {
+    /// A buddy system.
+    System(&'s SystemSpec),
+    /// Fast fits.
+    FastFits(Choice),
+}
+
+/// The most units that memory may grow to.
+const REACH: u32 = 1 << 16;
+
+/// Returns the units that a manager takes when its memory begins with `step` of them and grows by as many whenever a
+/// request needs it, and the most units that were held at once.
+///
+/// # Errors
+/// [`Failure`].
+pub fn grow(who: Grower<'_>, step: u32, recording: &Recording) -> Result<(u32, u32), Failure> {
+    let visitor = Grow(recording, step);
+    match who {
+        Grower::System(spec) => {
+            let extent = Extent {
+                units: step,
+                reach: REACH / step * step,
+            };
+            on::<NoProbe, _, _>(spec, extent, visitor)
+        }
+        Grower::FastFits(choice) => {
+            let mut manager = FastFits::new(choice, step);
+            visitor.call(&mut manager).map_err(Failure::Broken)
+        }
+    }
+}

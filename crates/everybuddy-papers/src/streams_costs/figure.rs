@@ -1,0 +1,110 @@
+//! Costs of a pair over the standard buddy's, beside the source's.
+//!
+//! Exists because microseconds of 1989 and operations of today have no common axis, but ratios have.
+//!
+//! Invariant: every kind of traffic has its place on the horizontal axis, in the order of the experiment.
+
+use super::measure::PAIR;
+use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::experiment::Experiment;
+use crate::shared::figure::Drawing;
+use crate::streams::rows::TRAFFIC;
+use everybuddy_measure::rows::Row;
+
+/// How far from each other points of one kind of traffic stand.
+const APART: f64 = 0.11;
+
+/// Writes a kind of traffic.
+fn traffic(position: f64) -> String {
+    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
+    let name = TRAFFIC.get(position as usize).filter(|_| is_one);
+    name.map_or(String::new(), |(name, _)| name.to_string())
+}
+
+/// Draws the figure.
+pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let panel = |metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
+        let mut series = Vec::new();
+        for (at, system) in systems {
+            let find = |source: &str, metric: &str, statistic: &str| {
+                rows.iter().find(|row| {
+                    row.experiment == experiment.name
+                        && row.system == *system
+                        && row.source == source
+                        && row.operation == PAIR
+                        && row.metric == metric
+                        && row.statistic == statistic
+                })
+            };
+            let kinds = [
+                ("the source", metrics[0]),
+                ("operations", metrics[0]),
+                ("time", metrics[1]),
+            ];
+            for (own, (kind, metric)) in kinds.into_iter().enumerate() {
+                let shift = ((at * kinds.len() + own) as f64 - 2.5) * APART;
+                let (mut points, mut intervals) = (Vec::new(), Vec::new());
+                for (place, (source, _)) in TRAFFIC.iter().enumerate() {
+                    let Some(row) = find(source, metric, "mean") else {
+                        continue;
+                    };
+                    let x = place as f64 + shift;
+                    let half = find(source, metric, "ci95").map_or(0.0, |row| row.value);
+                    match (own, row.expected) {
+                        (0, None) => continue,
+                        (0, Some(expected)) => {
+                            points.push((x, expected));
+                            intervals.push((expected, expected));
+                        }
+                        _ => {
+                            points.push((x, row.value));
+                            intervals.push((row.value - half, row.value + half));
+                        }
+                    }
+                }
+                series.push(Series {
+                    name: format!("{system}: {kind}"),
+                    points,
+                    intervals,
+                    labels: Vec::new(),
+                    shape: Shape::Points,
+                    kind: at * kinds.len() + own,
+                });
+            }
+        }
+        let values = series.iter().flat_map(|own| &own.points);
+        Panel {
+            title: title.to_string(),
+            x: Axis {
+                label: "traffic".to_string(),
+                range: (-0.5, TRAFFIC.len() as f64 - 0.5),
+                ticks: TRAFFIC.len() + 1,
+                base: None,
+                write: traffic,
+            },
+            y: Axis {
+                label: "ratio".to_string(),
+                range: chart::from_zero(values.map(|point| point.1).chain([1.0])),
+                ticks: 7,
+                base: None,
+                write: chart::plain,
+            },
+            series,
+            shade: None,
+        }
+    };
+    let panels = [
+        panel(
+            ["operations_over_bs", "latency_over_bs"],
+            &[(0, "watermark"), (1, "delay-2")],
+            "an allocation and a release, over the standard buddy's",
+        ),
+        panel(
+            ["operations_over_watermark", "latency_over_watermark"],
+            &[(1, "delay-2")],
+            "an allocation and a release, over those by watermarks",
+        ),
+    ];
+    let note = format!("{}. Bars: 95 % over ten seeds.", experiment.source);
+    chart::drawing(experiment, panels.into(), note)
+}

@@ -1,0 +1,298 @@
+//! What an allocation and a release cost, by policy and traffic.
+//!
+//! Exists to be laid beside table 2 of Barkley and Lee (003), whose microseconds were those of a machine of 1989: so
+//! what is counted are operations on lists and on the map of free blocks, and times are taken beside them.
+//!
+//! Invariant: systems take turns within each seed; a time is the mean of its repetitions but those that were
+//! disturbed, so what a system does each time counts. (Not their median: a clock that counts in steps of ten
+//! nanoseconds is right on average only.)
+
+use crate::streams::perform::Counted;
+use crate::streams::runs;
+use crate::streams::tally::Tally;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, row};
+use crate::streams::rows::{
+    CALLS, SEEDS, TRAFFIC, USERS, arena, failed, over, published, record, seeds,
+};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::Row;
+
+/// Calls of a recording that is timed.
+const TIMED: usize = 200_000;
+/// How often each call is timed.
+const REPEATS: usize = 5;
+/// Nanoseconds that a disturbed repetition takes at least.
+const LONG: f64 = 1000.0;
+/// An allocation and the release of its block, as rows name them.
+pub(crate) const PAIR: &str = "pair";
+
+/// What costs are compared with, and the metrics of the ratios of operations and of times.
+const BASELINES: [(&str, [&str; 2]); 2] = [
+    ("bs", ["operations_over_bs", "latency_over_bs"]),
+    (
+        "watermark",
+        ["operations_over_watermark", "latency_over_watermark"],
+    ),
+];
+
+/// How many recordings are performed.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    TRAFFIC.len() as u64 * SEEDS * experiment.systems.len() as u64
+}
+
+/// The numbers of one system under some traffic, seed by seed.
+#[derive(Default)]
+struct Numbers {
+    /// Operations of an allocation and of a release.
+    operations: [Vec<f64>; 2],
+    /// Nanoseconds of each, and of a pair.
+    times: [Vec<f64>; 3],
+    /// Standard deviations of the first two.
+    spreads: [Vec<f64>; 2],
+    /// All seeds together.
+    counted: Counted,
+}
+
+/// Counts and times all systems.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let units = arena(experiment)?;
+    let mut rows = Vec::new();
+    for (source, timing) in TRAFFIC {
+        let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
+        for seed in 0..SEEDS {
+            let recording = record(timing, USERS, seed, CALLS, conditions);
+            for (spec, own) in specs.iter().zip(&mut all) {
+                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                for (values, tally) in own.operations.iter_mut().zip(&counted.tallies) {
+                    values.push(tally.operations.mean());
+                }
+                own.counted.join(&counted);
+                (bench.step)(&format!("{source} {spec}"));
+            }
+            let recording = record(timing, USERS, seed, TIMED, conditions);
+            let now = || bench.timer.now();
+            let mut times: Vec<Times> = Vec::new();
+            times.resize_with(specs.len() + 1, Times::default);
+            for turn in 0..REPEATS * times.len() {
+                // Every system comes first once.
+                let who = (turn + turn / times.len()) % times.len();
+                // The last is nobody: what performing and looking at the clock take.
+                let spec = specs.get(who);
+                let fail = |failure| match spec {
+                    Some(spec) => failed(spec)(failure),
+                    None => Error::Broken("performing alone failed".to_string()),
+                };
+                let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
+                times[who].whole.push(whole);
+                let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
+                times[who].each.push(each);
+            }
+            let long = bench.timer.ticks(LONG);
+            let floor = times.pop().unwrap_or_default().summary(long);
+            for (own, times) in all.iter_mut().zip(times) {
+                own.time(bench, times.summary(long), &floor);
+            }
+        }
+        for (spec, own) in specs.iter().zip(&all) {
+            let common = common(experiment, conditions, source, spec, 1);
+            rows.extend(own.rows(experiment, &common));
+        }
+        for (other, metrics) in BASELINES {
+            let against = specs
+                .iter()
+                .zip(&all)
+                .find(|(spec, _)| spec.name() == other);
+            let Some((_, against)) = against else {
+                continue;
+            };
+            for (spec, own) in specs.iter().zip(&all) {
+                let common = common(experiment, conditions, source, spec, 1);
+                let printed = |system: &str, operation: &str| {
+                    published(experiment, source, system, operation, "latency")
+                };
+                rows.extend(own.ratios(against, &common, (other, metrics), printed));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Times of one system on one recording, in ticks.
+#[derive(Default)]
+struct Times {
+    whole: Vec<Vec<u32>>,
+    each: Vec<[Vec<u32>; 2]>,
+}
+
+/// Ticks of the whole, and means, standard deviations and numbers of the calls in both directions.
+struct Summary {
+    whole: f64,
+    each: [(f64, f64, usize); 2],
+}
+
+impl Times {
+    /// Sums up; a repetition is disturbed if it takes twice the median of its call and `long` more.
+    fn summary(self, long: u64) -> Summary {
+        let whole = calm(&self.whole.iter().collect::<Vec<_>>(), long);
+        let each = [0, 1].map(|direction| {
+            let repeats: Vec<&Vec<u32>> = self.each.iter().map(|each| &each[direction]).collect();
+            let ticks = calm(&repeats, long);
+            let mean = mean(ticks.iter().copied()).unwrap_or_default();
+            let squares: f64 = ticks.iter().map(|ticks| (ticks - mean).powi(2)).sum();
+            let count = ticks.len();
+            (mean, (squares / count.max(1) as f64).sqrt(), count)
+        });
+        Summary {
+            whole: whole.iter().sum(),
+            each,
+        }
+    }
+}
+
+/// Returns for each place the mean of its repetitions, those left out that take twice their median and `long` more.
+fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
+    let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
+    let calm = |at: usize| {
+        let mut ticks: Vec<u64> = repeats.iter().map(|times| times[at].into()).collect();
+        ticks.sort_unstable();
+        let limit = 2 * ticks[ticks.len() / 2] + long;
+        let calm = ticks.iter().take_while(|ticks| **ticks <= limit);
+        mean(calm.map(|ticks| *ticks as f64)).unwrap_or_default()
+    };
+    (0..count).map(calm).collect()
+}
+
+impl Numbers {
+    /// Takes note of the times of a seed, less those of performing alone.
+    fn time(&mut self, bench: &Bench<'_>, own: Summary, floor: &Summary) {
+        let nanos = |ticks: f64| bench.timer.sum(ticks.max(0.0), 0);
+        for (direction, (own, floor)) in own.each.iter().zip(&floor.each).enumerate() {
+            self.times[direction].push(nanos(own.0 - floor.0));
+            self.spreads[direction].push(nanos(own.1));
+        }
+        let pairs = own.each[0].2.max(1) as f64;
+        self.times[2].push(nanos((own.whole - floor.whole) / pairs));
+    }
+
+    /// Operations of a pair, seed by seed.
+    fn pairs(&self) -> Vec<f64> {
+        let [allocate, free] = &self.operations;
+        allocate.iter().zip(free).map(|(a, f)| a + f).collect()
+    }
+
+    fn rows(&self, experiment: &Experiment, common: &Row) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+            let own = Row {
+                operation,
+                ..common.clone()
+            };
+            let tally = &self.counted.tallies[direction];
+            rows.extend(seeds(
+                &self.operations[direction],
+                &own,
+                "operations",
+                "1",
+                None,
+            ));
+            rows.extend(counts(tally, &own));
+            rows.extend(seeds(&self.times[direction], &own, "latency", "ns", None));
+            let spread = mean(self.spreads[direction].iter().copied());
+            rows.extend(spread.map(|value| row(&own, "latency", "stddev", value, "ns")));
+            let printed = published(experiment, &own.source, &own.system, operation, "latency");
+            // The source's own number, so that a table can show it beside.
+            rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3, "ns")));
+        }
+        let own = Row {
+            operation: PAIR,
+            ..common.clone()
+        };
+        rows.extend(seeds(&self.pairs(), &own, "operations", "1", None));
+        rows.extend(seeds(&self.times[2], &own, "latency", "ns", None));
+        rows
+    }
+
+    /// The costs over those of another system, seed by seed.
+    fn ratios(
+        &self,
+        other: &Numbers,
+        common: &Row,
+        (name, [operations, times]): (&str, [&'static str; 2]),
+        printed: impl Fn(&str, &str) -> Option<f64>,
+    ) -> Vec<Row> {
+        let pair = |system: &str| {
+            let [a, f] = DIRECTIONS.map(|operation| printed(system, operation));
+            Some(a? + f?)
+        };
+        let ratio = |own: Option<f64>, other: Option<f64>| Some(own? / other?);
+        let mut rows = Vec::new();
+        for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+            let own = Row {
+                operation,
+                ..common.clone()
+            };
+            let system = common.system.as_str();
+            let expected = ratio(printed(system, operation), printed(name, operation));
+            let values = over(&self.operations[direction], &other.operations[direction]);
+            rows.extend(seeds(&values, &own, operations, "1", expected));
+            let values = over(&self.times[direction], &other.times[direction]);
+            rows.extend(seeds(&values, &own, times, "1", expected));
+        }
+        let own = Row {
+            operation: PAIR,
+            ..common.clone()
+        };
+        let expected = ratio(pair(&common.system), pair(name));
+        let values = over(&self.pairs(), &other.pairs());
+        rows.extend(seeds(&values, &own, operations, "1", expected));
+        let values = over(&self.times[2], &other.times[2]);
+        rows.extend(seeds(&values, &own, times, "1", expected));
+        rows
+    }
+}
+
+/// What calls of one direction did, all seeds together.
+fn counts(tally: &Tally, common: &Row) -> Vec<Row> {
+    let calls = tally.operations.count().max(1) as f64;
+    vec![
+        row(
+            common,
+            "operations",
+            "stddev",
+            tally.operations.stddev(),
+            "1",
+        ),
+        row(
+            common,
+            "operations",
+            "max",
+            f64::from(tally.operations.max()),
+            "1",
+        ),
+        row(common, "operations", "count", calls, "1"),
+        row(
+            common,
+            "list_operations",
+            "mean",
+            tally.links as f64 / calls,
+            "1",
+        ),
+        row(
+            common,
+            "map_operations",
+            "mean",
+            tally.marks as f64 / calls,
+            "1",
+        ),
+        row(common, "splits", "mean", tally.splits.mean(), "1"),
+        row(common, "coalescings", "mean", tally.delays.mean(), "1"),
+    ]
+}

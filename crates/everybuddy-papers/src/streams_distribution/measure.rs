@@ -1,0 +1,125 @@
+//! What single calls do: how many operations they take, and how often a release coalesces.
+//!
+//! Exists because delayed coalescing makes most releases cheap and some dear. Figure 4 of Barkley and Lee (003) shows
+//! that in microseconds; here it is counted, and the dearest release that a search finds stands beside the bound.
+//!
+//! Invariant: every call of every seed is in the distribution.
+
+use crate::streams::perform::Counted;
+use crate::streams::tally::Histogram;
+use crate::streams::{adversary, runs};
+use everybuddy::Order;
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, row};
+use crate::streams::rows::{CALLS, SEEDS, TRAFFIC, USERS, arena, failed, record};
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::Row;
+
+/// The source of rows about the worst release that a search found.
+const SEARCH: &str = "search";
+/// The memory of the search: 2^8 units.
+const SEARCHED: u8 = 8;
+/// How many exchanges the search tries.
+const EXCHANGES: u32 = 5000;
+
+/// How many recordings are performed.
+pub(crate) fn steps(experiment: &Experiment) -> u64 {
+    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + 1)
+}
+
+/// Counts on all systems.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let units = arena(experiment)?;
+    let mut rows = Vec::new();
+    for (source, timing) in TRAFFIC {
+        let mut all: Vec<Counted> = specs.iter().map(|_| Counted::default()).collect();
+        for seed in 0..SEEDS {
+            let recording = record(timing, USERS, seed, CALLS, conditions);
+            for (spec, sum) in specs.iter().zip(&mut all) {
+                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                sum.join(&counted);
+                (bench.step)(&format!("{source} {spec}"));
+            }
+        }
+        for (spec, counted) in specs.iter().zip(&all) {
+            let common = common(experiment, conditions, source, spec, 1);
+            for (operation, tally) in DIRECTIONS.into_iter().zip(&counted.tallies) {
+                let own = Row {
+                    operation,
+                    ..common.clone()
+                };
+                rows.extend(histogram(&tally.operations, &own, "operations"));
+                rows.extend(histogram(&tally.delays, &own, "coalescings"));
+            }
+            let own = Row {
+                operation: "free",
+                ..common
+            };
+            rows.extend(delays(&counted.tallies[1].worst, &own));
+        }
+    }
+    let order = Order::new(SEARCHED).unwrap_or_default();
+    for spec in &specs {
+        let exchanges = EXCHANGES / conditions.shrink.max(1);
+        let worst = adversary::worst(spec, order, exchanges, conditions.seed);
+        let worst = worst.map_err(failed(spec))?;
+        let own = Row {
+            operation: "free",
+            ..common(experiment, conditions, SEARCH, spec, 1)
+        };
+        rows.extend(delays(&worst, &own));
+        let total = worst.iter().sum::<u32>();
+        rows.push(row(&own, "coalescings", "max", f64::from(total), "1"));
+        (bench.step)(&format!("worst of {spec}"));
+    }
+    Ok(rows)
+}
+
+/// Makes rows of a distribution: its summary, and the share of calls of each number.
+fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
+    let count = own.count().max(1) as f64;
+    let mut rows = vec![
+        row(common, metric, "mean", own.mean(), "1"),
+        row(common, metric, "stddev", own.stddev(), "1"),
+        row(common, metric, "p99", f64::from(own.quantile(0.99)), "1"),
+        row(common, metric, "p999", f64::from(own.quantile(0.999)), "1"),
+        row(common, metric, "max", f64::from(own.max()), "1"),
+    ];
+    let shares = own
+        .counts
+        .iter()
+        .enumerate()
+        .filter(|(_, calls)| **calls > 0);
+    rows.extend(shares.map(|(number, calls)| Row {
+        experiment: format!("{}@{number}", common.experiment),
+        ..row(common, metric, "rate", *calls as f64 / count, "1")
+    }));
+    rows
+}
+
+/// Makes rows of the most coalescings of one release at each order above its own, beside the bound; and the most at
+/// any of them, beside what the source's sentence says when it is read of a call.
+fn delays(worst: &[u32], common: &Row) -> Vec<Row> {
+    const METRIC: &str = "delays_per_class";
+    let mut rows: Vec<Row> = (0u8..)
+        .zip(worst)
+        .take_while(|(above, _)| *above < SEARCHED)
+        .map(|(above, delays)| Row {
+            order: Some(above),
+            expected: Some(f64::from(2u32 << above)),
+            ..row(common, METRIC, "max", f64::from(*delays), "1")
+        })
+        .collect();
+    let most = worst.iter().copied().max().unwrap_or(0);
+    rows.push(Row {
+        expected: Some(2.0),
+        ..row(common, METRIC, "max", f64::from(most), "1")
+    });
+    rows
+}

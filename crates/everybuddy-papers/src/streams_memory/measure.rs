@@ -1,0 +1,142 @@
+//! How far memory grows when no request is refused.
+//!
+//! Exists to be laid beside figure 5 of Barkley and Lee (003): a policy that delays coalescing needs more memory for
+//! the same blocks, and how much more depends on the load.
+//!
+//! Invariant: memory begins with one step, grows by one when a request needs it, and never shrinks.
+
+use crate::streams::fast_fits::Choice;
+use crate::streams::runs::{self, Grower};
+use everybuddy_workload::streams::{Timing, UNIT};
+
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, MEAN, common, row};
+use crate::streams::rows::{SEEDS, failed, over, record, seeds};
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::Row;
+
+/// The loads: so many users.
+const USERS: [(u32, &str); 6] = [
+    (1, "1-user"),
+    (2, "2-users"),
+    (3, "3-users"),
+    (4, "4-users"),
+    (5, "5-users"),
+    (6, "6-users"),
+];
+/// Stephenson's method, by the names of rows.
+const FAST_FITS: [(&str, Choice); 2] = [
+    ("fast-fits", Choice::Leftmost),
+    ("fast-fits-better", Choice::Better),
+];
+/// The name of what holds no more than the blocks themselves.
+pub(crate) const HELD: &str = "held";
+/// Bytes by which memory grows.
+const STEP: u32 = 256;
+/// Calls of a recording.
+const CALLS: usize = 200_000;
+
+/// How many recordings are performed.
+pub(crate) fn steps(_: &Experiment) -> u64 {
+    USERS.len() as u64 * SEEDS
+}
+
+/// Lets memory grow under all loads.
+pub(crate) fn run(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let standard = specs.first().ok_or_else(|| {
+        let name = &experiment.name;
+        Error::usage(format!("experiment {name}: needs systems"))
+    })?;
+    let base = common(experiment, conditions, "", standard, 1);
+    let named = |name: &str| Row {
+        system: name.to_string(),
+        options: String::new(),
+        ..base.clone()
+    };
+    let mut growers: Vec<(Row, Grower<'_>)> = specs
+        .iter()
+        .map(|spec| {
+            let own = common(experiment, conditions, "", spec, 1);
+            (own, Grower::System(spec))
+        })
+        .collect();
+    let fast = FAST_FITS.iter();
+    growers.extend(fast.map(|(name, choice)| (named(name), Grower::FastFits(*choice))));
+    let mut rows = Vec::new();
+    // By grower: the ratio to the first one, of each load and seed.
+    let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
+    let mut most = vec![0.0; growers.len()];
+    for (users, source) in USERS {
+        let mut peaks: Vec<Vec<f64>> = vec![Vec::new(); growers.len() + 1];
+        for seed in 0..SEEDS {
+            let recording = record(Timing::Exponential, users, seed, CALLS, conditions);
+            for (at, (_, grower)) in growers.iter().enumerate() {
+                let grown = runs::grow(*grower, STEP / UNIT, &recording);
+                let (units, held) = grown.map_err(failed(standard))?;
+                peaks[at].push(f64::from(units * UNIT));
+                if at == 0 {
+                    peaks[growers.len()].push(f64::from(held * UNIT));
+                }
+            }
+            (bench.step)(source);
+        }
+        let held = (named(HELD), None);
+        let all = growers.iter().map(|(row, _)| (row.clone(), Some(())));
+        for ((own, is_manager), values) in all.chain([held]).zip(&peaks) {
+            let own = Row {
+                source: source.to_string(),
+                ..own
+            };
+            rows.extend(seeds(values, &own, "peak_memory", "B", None));
+            if is_manager.is_some() {
+                let ratio = over(values, &peaks[0]);
+                rows.extend(seeds(&ratio, &own, "peak_memory_ratio", "1", None));
+            }
+        }
+        for (at, ratios) in ratios.iter_mut().enumerate() {
+            ratios.push(over(&peaks[at], &peaks[0]));
+            let more = peaks[at].iter().zip(&peaks[0]);
+            let more = more.map(|(own, standard)| own - standard);
+            most[at] = more.fold(most[at], f64::max);
+        }
+    }
+    for (((own, _), ratios), more) in growers.iter().zip(&ratios).zip(most) {
+        let own = Row {
+            source: MEAN.to_string(),
+            ..own.clone()
+        };
+        let is_judged = own.system == "delay-2" && !own.options.contains("reclaim");
+        // The mean over the loads, seed by seed.
+        let of_seed = |seed| {
+            mean(
+                ratios
+                    .iter()
+                    .filter_map(|own: &Vec<f64>| own.get(seed).copied()),
+            )
+        };
+        let means: Vec<f64> = (0..SEEDS as usize).filter_map(of_seed).collect();
+        let expected = is_judged.then_some(AVERAGE);
+        rows.extend(seeds(&means, &own, "peak_memory_ratio", "1", expected));
+        let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
+        rows.push(Row {
+            expected: is_judged.then_some(WORST),
+            ..row(&own, "peak_memory_ratio", "max", most, "1")
+        });
+        rows.push(Row {
+            expected: is_judged.then_some(MORE),
+            ..row(&own, "peak_memory_excess", "max", more, "B")
+        });
+    }
+    Ok(rows)
+}
+
+/// What the source says of DELAY-2 over the standard buddy: on average, and at worst, and that in bytes.
+const AVERAGE: f64 = 1.06;
+const WORST: f64 = 1.14;
+const MORE: f64 = 4352.0;

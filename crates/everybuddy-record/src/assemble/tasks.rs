@@ -1,0 +1,177 @@
+//! The tree of tasks: who belongs to the trace, and what each is doing.
+//!
+//! Exists because an allocation says only which thread called: whether it counts, what for, and
+//! in which address space follows from what that thread and its makers did before.
+//!
+//! Invariant: a task's process, once told, is never changed; entries are never removed, so that
+//! the frees of a task that has exited still find it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Scope;
+use super::spaces::SpaceId;
+use crate::kernel::KernelEvent;
+use everybuddy_trace::{Context, Event};
+
+/// Position of a task in the list of all.
+pub(super) type TaskId = usize;
+
+/// A thread of the trace.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    /// Number of the thread.
+    pub(super) tid: u32,
+    /// Number of the thread that made it; 0 when unknown.
+    pub(super) parent: u32,
+    /// Process that it belongs to.
+    pub(super) tgid: u32,
+    /// When it was made or first seen, in nanoseconds on the source's clock.
+    pub(super) start_ns: u64,
+    /// When it exited.
+    pub(super) exit_ns: Option<u64>,
+    /// File name of its program; empty when unknown.
+    pub(super) program: Arc<str>,
+    /// Its address space; none after its exit.
+    pub(super) space: Option<SpaceId>,
+    /// What it is doing.
+    pub(super) doing: Doing,
+}
+
+/// What a task is doing: from its last fault, system call or exit.
+#[derive(Clone, Debug)]
+pub(super) struct Doing {
+    /// The kind of it.
+    pub(super) context: Context,
+    /// Last system call.
+    pub(super) number: Option<u64>,
+    /// Its arguments.
+    pub(super) arguments: [u64; 6],
+    /// Address of the last fault.
+    pub(super) address: u64,
+    /// Number of the last fault.
+    pub(super) fault: u32,
+    /// Whether it has begun to exit.
+    pub(super) is_exiting: bool,
+}
+
+impl Doing {
+    const NOTHING: Doing = Doing {
+        context: Context::Unknown,
+        number: None,
+        arguments: [0; 6],
+        address: 0,
+        fault: 0,
+        is_exiting: false,
+    };
+
+    /// Returns the system call to name with an event in `context`.
+    pub(super) fn sysno(&self, context: Context) -> u16 {
+        let number = match context {
+            Context::SystemCall | Context::KernelFault => self.number,
+            _ => None,
+        };
+        number
+            .and_then(|number| u16::try_from(number).ok())
+            .unwrap_or(Event::NO_SYSTEM_CALL)
+    }
+
+    /// Notes that the page which a fault in the kernel asked for is there: what follows is the
+    /// system call's own again.
+    pub(super) fn fault_served(&mut self) {
+        if self.context == Context::KernelFault {
+            self.context = match self.number {
+                Some(_) => Context::SystemCall,
+                None => Context::Unknown,
+            };
+        }
+    }
+}
+
+/// All tasks of the trace.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    scope: Scope,
+    list: Vec<Task>,
+    by_tid: HashMap<u32, TaskId>,
+    /// Threads that are never admitted.
+    left_out: HashSet<u32>,
+}
+
+impl Tasks {
+    /// Begins without tasks.
+    pub(super) fn new(scope: Scope) -> Tasks {
+        Tasks {
+            scope,
+            list: Vec::new(),
+            by_tid: HashMap::new(),
+            left_out: HashSet::new(),
+        }
+    }
+
+    /// Finds the task that an event came from; `None` when it is not of the trace.
+    pub(super) fn find(&self, event: &KernelEvent) -> Option<TaskId> {
+        self.by_tid.get(&event.tid).copied()
+    }
+
+    /// Has threads never be admitted.
+    pub(super) fn leave_out(&mut self, tids: &[u32]) {
+        self.left_out.extend(tids);
+    }
+
+    /// Returns whether a task that is not known yet belongs to the trace.
+    pub(super) fn admits(&self, tid: u32, tgid: Option<u32>) -> bool {
+        if self.left_out.contains(&tid) {
+            return false;
+        }
+        match self.scope {
+            Scope::Everything => true,
+            Scope::Tree { root } => tid == root || tgid == Some(root),
+        }
+    }
+
+    /// Finds a task by its number.
+    pub(super) fn by_tid(&self, tid: u32) -> Option<TaskId> {
+        self.by_tid.get(&tid).copied()
+    }
+
+    /// Adds a task, in place of one of the same number that must have died unseen.
+    pub(super) fn add(
+        &mut self,
+        tid: u32,
+        tgid: u32,
+        parent: u32,
+        start_ns: u64,
+        program: Arc<str>,
+        space: SpaceId,
+    ) -> TaskId {
+        let id = self.list.len();
+        self.list.push(Task {
+            tid,
+            parent,
+            tgid,
+            start_ns,
+            exit_ns: None,
+            program,
+            space: Some(space),
+            doing: Doing::NOTHING,
+        });
+        self.by_tid.insert(tid, id);
+        id
+    }
+
+    /// Returns a task.
+    pub(super) fn get(&self, id: TaskId) -> &Task {
+        &self.list[id]
+    }
+
+    /// Returns a task, to change it.
+    pub(super) fn get_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.list[id]
+    }
+
+    /// Returns all tasks, by when they were first known.
+    pub(super) fn list(&self) -> &[Task] {
+        &self.list
+    }
+}

@@ -1,0 +1,255 @@
+//! Tables of numbers with commas: the columns of a trace as text.
+//!
+//! Exists so that a trace can come from any program that can write a table, and go through any that
+//! can change one. `traces/README.md` says what each column means; `vpn`, `vma` and `fault` are those
+//! of the faults, empty where there was none.
+//!
+//! Invariant: what comes out keeps the rules of a trace, as if it had been read from its files.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use everybuddy_trace::{
+    AddressRegion, Broken, CSV_COLUMNS, Event, EventFlags, Fault as PageFault, Legal, Leniency, Op,
+    RegionId, Repairs, Trace, legalize,
+};
+
+use super::Source;
+use super::error::Fault;
+use super::heard::Heard;
+use super::lines::{LONGEST_LINE, Lines};
+
+/// Columns that a table can't do without.
+const NEEDED: usize = 6;
+
+/// A table that was read.
+pub(crate) struct Table {
+    events: Vec<Event>,
+    /// Faults by their row: page, number of the region, number of the fault.
+    faults: Vec<(u32, u64, u64, u32)>,
+    /// Line of each event.
+    lines: Vec<u64>,
+}
+
+/// Reads a table.
+pub(crate) fn read(input: impl BufRead) -> Result<(Table, Heard), Fault> {
+    let mut lines = Lines::new(input);
+    let places = loop {
+        let Some(line) = lines.next()? else {
+            return Err(Fault::refuse("", "there is no table", needs()));
+        };
+        if !line.text.trim().is_empty() && !line.text.starts_with('#') {
+            break columns(line.number, &line.text)?;
+        }
+    };
+    let mut table = Table {
+        events: Vec::new(),
+        faults: Vec::new(),
+        lines: Vec::new(),
+    };
+    let mut values = [None; CSV_COLUMNS.len()];
+    while let Some(line) = lines.next()? {
+        if line.text.trim().is_empty() {
+            continue;
+        }
+        let place = format!("line {}", line.number);
+        if line.is_cut {
+            let what = format!("it is longer than {LONGEST_LINE} bytes");
+            return Err(Fault::refuse(place, what, needs()));
+        }
+        values.fill(None);
+        let mut fields = line.text.split(',');
+        for column in &places {
+            let Some(text) = fields.next() else {
+                let what = format!("the row has fewer values than the {} columns", places.len());
+                return Err(Fault::refuse(place, what, "fill the row up"));
+            };
+            if let (Some(column), false) = (column, text.trim().is_empty()) {
+                let value: i128 = text.trim().parse().map_err(|_| {
+                    let what = format!(
+                        "`{}` in column {} is no whole number",
+                        shown(text),
+                        CSV_COLUMNS[*column]
+                    );
+                    Fault::refuse(place.clone(), what, "write whole numbers, in decimal")
+                })?;
+                values[*column] = Some(value);
+            }
+        }
+        if fields.next().is_some() {
+            let what = format!("the row has more values than the {} columns", places.len());
+            return Err(Fault::refuse(
+                place,
+                what,
+                "name all columns in the first line",
+            ));
+        }
+        table.add(&values, &place)?;
+        table.lines.push(line.number);
+    }
+    let mut heard = Heard::new(Source::Csv);
+    heard.read = lines.count();
+    heard.understood = table.events.len() as u64;
+    Ok((table, heard))
+}
+
+fn needs() -> String {
+    format!(
+        "begin with a line of names; needed are {}",
+        CSV_COLUMNS[..NEEDED].join(",")
+    )
+}
+
+fn shown(text: &str) -> String {
+    text.trim().chars().take(30).collect()
+}
+
+/// Reads the line of names: for each column of the file which of [`CSV_COLUMNS`] it is.
+fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fault> {
+    let line = line.trim_start_matches('\u{feff}');
+    let names = line.split(',').map(|name| name.trim().trim_matches('"'));
+    let places: Vec<Option<usize>> = names
+        .map(|name| CSV_COLUMNS.iter().position(|column| *column == name))
+        .collect();
+    for (column, name) in CSV_COLUMNS.iter().enumerate() {
+        let count = places
+            .iter()
+            .filter(|place| **place == Some(column))
+            .count();
+        let what = match count {
+            0 if column < NEEDED => format!("column {name} is missing"),
+            0 | 1 => continue,
+            _ => format!("column {name} is there {count} times"),
+        };
+        return Err(Fault::refuse(format!("line {number}"), what, needs()));
+    }
+    Ok(places)
+}
+
+impl Table {
+    fn add(
+        &mut self,
+        values: &[Option<i128>; CSV_COLUMNS.len()],
+        place: &str,
+    ) -> Result<(), Fault> {
+        let place = Row { values, place };
+        let op = match place.needed::<u8>(3)? {
+            0 => Op::Allocate,
+            1 => Op::Free,
+            other => {
+                let what = format!("op is {other}");
+                return Err(Fault::refuse(
+                    place.place,
+                    what,
+                    "0 is an allocation and 1 a free",
+                ));
+            }
+        };
+        let row = self.events.len() as u32;
+        self.events.push(Event {
+            time_ns: place.needed(0)?,
+            cpu: place.needed(1)?,
+            pid: place.needed(2)?,
+            op,
+            pfn: place.needed(4)?,
+            order: place.needed(5)?,
+            migratetype: place.value(6)?.unwrap_or(-1),
+            gfp: place.value(7)?.unwrap_or(0),
+            context: place.value(8)?.unwrap_or(0),
+            sysno: place.value(9)?.unwrap_or(Event::NO_SYSTEM_CALL),
+            flags: EventFlags(place.value(10)?.unwrap_or(0)),
+            region: None,
+        });
+        let (vma, fault) = (place.value(12)?.unwrap_or(0), place.value(13)?.unwrap_or(0));
+        // A free may tell the region of its allocation; it is known from that.
+        if let (Some(vpn), Op::Allocate) = (place.value(11)?, op) {
+            self.faults.push((row, vpn, vma, fault));
+        }
+        Ok(())
+    }
+
+    /// Makes a trace of the table.
+    pub(crate) fn into_trace(
+        self,
+        name: &str,
+        leniency: Leniency,
+        repairs: &mut Repairs,
+    ) -> Result<Trace, Fault> {
+        let broken = |(row, problem): Broken| {
+            let place = format!("line {}", self.lines.get(row).copied().unwrap_or(0));
+            Fault::refuse(place, problem.to_string(), problem.help())
+        };
+        let nothing = || {
+            Fault::refuse(
+                "",
+                "the table has no rows",
+                "record something that allocates",
+            )
+        };
+        if self.events.is_empty() {
+            return Err(nothing());
+        }
+        let mut legal = legalize(self.events, leniency, repairs).map_err(broken)?;
+        if legal.events.is_empty() {
+            return Err(nothing());
+        }
+        let mut regions: Vec<AddressRegion> = Vec::new();
+        let mut numbers: HashMap<u64, RegionId> = HashMap::new();
+        let mut faults = Vec::with_capacity(self.faults.len());
+        for (row, vpn, vma, sequence) in self.faults {
+            let row = legal.rows[row as usize];
+            if row == Legal::DROPPED {
+                continue;
+            }
+            let mut region = numbers.get(&vma).copied();
+            if region.is_none() && vma != 0 {
+                region = RegionId::from_index(regions.len());
+                regions.push(AddressRegion::unknown(vma));
+                numbers.extend(region.map(|id| (vma, id)));
+            }
+            legal.events[row as usize].region = region;
+            faults.push(PageFault {
+                row,
+                vpn,
+                region,
+                sequence,
+            });
+        }
+        faults.sort_by_key(|fault| fault.row);
+        legal.spread_regions();
+        Ok(Trace {
+            name: name.to_string(),
+            events: legal.events,
+            regions,
+            faults,
+            metadata: Vec::new(),
+        })
+    }
+}
+
+/// The values of a row.
+struct Row<'a> {
+    values: &'a [Option<i128>; CSV_COLUMNS.len()],
+    place: &'a str,
+}
+
+impl Row<'_> {
+    fn value<T: TryFrom<i128>>(&self, column: usize) -> Result<Option<T>, Fault> {
+        let Some(value) = self.values[column] else {
+            return Ok(None);
+        };
+        let name = CSV_COLUMNS[column];
+        let fitting = T::try_from(value).map_err(|_| {
+            let what = format!("{value} is outside of the range of column {name}");
+            Fault::refuse(self.place, what, "traces/README.md has the ranges")
+        });
+        fitting.map(Some)
+    }
+
+    fn needed<T: TryFrom<i128>>(&self, column: usize) -> Result<T, Fault> {
+        self.value(column)?.ok_or_else(|| {
+            let what = format!("no value in column {}", CSV_COLUMNS[column]);
+            Fault::refuse(self.place, what, "fill the gap")
+        })
+    }
+}

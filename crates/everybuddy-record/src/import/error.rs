@@ -1,0 +1,112 @@
+//! Why a recording could not be imported, in words for people.
+//!
+//! Exists so that every refusal says where, what, and what to do instead.
+//!
+//! Invariant: lines are counted from 1, bytes from 0.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use everybuddy_trace::TraceError;
+
+/// Why a recording could not be imported.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The operating system refused to read the file.
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The recording itself is at fault.
+    Refused {
+        /// The file.
+        file: PathBuf,
+        /// Where in it, as a person would say it: `line 7`, `byte 104`; empty for all of it.
+        place: String,
+        /// What is wrong there.
+        what: String,
+        /// What to do about it.
+        help: String,
+    },
+    /// What was read makes no trace.
+    Trace(TraceError),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImportError::Io { file, error } => {
+                write!(
+                    out,
+                    "{}: {error}: check that the file can be read",
+                    file.display()
+                )
+            }
+            ImportError::Refused {
+                file,
+                place,
+                what,
+                help,
+            } => {
+                let comma = if place.is_empty() { "" } else { ", " };
+                write!(out, "{}{comma}{place}: {what}: {help}", file.display())
+            }
+            ImportError::Trace(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+impl From<TraceError> for ImportError {
+    fn from(error: TraceError) -> ImportError {
+        ImportError::Trace(error)
+    }
+}
+
+/// What is wrong, before the file's name is known.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Io(std::io::Error),
+    Refused {
+        place: String,
+        what: String,
+        help: String,
+    },
+}
+
+impl Fault {
+    pub(crate) fn refuse(
+        place: impl Into<String>,
+        what: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Fault {
+        Fault::Refused {
+            place: place.into(),
+            what: what.into(),
+            help: help.into(),
+        }
+    }
+
+    pub(crate) fn of(self, file: &std::path::Path) -> ImportError {
+        let file = file.to_path_buf();
+        match self {
+            Fault::Io(error) => ImportError::Io { file, error },
+            Fault::Refused { place, what, help } => ImportError::Refused {
+                file,
+                place,
+                what,
+                help,
+            },
+        }
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Fault {
+        Fault::Io(error)
+    }
+}

@@ -1,0 +1,85 @@
+//! The real machine, with CPU tokens and a pause of the caller's choice.
+//!
+//! Why it exists: a kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what
+//! a waiting CPU should do. It implements these two, and gets atomics and cells that compile to plain instructions.
+//! [`Native`](super::Native) is this platform with the tokens of [`NativeCpus`](super::NativeCpus).
+//!
+//! Invariant: natively the seam costs nothing: every function here is inlined to what hand-written code would do.
+
+use core::marker::PhantomData;
+
+use super::native::{NativeAtomicU32, NativeAtomicU64, NativeCell, Spin, Waiting};
+use super::{CellValue, CpuToken, Platform};
+
+/// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of a CPU that waits.
+///
+/// A token is the right to act as one CPU. The kernel creates at most one token of a number at a time, and only on that
+/// CPU. If two tokens of the same number exist at once, an allocator may allocate a frame twice; it stays free of
+/// undefined behaviour.
+///
+/// ```
+/// use everybuddy::platform::{Bare, CpuToken, Waiting};
+/// use everybuddy::prelude::*;
+/// use everybuddy::{NoProbe, with_any_system};
+///
+/// /// Holds off preemption while it exists.
+/// struct PreemptionGuard {
+///     cpu: CpuId,
+///     probe: NoProbe,
+/// }
+///
+/// impl CpuToken for PreemptionGuard {
+///     type Probe = NoProbe;
+///
+///     fn id(&self) -> CpuId {
+///         self.cpu
+///     }
+///
+///     fn probe(&mut self) -> &mut NoProbe {
+///         &mut self.probe
+///     }
+/// }
+///
+/// /// Waits as the kernel's own locks do.
+/// struct Relax;
+///
+/// impl Waiting for Relax {
+///     fn pause(_attempt: u32) {
+///         core::hint::spin_loop();
+///     }
+/// }
+///
+/// type Kernel = Bare<PreemptionGuard, Relax>;
+///
+/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let setup = Setup::new(&ranges, 1);
+/// let spec: SystemSpec = "lbs-31".parse().unwrap();
+/// let layout = metadata_layout::<Kernel>(&spec, &setup).unwrap();
+/// let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+/// with_any_system::<Kernel>(&spec, &setup, &mut memory, &mut |system| {
+///     let mut guard = PreemptionGuard { cpu: CpuId(0), probe: NoProbe };
+///     let frame = system.allocate(&mut guard, Request::FRAME).unwrap();
+///     system.free(&mut guard, Release::frame(frame)).unwrap();
+/// })
+/// .unwrap();
+/// ```
+pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin>(PhantomData<(fn() -> C, W)>);
+
+// SAFETY: words and cells are `core`'s atomics, transparently, which are valid for any bytes.
+#[allow(unsafe_code)]
+unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
+    const ZERO_BYTES_ARE_ZERO_CELLS: bool = true;
+    type AtomicU32 = NativeAtomicU32;
+    type AtomicU64 = NativeAtomicU64;
+    type Cell<T: CellValue> = NativeCell<T>;
+    type Cpu = C;
+    type Probe = C::Probe;
+
+    #[inline(always)]
+    fn wait(_: &NativeAtomicU32, _: u32, attempt: u32) {
+        W::pause(attempt);
+    }
+
+    #[inline(always)]
+    fn wake(_: &NativeAtomicU32) {}
+}

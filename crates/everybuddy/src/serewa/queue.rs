@@ -1,0 +1,387 @@
+//! The queue between two services: a bounded ring of areas of memory.
+//!
+//! Source: Serewa (004) section 2.2.2 and figure 1: the queues that join resource management, dividing and linking.
+//! The paper leaves synchronization open and names binary semaphores; `sync=semaphore` is that reading.
+//!
+//! Why it exists: whoever allocates or frees leaves work behind for others, and must never wait for them. A slot is
+//! one word, and says at any time which frames it accounts for: a service that stops in the middle of its work, and
+//! never goes on, loses none. The slot that it stopped in is lost to the queue as room, not as memory.
+//!
+//! Invariants:
+//! 1. Positions count up. The slot of a position is empty in that position's lap, then filled, then taken, then empty
+//!    in the next lap; each of these changes is one write of one word. The first two are contended; who takes a slot
+//!    owns it until it is released.
+//! 2. `tail` is at most one position behind the last filled slot, and not behind for anybody whose push returned.
+//! 3. Every position before `head` was released; between `head` and `tail` slots are in any state, so that what is
+//!    behind a slot that never comes back is found all the same.
+//!
+//! A lap is counted modulo 2048: somebody who sleeps between reading a slot and filling it while exactly a multiple of
+//! 2048 x slots areas pass, and no more, would fill it out of turn. A full queue is not an error: the caller does the
+//! work itself.
+
+use super::area::Area;
+use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
+use crate::error::BuildError;
+use crate::frame::Pfn;
+use crate::frame_table::FrameTable;
+use crate::lock::{LockKind, ZoneLock};
+use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::probe::{Event, Probe, Queue, QueueStep};
+
+/// What a slot is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    /// Nothing.
+    Empty = 0,
+    /// An area waits.
+    Filled = 1,
+    /// Somebody works on it.
+    Taken = 2,
+}
+
+/// A slot's word, taken apart: 32 bits of start, 19 of frames, 2 of stage, 11 of lap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    start: u32,
+    frames: u32,
+    stage: Stage,
+    lap: u32,
+}
+
+const FRAMES_BITS: u32 = 19;
+const FRAMES_MASK: u64 = (1 << FRAMES_BITS) - 1;
+const LAPS: u32 = 1 << 11;
+
+impl Word {
+    const fn empty(lap: u32) -> Self {
+        Self {
+            start: 0,
+            frames: 0,
+            stage: Stage::Empty,
+            lap: lap % LAPS,
+        }
+    }
+
+    #[inline(always)]
+    const fn pack(self) -> u64 {
+        self.start as u64
+            | (self.frames as u64) << 32
+            | (self.stage as u64) << (32 + FRAMES_BITS)
+            | (self.lap as u64) << (34 + FRAMES_BITS)
+    }
+
+    #[inline(always)]
+    const fn unpack(word: u64) -> Self {
+        Self {
+            start: word as u32,
+            frames: (word >> 32 & FRAMES_MASK) as u32,
+            stage: match word >> (32 + FRAMES_BITS) & 3 {
+                0 => Stage::Empty,
+                1 => Stage::Filled,
+                _ => Stage::Taken,
+            },
+            lap: (word >> (34 + FRAMES_BITS)) as u32,
+        }
+    }
+}
+
+/// What is in a queue, the last that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Contents {
+    /// Nothing.
+    Nothing,
+    /// Nothing waits, but somebody works on something.
+    InHand,
+    /// Something waits.
+    Waiting,
+}
+
+/// A slot that somebody took.
+#[derive(Debug)]
+#[must_use = "a slot that is not released is lost"]
+pub(crate) struct Slot {
+    position: u32,
+}
+
+/// The queue.
+pub(crate) struct AreaQueue<'a, P: Platform> {
+    which: Queue,
+    table: FrameTable<'a, P>,
+    slots: &'a [P::AtomicU64],
+    /// The position that is filled next.
+    tail: &'a P::AtomicU32,
+    /// Everything before this position was released.
+    head: &'a P::AtomicU32,
+    /// Held around each operation, if it is to be so.
+    semaphore: Option<&'a ZoneLock<P>>,
+}
+
+impl<'a, P: Platform> AreaQueue<'a, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, slots: u32) -> ArenaPlan {
+        plan.slice::<P::AtomicU64>(slots as usize)
+            .slice::<CachePadded<P::AtomicU32>>(2)
+            .slice::<CachePadded<ZoneLock<P>>>(1)
+    }
+
+    /// Makes an empty queue of so many slots, a power of two.
+    pub(crate) fn new(
+        arena: &mut Arena<'a>,
+        table: FrameTable<'a, P>,
+        which: Queue,
+        slots: u32,
+        semaphore: bool,
+    ) -> Result<Self, BuildError> {
+        let words = arena.slice(slots as usize, |_| P::AtomicU64::new(Word::empty(0).pack()))?;
+        let ends = arena.slice(2, |_| CachePadded::new(P::AtomicU32::new(0)))?;
+        let lock = arena.one(CachePadded::new(ZoneLock::new(LockKind::Spin)))?;
+        match ends {
+            [tail, head] if slots.is_power_of_two() => Ok(Self {
+                which,
+                table,
+                slots: words,
+                tail,
+                head,
+                semaphore: semaphore.then_some(&**lock),
+            }),
+            _ => Err(BuildError::BadOption("queue")),
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, position: u32) -> &'a P::AtomicU64 {
+        // The number of slots is a power of two, so the mask is the remainder.
+        &self.slots[position as usize & (self.slots.len() - 1)]
+    }
+
+    #[inline(always)]
+    fn lap(&self, position: u32) -> u32 {
+        (position >> self.slots.len().trailing_zeros()) % LAPS
+    }
+
+    /// Tells the probe what comes next, and takes the semaphore for it.
+    #[inline(always)]
+    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldSemaphore<'a, P> {
+        probe.record(Event::Queue {
+            queue: self.which,
+            step,
+        });
+        HeldSemaphore(self.semaphore.map(|lock| (lock, lock.lock().0)))
+    }
+
+    /// Puts an area in; false when the queue is full, or when who interrupted another operation would have to wait for
+    /// the semaphore. Two atomic read-modify-writes when nobody else pushes.
+    #[inline]
+    pub(crate) fn push(&self, area: Area, nested: bool, probe: &mut P::Probe) -> bool {
+        if nested && !self.is_open_to_nested() {
+            return false;
+        }
+        let held = self.enter(QueueStep::Push, probe);
+        let queue = self.which;
+        let pushed = self.fill(area);
+        drop(held);
+        probe.record(match pushed {
+            true => Event::Queued {
+                queue,
+                length: self.length(),
+            },
+            false => Event::QueueFull(queue),
+        });
+        pushed
+    }
+
+    #[inline]
+    fn fill(&self, area: Area) -> bool {
+        loop {
+            // Acquire: pairs with the release in `advance`: whoever sees the tail sees the slots before it.
+            let position = self.tail.load(Ordering::Acquire);
+            let (slot, lap) = (self.slot(position), self.lap(position));
+            let seen = slot.load(Ordering::Acquire);
+            let empty = Word::empty(lap).pack();
+            if seen == empty {
+                let word = self.word(position, Stage::Filled, Some(area));
+                // Release: pairs with the acquire in `take`: the records of the area are seen.
+                // Acquire: pairs with the release in `release`.
+                let filled =
+                    slot.compare_exchange(empty, word, Ordering::AcqRel, Ordering::Relaxed);
+                if filled.is_ok() {
+                    self.advance(self.tail, position);
+                    return true;
+                }
+                continue;
+            }
+            if Word::unpack(seen).lap == lap {
+                // Somebody filled it and did not get round to moving the tail.
+                self.advance(self.tail, position);
+            } else if self.tail.load(Ordering::Acquire) == position {
+                // Not released since the lap before.
+                return false;
+            }
+        }
+    }
+
+    /// Moves an end one position on, unless somebody did.
+    #[inline(always)]
+    fn advance(&self, end: &P::AtomicU32, position: u32) {
+        // Release: pairs with the acquire loads of the ends.
+        let _ = end.compare_exchange(
+            position,
+            position.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+    }
+
+    #[inline(always)]
+    fn word(&self, position: u32, stage: Stage, area: Option<Area>) -> u64 {
+        let (start, frames) = area.map_or((0, 0), |area| (area.start.pfn().0, area.frames));
+        Word {
+            start,
+            frames,
+            stage,
+            lap: self.lap(position),
+        }
+        .pack()
+    }
+
+    /// Gives a slot back, all of whose frames were filed.
+    #[inline]
+    pub(crate) fn release(&self, slot: Slot, probe: &mut P::Probe) {
+        let _held = self.enter(QueueStep::Release, probe);
+        let next = Word::empty(self.lap(slot.position).wrapping_add(1));
+        // Release: pairs with the acquire in `fill`.
+        self.slot(slot.position)
+            .store(next.pack(), Ordering::Release);
+        self.skip_released();
+    }
+
+    /// Moves the head over what was released. Amortized O(1).
+    fn skip_released(&self) {
+        loop {
+            // Acquire, three times: pairs with the releases in `advance` (the ends) and in `release` (the slot).
+            // A CPU that sees the head that is moved below sees the slots before it as released.
+            let head = self.head.load(Ordering::Acquire);
+            let word = Word::unpack(self.slot(head).load(Ordering::Acquire));
+            if head == self.tail.load(Ordering::Acquire) || word.lap == self.lap(head) {
+                return;
+            }
+            self.advance(self.head, head);
+        }
+    }
+
+    /// Returns the positions that may not be released yet.
+    fn positions(&self) -> impl Iterator<Item = u32> + use<'a, P> {
+        // Acquire, twice: pairs with the release in `advance`. The slots before the tail are seen as filled, the
+        // slots before the head as released.
+        let tail = self.tail.load(Ordering::Acquire);
+        let head = self.head.load(Ordering::Acquire);
+        let length = tail.wrapping_sub(head);
+        // A head that is read late may be far behind, or, read after the tail, even before it.
+        let length = match length > u32::MAX / 2 {
+            true => 0,
+            false => length.min(self.slots.len() as u32),
+        };
+        (0..length)
+            .rev()
+            .map(move |back| tail.wrapping_sub(back + 1))
+    }
+
+    /// Tells whether who interrupted another operation may work on this queue: it can't wait for the semaphore.
+    pub(crate) fn is_open_to_nested(&self) -> bool {
+        self.semaphore.is_none()
+    }
+
+    /// Takes the oldest filled slot; nothing when there is none. It must be released. O(1) unless somebody stopped in
+    /// the middle; O(slots) then.
+    pub(crate) fn take(&self, probe: &mut P::Probe) -> Option<(Slot, Area)> {
+        let _held = self.enter(QueueStep::Take, probe);
+        for position in self.positions() {
+            let slot = self.slot(position);
+            let seen = slot.load(Ordering::Relaxed);
+            let word = Word::unpack(seen);
+            if word.stage != Stage::Filled || word.lap != self.lap(position) {
+                continue;
+            }
+            let Some(start) = self.table.frame(Pfn(word.start)) else {
+                continue;
+            };
+            let stage = Stage::Taken;
+            let taken = Word { stage, ..word }.pack();
+            // Acquire: pairs with the release in `fill`.
+            let took = slot.compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed);
+            if took.is_ok() {
+                let frames = word.frames;
+                return Some((Slot { position }, Area { start, frames }));
+            }
+        }
+        None
+    }
+
+    /// Says what a taken slot accounts for from now on; nothing before the last of it is filed.
+    #[inline]
+    pub(crate) fn keep(&self, slot: &Slot, area: Option<Area>, probe: &mut P::Probe) {
+        let _held = self.enter(QueueStep::Keep, probe);
+        let word = self.word(slot.position, Stage::Taken, area);
+        // Release: pairs with the acquire loads in `contents` and `areas`. A CPU that sees that the slot accounts for
+        // less sees the rest filed.
+        self.slot(slot.position).store(word, Ordering::Release);
+    }
+
+    /// Returns how many slots are in use. A hint while others work.
+    #[inline]
+    pub(crate) fn length(&self) -> u32 {
+        let head = self.head.load(Ordering::Relaxed);
+        let length = self.tail.load(Ordering::Relaxed).wrapping_sub(head);
+        if length > u32::MAX / 2 { 0 } else { length }
+    }
+
+    /// Returns what is in the queue, for whoever holds the lock under which areas are filed: a slot that says that
+    /// nothing of it remains was filed by then. O(length).
+    pub(crate) fn contents(&self) -> Contents {
+        // A read-modify-write, because it reads the last value in any case, and a load need not. Acquire and release:
+        // pairs with the read-modify-writes in `advance`.
+        self.tail.fetch_add(0, Ordering::AcqRel);
+        let contents = self.positions().map(|position| {
+            // Acquire: pairs with the releases in `fill`, `keep` and `release`.
+            let word = Word::unpack(self.slot(position).load(Ordering::Acquire));
+            match word.stage {
+                Stage::Filled if word.lap == self.lap(position) => Contents::Waiting,
+                Stage::Taken if word.lap == self.lap(position) && word.frames > 0 => {
+                    Contents::InHand
+                }
+                _ => Contents::Nothing,
+            }
+        });
+        contents.max().unwrap_or(Contents::Nothing)
+    }
+
+    /// Returns every area that a slot accounts for. O(slots).
+    pub(crate) fn areas(&self) -> impl Iterator<Item = Area> + '_ {
+        self.slots.iter().filter_map(|slot| {
+            // Acquire: pairs with the releases in `fill`, `keep` and `release`.
+            let word = Word::unpack(slot.load(Ordering::Acquire));
+            let start = self.table.frame(Pfn(word.start))?;
+            let frames = word.frames;
+            (word.stage != Stage::Empty && frames > 0).then_some(Area { start, frames })
+        })
+    }
+
+    /// Returns the frames that wait or are worked on. A hint while others work. O(slots).
+    pub(crate) fn frames(&self) -> u64 {
+        self.areas().map(|area| u64::from(area.frames)).sum()
+    }
+}
+
+/// The semaphore of a queue, held.
+struct HeldSemaphore<'a, P: Platform>(Option<(&'a ZoneLock<P>, u32)>);
+
+impl<P: Platform> Drop for HeldSemaphore<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some((lock, state)) = self.0 {
+            lock.unlock(state);
+        }
+    }
+}

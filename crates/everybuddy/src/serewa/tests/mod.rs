@@ -1,0 +1,253 @@
+//! Tests of Serewa's queues against a simple model, and of how memory is divided in the beginning.
+//!
+//! Why it exists: the conformance suite sees requests and releases; here the ring is seen, slot by slot, with services
+//! that take areas out of order of their release, and memory before the first request.
+//!
+//! Invariant: the same areas come out in the order in which they went in.
+
+use std::borrow::ToOwned;
+use std::collections::VecDeque;
+use std::format;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use crate::arena::{Arena, ArenaPlan};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{FrameTable, Record, Tag};
+use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
+use crate::probe::{Counts, Queue};
+use crate::region::FrameRange;
+use crate::request::Request;
+use crate::serewa::Division;
+use crate::serewa::area::Area;
+use crate::serewa::queue::{AreaQueue, Contents, Slot};
+use crate::serewa::request_slots::RequestSlots;
+use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
+use crate::{AllocateError, FrameAllocator, Native};
+
+type Counting = Native<Spin, Counts>;
+
+const FRAMES: u32 = 1 << 18;
+
+/// Runs `test` on an empty ring.
+fn with_ring<R>(
+    slots: u32,
+    test: impl FnOnce(AreaQueue<'_, Counting>, FrameTable<'_, Counting>) -> R,
+) -> R {
+    let plan = ArenaPlan::default().slice::<Record<Counting>>(FRAMES as usize);
+    let plan = AreaQueue::<Counting>::plan(plan, slots);
+    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+    let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
+    let records = arena
+        .slice(FRAMES as usize, |_| Record::new(Tag::INTERIOR))
+        .unwrap();
+    let table = FrameTable::new(records);
+    let queue = AreaQueue::new(&mut arena, table, Queue::Linking, slots, false).unwrap();
+    test(queue, table)
+}
+
+proptest! {
+    #[test]
+    fn a_ring_is_a_bounded_queue(
+        bits in 0u32..5,
+        steps in prop::collection::vec((0u8..4, 0u32..FRAMES, 0u32..=18), 1..600)
+    ) {
+        with_ring(1 << bits, |queue, table| {
+            let probe = &mut Counts::default();
+            let mut waiting: VecDeque<Area> = VecDeque::new();
+            let mut taken: Vec<(Slot, Area)> = Vec::new();
+            for (what, start, order) in steps {
+                match what {
+                    0 | 1 => {
+                        // A slot that is still worked on is not filled again, wherever it lies.
+                        let used = waiting.len() + taken.len();
+                        let start = table.frame(Pfn(start)).unwrap();
+                        let area = Area { start, frames: 1 << order };
+                        let pushed = queue.push(area, false, probe);
+                        prop_assert!(pushed || used > 0, "an empty ring has room");
+                        prop_assert!(!pushed || used < 1 << bits, "a full ring has none");
+                        if taken.is_empty() {
+                            prop_assert_eq!(pushed, used < 1 << bits);
+                        }
+                        if pushed {
+                            waiting.push_back(area);
+                        }
+                    }
+                    2 => {
+                        let oldest = queue.take(probe);
+                        prop_assert_eq!(oldest.as_ref().map(|(_, area)| *area), waiting.pop_front());
+                        taken.extend(oldest);
+                    }
+                    _ if taken.is_empty() => {}
+                    _ => {
+                        let (slot, area) = taken.swap_remove(start as usize % taken.len());
+                        queue.keep(&slot, None, probe);
+                        prop_assert!(queue.areas().filter(|other| *other == area).count() <= 1 << bits);
+                        queue.release(slot, probe);
+                    }
+                }
+                let frames = |area: &Area| u64::from(area.frames);
+                let own: u64 = waiting.iter().map(frames).sum();
+                let others: u64 = taken.iter().map(|(_, area)| frames(area)).sum();
+                prop_assert_eq!(queue.frames(), own + others);
+                let contents = match (waiting.is_empty(), taken.is_empty()) {
+                    (false, _) => Contents::Waiting,
+                    (true, false) => Contents::InHand,
+                    (true, true) => Contents::Nothing,
+                };
+                prop_assert_eq!(queue.contents(), contents);
+            }
+            prop_assert_eq!(probe.queue_longest <= 1 << bits, true);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn an_area_is_cut_into_its_blocks_largest_first(order in 1u32..=18, given in 1u32..FRAMES) {
+        let (frames, given) = (1 << order, given % (1 << order));
+        prop_assume!(given > 0);
+        with_ring(1, |_, table| {
+            let start = table.frame(Pfn(given)).unwrap();
+            let mut rest = Some(Area { start, frames: frames - given });
+            let mut end = frames;
+            let mut last = Order::LIMIT;
+            while let Some(area) = rest {
+                let (next, head, order) = area.split_last();
+                prop_assert!(head.pfn().is_aligned(order) && order <= last);
+                prop_assert_eq!(head.pfn().0 + order.frames(), end);
+                (end, last, rest) = (head.pfn().0, order, next);
+            }
+            prop_assert_eq!(end, given);
+            Ok(())
+        })?;
+    }
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
+    with_ring(1, |_, table| {
+        let plan = RequestSlots::<Counting>::plan(ArenaPlan::default(), 1);
+        let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+        let request_slots = &RequestSlots::<Counting>::new(
+            &mut Arena::new(crate::arena::Memory::new(&mut memory)),
+            1,
+        )
+        .unwrap();
+        let (cpu, order) = (CpuId(0), Order::new(3).unwrap());
+        assert!(
+            request_slots.call(table, cpu, order, 5).is_none(),
+            "no manager was seen"
+        );
+        request_slots.serve(0, |_, _| unreachable!());
+        let gave_up = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let answer = request_slots.call(table, cpu, order, 5);
+                assert_eq!(answer, Some(Err(AllocateError::Busy)));
+                // The letter is still in the manager's hand.
+                assert!(request_slots.take_late_reply(table, cpu).is_none());
+                assert!(request_slots.call(table, cpu, Order::ZERO, 1).is_none());
+                gave_up.store(true, Ordering::Release);
+            });
+            let answer = |order, frames| {
+                assert_eq!((order, frames), (Order::new(3).unwrap(), 5));
+                while !gave_up.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                Ok(table.frame(Pfn(8)).unwrap())
+            };
+            while request_slots.serve(1, answer) == 0 {}
+        });
+        let take_late_reply = request_slots
+            .take_late_reply(table, cpu)
+            .map(|(head, frames)| (head.pfn(), frames));
+        assert_eq!(take_late_reply, Some((Pfn(8), 5)));
+        assert!(request_slots.take_late_reply(table, cpu).is_none(), "once");
+    });
+}
+
+/// Asks for blocks of these orders, and returns the splits of each request, and the free blocks before the first.
+struct First<'o>(&'o [u8]);
+
+impl WithSystem<Counting> for First<'_> {
+    type Output = (Vec<u64>, Vec<u32>);
+
+    fn call<A: FrameAllocator<Counting>>(self, _: &'static str, system: &A) -> Self::Output {
+        let cpus = NativeCpus::new(1);
+        let mut cpu = cpus.claim::<Counts>(CpuId(0)).unwrap();
+        let before = system.snapshot(&mut cpu).free_blocks.to_vec();
+        let splits = self.0.iter().map(|order| {
+            let request = Request::order(Order::new(*order).unwrap());
+            system.allocate(&mut cpu, request).unwrap();
+            system.check(&mut cpu).unwrap();
+            cpu.probe().queued
+        });
+        (splits.collect(), before)
+    }
+}
+
+fn first(text: &str, division: Option<&Division>, orders: &[u8]) -> (Vec<u64>, Vec<u32>) {
+    let ranges = [FrameRange::new(0, 4096)];
+    let setup = Setup::new(&ranges, 1);
+    let setup = match division {
+        Some(division) => setup.with_division(division),
+        None => setup,
+    };
+    let spec: SystemSpec = text.parse().unwrap();
+    let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    with_system::<Counting, _>(&spec, &setup, &mut memory, First(orders)).unwrap()
+}
+
+#[test]
+fn memory_that_was_divided_for_the_first_requests_serves_them_without_a_remnant() {
+    let orders = [10, 0, 0, 3, 9, 0, 3, 1];
+    let mut wanted = [0; Order::LIMIT.index() + 1];
+    orders
+        .iter()
+        .for_each(|order| wanted[usize::from(*order)] += 1);
+    let division = Division::new(wanted);
+    for spec in ["serewa", "serewa+structure=list", "serewa+structure=bitmap"] {
+        let (queued, before) = first(spec, Some(&division), &orders);
+        assert_eq!(
+            queued.last(),
+            Some(&0),
+            "{spec}: no request left a remnant: {queued:?}"
+        );
+        for (order, wanted) in wanted.iter().enumerate() {
+            assert!(before[order] >= *wanted, "{spec}: {before:?}");
+        }
+        let frames: u32 = before
+            .iter()
+            .zip(0..)
+            .map(|(blocks, order)| blocks << order)
+            .sum();
+        assert_eq!(frames, 4096, "{spec}: nothing is lost by dividing");
+        for (text, division) in [
+            (spec.to_owned(), None),
+            (format!("{spec}+division=off"), Some(&division)),
+        ] {
+            let (queued, before) = first(&text, division, &orders);
+            assert_eq!(before[10], 4, "{text}: memory is in largest blocks");
+            assert!(queued.last() > Some(&0), "{text}: requests leave remnants");
+        }
+    }
+}
+
+#[test]
+fn a_division_that_memory_can_not_give_is_given_as_far_as_it_goes() {
+    let mut wanted = [0; Order::LIMIT.index() + 1];
+    (wanted[0], wanted[18], wanted[4]) = (1 << 20, 7, 3);
+    let (_, before) = first("serewa", Some(&Division::new(wanted)), &[0]);
+    let frames: u32 = before
+        .iter()
+        .zip(0..)
+        .map(|(blocks, order)| blocks << order)
+        .sum();
+    assert_eq!((frames, before[4]), (4096, 3));
+    assert_eq!(before[0], 4096 - 3 * 16);
+}

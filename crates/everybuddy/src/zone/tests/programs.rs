@@ -1,0 +1,190 @@
+//! Random programs over several domains, each step of which leaves everything in one place.
+//!
+//! Why it exists: what goes wrong when parts of parts are merged, used up and used again is seen only after many
+//! steps. After each of them every frame must be free in one domain or allocated, every number be in one place,
+//! and nobody wait while a domain lies in the spring.
+//!
+//! Not modelled: CPUs that work at the same moment.
+
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::{CPUS, Rig, coalesced, frames_of, order, wants, with_rig};
+use crate::frame::Order;
+use crate::frame_table::Frame;
+use crate::lock::Guard;
+use crate::probe::{Counts, Event, Probe};
+
+/// One step of a random program. Numbers are taken modulo what is possible.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Take { cpu: u16, wants: Option<u8> },
+    Put { cpu: u16 },
+    Allocate { cpu: u16, order: u8 },
+    Free { cpu: u16, which: u16 },
+    Settle { cpu: u16, budget: u32 },
+    Merge { cpu: u16 },
+    Nested { cpu: u16, which: u16 },
+    Collect { cpu: u16, enough: u32 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cpu = || 0..CPUS;
+    prop_oneof![
+        6 => (cpu(), wants()).prop_map(|(cpu, wants)| Step::Take { cpu, wants }),
+        6 => cpu().prop_map(|cpu| Step::Put { cpu }),
+        6 => (cpu(), 0u8..4).prop_map(|(cpu, order)| Step::Allocate { cpu, order }),
+        4 => (cpu(), any::<u16>()).prop_map(|(cpu, which)| Step::Free { cpu, which }),
+        1 => (cpu(), 0u32..9).prop_map(|(cpu, budget)| Step::Settle { cpu, budget }),
+        1 => cpu().prop_map(|cpu| Step::Merge { cpu }),
+        1 => (cpu(), any::<u16>()).prop_map(|(cpu, which)| Step::Nested { cpu, which }),
+        1 => (cpu(), 1u32..4).prop_map(|(cpu, enough)| Step::Collect { cpu, enough }),
+    ]
+}
+
+/// What a CPU does between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Holds(u32),
+    Waits,
+}
+
+struct Program<'r, 'a> {
+    rig: &'r Rig<'a>,
+    cpus: [State; CPUS as usize],
+    allocated: Vec<(Frame, Order)>,
+}
+
+impl Program<'_, '_> {
+    fn put(&mut self, cpu: u16) {
+        let State::Holds(domain) = self.cpus[usize::from(cpu)] else {
+            return;
+        };
+        self.cpus[usize::from(cpu)] = State::Idle;
+        self.rig.put(cpu, domain);
+        self.served();
+    }
+
+    /// Notes who was given a domain.
+    fn served(&mut self) {
+        for (cpu, state) in (0..).zip(&mut self.cpus) {
+            if *state == State::Waits
+                && let Some(domain) = self.rig.given(cpu)
+            {
+                *state = State::Holds(domain);
+            }
+        }
+        let waits = self.cpus.contains(&State::Waits);
+        assert!(!waits || !self.rig.has_one(), "a ghost was forgotten");
+    }
+
+    fn step(&mut self, step: Step) {
+        let rig = self.rig;
+        let probe = &mut Counts::default();
+        match step {
+            Step::Take { cpu, wants } if self.cpus[usize::from(cpu)] == State::Idle => {
+                self.cpus[usize::from(cpu)] = match rig.has_one() {
+                    true => State::Holds(rig.take(cpu)),
+                    false => {
+                        rig.become_ghost(cpu, wants.map(order));
+                        State::Waits
+                    }
+                };
+            }
+            Step::Put { cpu } => self.put(cpu),
+            Step::Allocate { cpu, order: size } => {
+                if let State::Holds(root) = self.cpus[usize::from(cpu)] {
+                    let head = rig.allocate(root, order(size));
+                    self.allocated.extend(head.map(|head| (head, order(size))));
+                }
+            }
+            Step::Free { cpu, which } if !self.allocated.is_empty() => {
+                if let State::Holds(root) = self.cpus[usize::from(cpu)] {
+                    let which = usize::from(which) % self.allocated.len();
+                    let (head, size) = self.allocated.swap_remove(which);
+                    rig.free(root, head, size);
+                }
+            }
+            Step::Settle { cpu, budget } => {
+                if let State::Holds(root) = self.cpus[usize::from(cpu)] {
+                    let settled = rig.all.held(root).settle(budget, probe);
+                    assert_eq!(settled, rig.all.is_settled(root));
+                }
+            }
+            Step::Merge { cpu } if rig.has_one() => {
+                if let State::Holds(root) = self.cpus[usize::from(cpu)] {
+                    let guard = Guard::lock(&rig.spring.head.lock, probe);
+                    let other = rig.spring.find(&rig.all, 0).unwrap();
+                    let merged = rig.spring.merge(&rig.all, (root, other), guard);
+                    self.cpus[usize::from(cpu)] = State::Holds(merged.root());
+                }
+            }
+            Step::Nested { cpu, which } if !self.allocated.is_empty() => {
+                let which = usize::from(which) % self.allocated.len();
+                let (head, size) = self.allocated[which];
+                let free = rig.on(cpu, |caller| {
+                    caller.nested = true;
+                    rig.spring.nested(caller, &rig.all, |held, _| {
+                        rig.free(held.root(), head, size);
+                    })
+                });
+                if free.is_some() {
+                    self.allocated.swap_remove(which);
+                }
+                self.served();
+            }
+            // The collector would wait for who holds one.
+            Step::Collect { cpu, enough } if self.cpus.iter().all(|at| *at == State::Idle) => {
+                let before = rig.spring.domains();
+                let mut taken = 0;
+                let held = rig.on(cpu, |caller| {
+                    rig.spring.collect(caller, &rig.all, |_, probe| {
+                        probe.record(Event::Reclaim);
+                        taken += 1;
+                        taken == enough
+                    })
+                });
+                let root = held.unwrap().root();
+                assert_eq!(taken, enough.min(before));
+                assert_eq!(rig.spring.domains(), before + 1 - taken);
+                if enough > before {
+                    let free = frames_of(&rig.blocks(root));
+                    assert_eq!(rig.blocks(root), coalesced(&free, rig.all.max_order));
+                }
+                self.cpus[usize::from(cpu)] = State::Holds(root);
+            }
+            _ => {}
+        }
+        rig.is_sound();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_done_everything_is_in_one_place(
+        frames in 1u32..200,
+        patience in 1u32..8,
+        steps in prop::collection::vec(step(), 0..200),
+    ) {
+        with_rig(frames, 4, patience, |rig| {
+            let cpus = [State::Idle; CPUS as usize];
+            let mut program = Program { rig, cpus, allocated: Vec::new() };
+            steps.iter().for_each(|step| program.step(*step));
+            // All put back; who waits is served, and puts back as well.
+            while program.cpus.iter().any(|state| *state != State::Idle) {
+                (0..CPUS).for_each(|cpu| program.put(cpu));
+            }
+            program.step(Step::Collect { cpu: 0, enough: u32::MAX });
+            assert_eq!(rig.spring.domains(), 1);
+            program.put(0);
+            rig.is_sound();
+            let free = frames_of(&rig.blocks(rig.roots()[0]));
+            let allocated = program.allocated.iter().map(|(_, size)| size.frames()).sum::<u32>();
+            assert_eq!(free.len() as u32 + allocated, frames);
+        });
+    }
+}
