@@ -112,7 +112,8 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     let tests = (0..lines.len())
         .find(|at| is_tests(*at))
         .unwrap_or(lines.len());
-    let is_test = name.contains("/tests/") || name.contains("/examples/");
+    let for_tests = ["/tests/", "/examples/", "/everybuddy-suite/"];
+    let is_test = for_tests.iter().any(|part| name.contains(part));
     let is_guarded =
         name.starts_with("crates/everybuddy/src/") && !name.starts_with(UNGUARDED_ROOM);
     for (index, line) in lines.iter().enumerate() {
