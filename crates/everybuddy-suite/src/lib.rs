@@ -7,7 +7,7 @@
 //! | [`properties`] | the conformance suite; [`conformance!`] makes a test of each property |
 //! | [`specs`](specs()) | the systems and variants that it runs over |
 //! | [`model`] | the plain model: which requests can be served |
-//! | [`shadow`] | who has which frame; random numbers |
+//! | [`shadow`] | the owner of each frame; random numbers |
 //! | [`platform`] | the platform of all native tests, for which systems are compiled once |
 //!
 //! Invariant: nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
@@ -41,7 +41,7 @@ pub trait Host<P: Platform>: Sync {
     fn run<F: Fn(&mut P::Cpu) + Sync>(&self, cpus: u16, body: F);
 }
 
-/// Memory of every shape: the start, the holes, sizes that are no power of two.
+/// Memory of every shape: the start, the holes, sizes other than powers of two.
 pub const MEMORIES: &[&[FrameRange]] = &[
     &[FrameRange::new(0, 64)],
     &[FrameRange::new(0, 1)],

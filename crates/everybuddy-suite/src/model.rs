@@ -25,14 +25,14 @@ impl Model {
         Self { free }
     }
 
-    /// Tells whether a request of this order can be served.
+    /// Returns `true` if a request of this order can be served.
     pub fn can_serve(&self, order: Order) -> bool {
         self.free
             .chunks_exact(order.frames() as usize)
             .any(|block| block.iter().all(|free| *free))
     }
 
-    /// Notes that frames were given to somebody.
+    /// Notes that frames were allocated.
     ///
     /// # Panics
     /// If any of them is not free.

@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
@@ -40,16 +41,17 @@ impl Waiting for Wait {
     }
 }
 
-/// Spins a few times, then lets other threads run: threads of tests share few processors. This is how a thread waits
-/// that was told nothing else.
+/// Spins a few times, then lets other threads run, and finally sleeps: test threads share few processors with other
+/// programs, and a CPU that asks another one waits for a limited number of attempts. Threads wait like this by default.
 ///
 /// # Panics
-/// After so many attempts that the wait can't end.
+/// After a million attempts, when the wait cannot end.
 pub fn give_way(attempt: u32) {
-    assert!(attempt < 1 << 26, "what is waited for never comes");
+    assert!(attempt < 1 << 20, "the awaited event does not occur");
     match attempt {
         0..4 => Spin::pause(attempt),
-        _ => std::thread::yield_now(),
+        4..1024 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(20)),
     }
 }
 

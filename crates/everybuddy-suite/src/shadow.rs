@@ -1,14 +1,14 @@
-//! What a test keeps beside an allocator: who has which frame, and random numbers.
+//! The state that a test keeps next to an allocator: the owner of each frame, and random numbers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use everybuddy::Pfn;
 
-/// Who has which frame: catches a frame that is given twice the moment it is.
+/// The owner of each frame. It catches a frame that is given twice the moment it is.
 pub struct Shadow(Vec<AtomicU32>);
 
 impl Shadow {
-    /// Makes the shadow of memory that nobody has.
+    /// Creates the shadow of free memory.
     pub fn new(frames: u32) -> Self {
         Self((0..frames).map(|_| AtomicU32::new(0)).collect())
     }
@@ -16,7 +16,7 @@ impl Shadow {
     /// Notes that `owner` got frames.
     ///
     /// # Panics
-    /// If somebody has any of them.
+    /// If any of them has an owner.
     pub fn take(&self, start: Pfn, frames: u32, owner: u32) {
         for frame in start.0..start.0 + frames {
             let before = self.0[frame as usize].swap(owner + 1, Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Shadow {
         }
     }
 
-    /// Returns how many frames somebody has.
+    /// Returns the number of frames that have an owner.
     pub fn taken(&self) -> usize {
         self.0
             .iter()
@@ -69,7 +69,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns `true` in `percent` of all cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

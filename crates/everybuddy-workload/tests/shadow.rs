@@ -49,7 +49,7 @@ fn frames_of(size: Size) -> u32 {
     }
 }
 
-/// Runs so many operations on two threads; returns how many requests were refused.
+/// Runs `operations` on two threads and returns the number of failed requests.
 fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
     let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
     let cpus = NativeCpus::new(THREADS);

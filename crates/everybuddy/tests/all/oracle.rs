@@ -3,6 +3,7 @@
 use everybuddy::platform::NativeCpus;
 use everybuddy::{AllocateError, FrameRange, Order, Pfn, Release, Request, Setup, SystemSpec};
 use everybuddy_suite::model::Model;
+use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
 
@@ -44,6 +45,15 @@ struct Program<'p> {
 }
 
 impl Program<'_> {
+    /// Builds the system and runs the program. One thread holds all tokens, so waiting is useless.
+    fn run_on(&self, spec: &SystemSpec) {
+        let setup = Setup::new(self.ranges, self.cpus);
+        waiting_by(
+            |_| (),
+            || everybuddy_suite::any(spec, &setup, |system| self.run(system)),
+        );
+    }
+
     fn run(&self, system: &System<'_>) {
         let set = NativeCpus::new(self.cpus);
         let mut cpus: Vec<Cpu> = (0..self.cpus).map(|id| claim(&set, id)).collect();
@@ -183,7 +193,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..120),
     ) {
         let program = Program { steps: &steps, ranges: &ranges, cpus: 3, check_each: true };
-        everybuddy_suite::any(&spec, &Setup::new(&ranges, 3), |system| program.run(system));
+        program.run_on(&spec);
     }
 
     #[test]
@@ -246,7 +256,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
                 cpus: 2,
                 check_each: true,
             };
-            everybuddy_suite::any(spec, &Setup::new(ranges, 2), |system| program.run(system));
+            program.run_on(spec);
             return 1;
         }
         let mut programs = 0;

@@ -20,7 +20,7 @@ const FRAMES: u64 = 64;
 /// What a stopped thread unwinds with.
 struct Stopped;
 
-/// Makes a listener that stops its thread once, after so many operations of a queue.
+/// Returns a listener that stops its thread once, after `left` operations of a queue.
 fn stops_after(mut left: u32) -> Box<dyn FnMut(Event)> {
     let mut stopped = false;
     Box::new(move |event| {
