@@ -13,6 +13,7 @@ use everybuddy_workload::WORKLOADS;
 /// Writes all generated files; finds no faults.
 pub(crate) fn write(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     fs::write(root.join("SYSTEMS.md"), systems())?;
+    crate::splice::write(root, &crate::tidy::files(root)?)?;
     Ok(Vec::new())
 }
 

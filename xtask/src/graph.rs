@@ -324,7 +324,8 @@ mod tests {
     #[test]
     fn paths_in_the_crate_are_found() {
         let text = "use crate::{\n    a::{b, c},\n    d,\n};\npub use crate::e::F;\n// use crate::no::X;\n\
-                    #[cfg(test)]\nmod tests;\nfn f(x: crate::g::H) {}\n\n#[cfg(test)]\nmod more {\n    use crate::no;\n}\n";
+                    #[cfg(test)]\nmod tests;\nfn f(x: crate::g::H) {}\n\n#[cfg(test)]\nmod more {\n\
+                    use crate::no;\n}\n";
         assert_eq!(Vec::from_iter(used(text)), ["a", "d", "e", "g"]);
         assert_eq!(without_tests(text).1, BTreeSet::from(["tests".to_owned()]));
     }

@@ -8,6 +8,7 @@ mod docs;
 mod documents;
 mod graph;
 mod prose;
+mod splice;
 mod tidy;
 
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{documents, graph, prose};
+use crate::{documents, graph, prose, splice};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -76,6 +76,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     dependencies(root, &mut faults)?;
     generated(root, &mut faults);
     graph::check(root, &mut faults)?;
+    splice::check(root, &files, &mut faults)?;
     documents::readme(root, &mut faults);
     prose::check(root, &files, &mut faults)?;
     faults.sort();
@@ -112,7 +113,8 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     let tests = (0..lines.len())
         .find(|at| is_tests(*at))
         .unwrap_or(lines.len());
-    let is_test = name.contains("/tests/") || name.contains("/examples/");
+    let for_tests = ["/tests/", "/examples/", "/everybuddy-suite/"];
+    let is_test = for_tests.iter().any(|part| name.contains(part));
     let is_guarded =
         name.starts_with("crates/everybuddy/src/") && !name.starts_with(UNGUARDED_ROOM);
     for (index, line) in lines.iter().enumerate() {

@@ -38,15 +38,46 @@ pub use strong::Shuttle;
 pub use token::ModelCpu;
 pub use weak::Loom;
 
+use core::mem::MaybeUninit;
+
 use everybuddy::platform::{CellValue, SharedCell};
+use everybuddy::{BuildError, FrameAllocator, Setup, SystemSpec, with_any_system};
+
+/// What is called with a system on the platform `P`.
+pub type Visitor<'v, P> = &'v mut dyn FnMut(&dyn FrameAllocator<P>);
 
 /// The treatment of what the layers call plain memory.
-pub trait Memory: Send + Sync + 'static {
+///
+/// It also builds systems. Each implementation is for one type and not generic, so the systems are compiled into this
+/// crate and not into the tests.
+pub trait Memory: Send + Sync + Sized + 'static {
     /// The cell under loom.
     type LoomCell<T: CellValue>: SharedCell<T>;
 
     /// The cell under shuttle.
     type ShuttleCell<T: CellValue>: SharedCell<T>;
+
+    /// Builds a system under loom and calls `visitor` with it.
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    fn build_loom(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Loom<Self>>,
+    ) -> Result<(), BuildError>;
+
+    /// Builds a system under shuttle and calls `visitor` with it.
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    fn build_shuttle(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Shuttle<Self>>,
+    ) -> Result<(), BuildError>;
 }
 
 /// Truly plain memory: one CPU at a time, ordered by other means.
@@ -56,6 +87,26 @@ pub struct Plain;
 impl Memory for Plain {
     type LoomCell<T: CellValue> = weak::TrackedCell<T>;
     type ShuttleCell<T: CellValue> = strong::QuietCell<T>;
+
+    #[inline(never)]
+    fn build_loom(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Loom<Self>>,
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visitor)
+    }
+
+    #[inline(never)]
+    fn build_shuttle(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Shuttle<Self>>,
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visitor)
+    }
 }
 
 /// Plain memory as on the native platform: relaxed atomics.
@@ -65,4 +116,24 @@ pub struct Shared;
 impl Memory for Shared {
     type LoomCell<T: CellValue> = weak::RelaxedCell<T>;
     type ShuttleCell<T: CellValue> = strong::SwitchingCell<T>;
+
+    #[inline(never)]
+    fn build_loom(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Loom<Self>>,
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visitor)
+    }
+
+    #[inline(never)]
+    fn build_shuttle(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Shuttle<Self>>,
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visitor)
+    }
 }

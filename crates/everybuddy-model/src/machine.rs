@@ -13,12 +13,12 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Order, Pfn,
-    Platform, Progress, Release, Request, Setup, SystemSpec, metadata_layout, with_any_system,
+    AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint,
+    Order, Pfn, Platform, Progress, Release, Request, Setup, SystemSpec, metadata_layout,
 };
 
-use crate::ModelCpu;
 use crate::ledger::Ledger;
+use crate::{ModelCpu, Visitor};
 
 /// The program of one thread.
 pub type Thread<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -30,6 +30,17 @@ pub type Program<'a, P> = dyn Fn(&mut Worker<'_, P>) + Sync + 'a;
 pub trait Checker: Platform<Cpu = ModelCpu, Probe = Counts> {
     /// Runs all threads concurrently; returns when all have ended.
     fn run(threads: Vec<Thread<'_>>);
+
+    /// Builds a system and calls `visitor` with it.
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    fn build(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Self>,
+    ) -> Result<(), BuildError>;
 }
 
 /// A system on a machine of a few CPUs, with the ledger of owners.
@@ -62,7 +73,7 @@ impl<P: Checker> Machine<'_, P> {
                 ledger: Ledger::new(frames, cpus, in_spaces),
             });
         };
-        with_any_system::<P>(&spec, &setup, &mut memory, visitor).expect("the system can be built");
+        P::build(&spec, &setup, &mut memory, visitor).expect("the system can be built");
     }
 
     /// Runs a program as one CPU on this thread.

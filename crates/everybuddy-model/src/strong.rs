@@ -15,15 +15,16 @@
 //! acquire or release goes unnoticed; [`weak`](crate::weak) covers that. Nothing is exhaustive.
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everybuddy::platform::{CellValue, NativeCell, Ordering, SharedCell};
-use everybuddy::{Counts, Platform};
+use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 
 use crate::machine::Thread;
 use crate::words::{from_word, to_word};
-use crate::{Checker, Memory, ModelCpu, Plain};
+use crate::{Checker, Memory, ModelCpu, Plain, Visitor};
 
 /// Shuttle as a platform.
 #[derive(Debug)]
@@ -99,6 +100,15 @@ impl<M: Memory> Checker for Shuttle<M> {
                 scope.spawn(thread);
             }
         });
+    }
+
+    fn build(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Self>,
+    ) -> Result<(), BuildError> {
+        M::build_shuttle(spec, setup, memory, visitor)
     }
 }
 

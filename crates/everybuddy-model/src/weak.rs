@@ -21,16 +21,17 @@
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::time::Instant;
 
 use everybuddy::platform::{CellValue, Ordering, SharedCell};
-use everybuddy::{Counts, Platform};
+use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec};
 
 use crate::machine::Thread;
 use crate::words::{from_word, to_word};
-use crate::{Checker, Machine, Memory, ModelCpu, Plain};
+use crate::{Checker, Machine, Memory, ModelCpu, Plain, Visitor};
 
 /// The number of polls of one wait after which its schedule runs to its end without further branches.
 ///
@@ -146,6 +147,15 @@ impl<M: Memory> Checker for Loom<M> {
                 std::panic::resume_unwind(panic);
             }
         }
+    }
+
+    fn build(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visitor: Visitor<'_, Self>,
+    ) -> Result<(), BuildError> {
+        M::build_loom(spec, setup, memory, visitor)
     }
 }
 

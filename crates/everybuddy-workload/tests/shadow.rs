@@ -3,31 +3,15 @@
 //! `EVERYBUDDY_OPERATIONS` sets the number of operations per system (default 1,000,000); `ci/stress.sh` runs 10^8.
 //! `EVERYBUDDY_SYSTEMS` names the systems, separated by commas (default: all rows, and [`VARIANTS`]).
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-use everybuddy::platform::{Hosted, NativeCpus, Spin, Waiting};
+use everybuddy::platform::NativeCpus;
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, CpuId, FrameAllocator, FrameRange, Frames, NoProbe, Order, Pfn, Progress,
-    Release, Request, Setup, Size, SystemSpec, WithSystem, metadata_layout, with_system,
+    AllocateError, FrameRange, Frames, Order, Pfn, Progress, Release, Request, Setup, Size,
 };
+use everybuddy_suite::{System, claim, on};
 use everybuddy_workload::{Churn, Mix, Step, Workload};
-
-/// Spins briefly, then yields to the operating system.
-struct Yield;
-
-impl Waiting for Yield {
-    fn pause(attempt: u32) {
-        if attempt < 16 {
-            Spin::pause(attempt)
-        } else {
-            std::thread::yield_now()
-        }
-    }
-}
-
-type Machine = Hosted<Yield>;
 
 const FRAMES: u32 = 1 << 15;
 const THREADS: u16 = 2;
@@ -58,10 +42,6 @@ impl Shadow {
     }
 }
 
-struct Stress {
-    operations: u64,
-}
-
 fn frames_of(size: Size) -> u32 {
     match size {
         Size::Order(order) => order.frames(),
@@ -69,102 +49,98 @@ fn frames_of(size: Size) -> u32 {
     }
 }
 
-impl WithSystem<Machine> for Stress {
-    type Output = u64;
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) -> u64 {
-        let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
-        let cpus = NativeCpus::new(THREADS);
-        let refused = AtomicU64::new(0);
-        let services = system.services();
-        let working = AtomicU16::new(THREADS);
-        let service_cpus = NativeCpus::new(THREADS + services.len() as u16);
-        std::thread::scope(|scope| {
-            for (number, service) in services.iter().enumerate() {
-                let (working, cpus) = (&working, &service_cpus);
-                if service.own_thread {
-                    scope.spawn(move || {
-                        let id = CpuId(THREADS + number as u16);
-                        let mut cpu = cpus.claim::<NoProbe>(id).unwrap();
-                        while working.load(Ordering::Relaxed) > 0 {
-                            if system.serve(&mut cpu, number, 64) == Progress::Idle {
-                                std::thread::yield_now();
-                            }
-                        }
-                    });
-                }
-            }
-            for id in 0..THREADS {
-                let working = &working;
-                let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
+/// Runs `operations` on two threads and returns the number of failed requests.
+fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
+    let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
+    let cpus = NativeCpus::new(THREADS);
+    let refused = AtomicU64::new(0);
+    let services = system.services();
+    let working = AtomicU16::new(THREADS);
+    let service_cpus = NativeCpus::new(THREADS + services.len() as u16);
+    std::thread::scope(|scope| {
+        for (number, service) in services.iter().enumerate() {
+            let (working, cpus) = (&working, &service_cpus);
+            if service.own_thread {
                 scope.spawn(move || {
-                    let mut cpu = cpus.claim::<NoProbe>(CpuId(id)).unwrap();
-                    // Slots for about twice the memory, so that some requests fail.
-                    let mix = Mix::Even(Order::new(4).unwrap());
-                    let workload = Churn::new(5000, mix, u64::from(id));
-                    let mut held = vec![None; workload.slots() as usize];
-                    let operations = self.operations / u64::from(THREADS);
-                    for step in workload.take(operations as usize) {
-                        match step {
-                            Step::Allocate { slot, size } => {
-                                let request = Request {
-                                    size,
-                                    ..Request::FRAME
-                                };
-                                match system.allocate(&mut cpu, request) {
-                                    Ok(start) => {
-                                        shadow.flip(start, frames_of(size), true);
-                                        held[slot as usize] = Some((start, size));
-                                    }
-                                    Err(AllocateError::Exhausted | AllocateError::Busy) => {
-                                        refused.fetch_add(1, Ordering::Relaxed);
-                                    }
-                                    Err(error) => panic!("{name}: {error}"),
-                                }
-                            }
-                            Step::Free { slot } => {
-                                if let Some((start, size)) = held[slot as usize].take() {
-                                    shadow.flip(start, frames_of(size), false);
-                                    let release = Release {
-                                        size,
-                                        ..Release::frame(start)
-                                    };
-                                    system.free(&mut cpu, release).unwrap();
-                                }
-                            }
-                            other => panic!("churn has no hand-over steps: {other:?}"),
+                    let mut cpu = claim(cpus, THREADS + number as u16);
+                    while working.load(Ordering::Relaxed) > 0 {
+                        if system.serve(&mut cpu, number, 64) == Progress::Idle {
+                            std::thread::yield_now();
                         }
                     }
-                    for (start, size) in held.into_iter().flatten() {
-                        shadow.flip(start, frames_of(size), false);
-                        system
-                            .free(
-                                &mut cpu,
-                                Release {
-                                    size,
-                                    ..Release::frame(start)
-                                },
-                            )
-                            .unwrap();
-                    }
-                    system.park(&mut cpu);
-                    cpus.surrender(cpu);
-                    working.fetch_sub(1, Ordering::Relaxed);
                 });
             }
-        });
-        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        system.quiesce(&mut cpu).unwrap();
-        let census = system.check(&mut cpu).unwrap();
-        assert_eq!(
-            census.free,
-            u64::from(FRAMES),
-            "{name}: all frames are free"
-        );
-        let blocks = system.snapshot(&mut cpu).available_blocks(Order::TEN);
-        assert_eq!(blocks, u64::from(FRAMES / 1024), "{name}: all is coalesced");
-        refused.into_inner()
-    }
+        }
+        for id in 0..THREADS {
+            let working = &working;
+            let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
+            scope.spawn(move || {
+                let mut cpu = claim(cpus, id);
+                // Slots for about twice the memory, so that some requests fail.
+                let mix = Mix::Even(Order::new(4).unwrap());
+                let workload = Churn::new(5000, mix, u64::from(id));
+                let mut held = vec![None; workload.slots() as usize];
+                let operations = operations / u64::from(THREADS);
+                for step in workload.take(operations as usize) {
+                    match step {
+                        Step::Allocate { slot, size } => {
+                            let request = Request {
+                                size,
+                                ..Request::FRAME
+                            };
+                            match system.allocate(&mut cpu, request) {
+                                Ok(start) => {
+                                    shadow.flip(start, frames_of(size), true);
+                                    held[slot as usize] = Some((start, size));
+                                }
+                                Err(AllocateError::Exhausted | AllocateError::Busy) => {
+                                    refused.fetch_add(1, Ordering::Relaxed);
+                                }
+                                Err(error) => panic!("{name}: {error}"),
+                            }
+                        }
+                        Step::Free { slot } => {
+                            if let Some((start, size)) = held[slot as usize].take() {
+                                shadow.flip(start, frames_of(size), false);
+                                let release = Release {
+                                    size,
+                                    ..Release::frame(start)
+                                };
+                                system.free(&mut cpu, release).unwrap();
+                            }
+                        }
+                        other => panic!("churn has no hand-over steps: {other:?}"),
+                    }
+                }
+                for (start, size) in held.into_iter().flatten() {
+                    shadow.flip(start, frames_of(size), false);
+                    system
+                        .free(
+                            &mut cpu,
+                            Release {
+                                size,
+                                ..Release::frame(start)
+                            },
+                        )
+                        .unwrap();
+                }
+                system.park(&mut cpu);
+                cpus.surrender(cpu);
+                working.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
+    let mut cpu = claim(&cpus, 0);
+    system.quiesce(&mut cpu).unwrap();
+    let census = system.check(&mut cpu).unwrap();
+    assert_eq!(
+        census.free,
+        u64::from(FRAMES),
+        "{name}: all frames are free"
+    );
+    let blocks = system.snapshot(&mut cpu).available_blocks(Order::TEN);
+    assert_eq!(blocks, u64::from(FRAMES / 1024), "{name}: all is coalesced");
+    refused.into_inner()
 }
 
 /// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
@@ -210,12 +186,8 @@ fn nothing_is_lost_and_nothing_is_given_twice() {
     let ranges = [FrameRange::new(0, u64::from(FRAMES))];
     let setup = Setup::new(&ranges, THREADS);
     for text in systems() {
-        let spec: SystemSpec = text.parse().unwrap();
-        let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
         let start = std::time::Instant::now();
-        let refused =
-            with_system::<Machine, _>(&spec, &setup, &mut memory, Stress { operations }).unwrap();
+        let refused = on(&text, &setup, |system| stress(&text, operations, system));
         println!(
             "{text}: {operations} operations, {refused} refused, {:.1?}",
             start.elapsed()

@@ -1,17 +1,9 @@
 //! What Spring Buddy's list predicts, moves and gives back: figure 7 of 002 step by step, in both directions.
 
-mod suite;
-
-use everybuddy::platform::{Hosted, NativeCpus, Spin};
+use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Bound;
-use everybuddy::{
-    Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint, Pfn, Platform, Release, Request,
-    Setup, WithSystem,
-};
-use suite::build;
-
-type Counted = Hosted<Spin, Counts>;
-type Cpu = <Counted as Platform>::Cpu;
+use everybuddy::{Counts, CpuToken, FrameRange, Hint, Pfn, Release, Request, Setup};
+use everybuddy_suite::{Cpu, System, claim};
 
 /// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.
 const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
@@ -28,63 +20,36 @@ const fn endless(region: u32) -> Hint {
 
 /// One CPU of a system.
 struct Bench<'a, 'm> {
-    system: &'a dyn Single,
-    cpu: &'a mut <Counted as Platform>::Cpu,
+    system: &'a System<'a>,
+    cpu: &'a mut Cpu,
     held: Vec<Pfn>,
     name: &'m str,
-}
-
-/// What the trials do with a system of any type.
-trait Single {
-    fn take(&self, cpu: &mut Cpu, hint: Hint) -> Pfn;
-    fn give(&self, cpu: &mut Cpu, frame: Pfn, hint: Hint);
-    fn kept(&self, cpu: &mut Cpu) -> u64;
-    fn drain(&self, cpu: &mut Cpu);
-}
-
-struct Any<'a, A>(&'a A);
-
-impl<A: FrameAllocator<Counted>> Single for Any<'_, A> {
-    fn take(&self, cpu: &mut Cpu, hint: Hint) -> Pfn {
-        let request = Request::FRAME.with_hint(hint);
-        self.0.allocate(cpu, request).unwrap()
-    }
-
-    fn give(&self, cpu: &mut Cpu, frame: Pfn, hint: Hint) {
-        let release = Release::frame(frame).with_hint(hint);
-        self.0.free(cpu, release).unwrap();
-    }
-
-    fn kept(&self, cpu: &mut Cpu) -> u64 {
-        self.0.snapshot(cpu).buffered_frames
-    }
-
-    fn drain(&self, cpu: &mut Cpu) {
-        self.0.drain(cpu);
-    }
 }
 
 impl Bench<'_, '_> {
     /// Requests frames one by one; returns what that moved.
     fn take(&mut self, count: u32, hint: Hint) -> Counts {
-        *self.cpu.probe() = Counts::default();
+        self.cpu.probe().counts = Counts::default();
         for _ in 0..count {
-            self.held.push(self.system.take(self.cpu, hint));
+            let request = Request::FRAME.with_hint(hint);
+            self.held
+                .push(self.system.allocate(self.cpu, request).unwrap());
         }
-        *self.cpu.probe()
+        self.cpu.probe().counts
     }
 
     /// Releases frames one by one; returns what that moved.
     fn give(&mut self, count: u32, hint: Hint) -> Counts {
-        *self.cpu.probe() = Counts::default();
+        self.cpu.probe().counts = Counts::default();
         for _ in 0..count {
             let frame = self
                 .held
                 .pop()
                 .expect("more is released than was requested");
-            self.system.give(self.cpu, frame, hint);
+            let release = Release::frame(frame).with_hint(hint);
+            self.system.free(self.cpu, release).unwrap();
         }
-        *self.cpu.probe()
+        self.cpu.probe().counts
     }
 
     /// Releases what is left of a region, frame by frame.
@@ -97,7 +62,7 @@ impl Bench<'_, '_> {
     }
 
     fn kept(&mut self) -> u64 {
-        self.system.kept(self.cpu)
+        self.system.snapshot(self.cpu).buffered_frames
     }
 
     /// Holds so many frames, and keeps none.
@@ -109,23 +74,16 @@ impl Bench<'_, '_> {
 
 /// Runs `trial` on a CPU that is alone.
 fn on(name: &str, trial: impl FnOnce(&mut Bench<'_, '_>)) {
-    struct Visitor<'m, T>(&'m str, T);
-    impl<T: FnOnce(&mut Bench<'_, '_>)> WithSystem<Counted> for Visitor<'_, T> {
-        type Output = ();
-        fn call<A: FrameAllocator<Counted>>(self, _: &'static str, system: &A) {
-            let cpus = NativeCpus::new(1);
-            let mut cpu: Cpu = cpus.claim(CpuId(0)).unwrap();
-            (self.1)(&mut Bench {
-                system: &Any(system),
-                cpu: &mut cpu,
-                held: Vec::new(),
-                name: self.0,
-            });
-            system.check(&mut cpu).unwrap();
-        }
-    }
-    let (spec, setup) = (name.parse().unwrap(), Setup::new(RANGES, 1));
-    build::<Counted, _>(&spec, &setup, Visitor(name, trial));
+    everybuddy_suite::on(name, &Setup::new(RANGES, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        trial(&mut Bench {
+            system,
+            cpu: &mut cpu,
+            held: Vec::new(),
+            name,
+        });
+        system.check(&mut cpu).unwrap();
+    });
 }
 
 const SYSTEMS: [&str; 3] = ["spring", "spring+zone=one", "spring+zone=spaces"];

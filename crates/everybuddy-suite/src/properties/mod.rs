@@ -1,23 +1,22 @@
-//! The properties. Each builds its own memory and runs on any host.
+//! The properties of every system. Each one builds its own memory and runs on any host.
+
+mod interface;
+
+pub use interface::{misuse_is_an_error_and_changes_nothing, nested_and_bulk, ranges_come_and_go};
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use everybuddy::{
-    AllocateError, CpuToken, Flags, FrameAllocator, FrameRange, FrameState, FreeError, Order, Pfn,
-    Platform, RegionError, Release, Request, Setup, SystemSpec, WithSystem,
+    AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Order, Pfn, Platform, Release,
+    Request, Setup, SystemSpec,
 };
 
-use super::model::Model;
-use super::{Host, MEMORIES, Random, Shadow, build, frames_of, order};
-use crate::visit;
+use crate::model::Model;
+use crate::{Host, MEMORIES, Random, Shadow, frames_of, order};
 
 /// Checks that everything is free, coalesced and in place, as when the system was built.
-fn is_as_new<P: Platform, A: FrameAllocator<P>>(
-    system: &A,
-    cpu: &mut P::Cpu,
-    ranges: &[FrameRange],
-) {
+fn is_as_new<P: Platform>(system: &dyn FrameAllocator<P>, cpu: &mut P::Cpu, ranges: &[FrameRange]) {
     system.quiesce(cpu).unwrap();
     let census = system.check(cpu).unwrap();
     assert_eq!(
@@ -33,10 +32,11 @@ fn is_as_new<P: Platform, A: FrameAllocator<P>>(
     );
 }
 
+/// Every frame can be allocated, once; freed in any order, all memory is coalesced again.
 pub fn all_memory_can_be_had_and_comes_back<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     for ranges in MEMORIES {
         let ranges: &'static [FrameRange] = ranges;
-        visit!(host, spec, &Setup::new(ranges, 2), [ranges: &'static [FrameRange]], |system| {
+        host.build(spec, &Setup::new(ranges, 2), &mut |system| {
             host.run(1, |cpu| {
                 let shadow = Shadow::new(system.span().frames());
                 let mut held = Vec::new();
@@ -52,7 +52,11 @@ pub fn all_memory_can_be_had_and_comes_back<P: Platform, H: Host<P>>(host: &H, s
                         }
                     }
                 }
-                assert_eq!(held.len() as u64, frames_of(ranges), "every frame was given");
+                assert_eq!(
+                    held.len() as u64,
+                    frames_of(ranges),
+                    "every frame was given"
+                );
                 let mut random = Random(7);
                 while !held.is_empty() {
                     let frame = held.swap_remove(random.below(held.len() as u64) as usize);
@@ -65,9 +69,10 @@ pub fn all_memory_can_be_had_and_comes_back<P: Platform, H: Host<P>>(host: &H, s
     }
 }
 
+/// Blocks of every order are aligned, disjoint, and as many as there can be.
 pub fn blocks_are_aligned_and_disjoint<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(5, 5000)];
-    visit!(host, spec, &Setup::new(RANGES, 1), [], |system| {
+    host.build(spec, &Setup::new(RANGES, 1), &mut |system| {
         host.run(1, |cpu| {
             for size in Order::up_to(system.max_order()) {
                 let shadow = Shadow::new(system.span().frames());
@@ -106,7 +111,7 @@ pub fn blocks_are_aligned_and_disjoint<P: Platform, H: Host<P>>(host: &H, spec: 
 pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     for (seed, ranges) in MEMORIES.iter().enumerate() {
         let ranges: &'static [FrameRange] = ranges;
-        visit!(host, spec, &Setup::new(ranges, 1), [ranges: &'static [FrameRange], seed: usize], |system| {
+        host.build(spec, &Setup::new(ranges, 1), &mut |system| {
             host.run(1, |cpu| {
                 let mut random = Random(seed as u64);
                 let mut model = Model::new(system.span(), ranges);
@@ -114,7 +119,11 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                 let mut held: Vec<(Pfn, u32)> = Vec::new();
                 for step in 0..1500 {
                     let fill = if step % 300 < 150 { 70 } else { 30 };
-                    let hint = everybuddy::Hint { task: step / 40, region: step / 11, left: step % 50 };
+                    let hint = everybuddy::Hint {
+                        task: step / 40,
+                        region: step / 11,
+                        left: step % 50,
+                    };
                     if random.chance(fill) || held.is_empty() {
                         let most = u64::from(system.max_order().get().min(5));
                         let exact = random.chance(30);
@@ -124,8 +133,11 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                             order(random.below(most + 1) as u8).frames()
                         };
                         let covering = Order::covering(frames).unwrap();
-                        let request =
-                            if exact { Request::frames(frames) } else { Request::order(covering) };
+                        let request = if exact {
+                            Request::frames(frames)
+                        } else {
+                            Request::order(covering)
+                        };
                         match system.allocate(cpu, request.with_hint(hint)) {
                             Ok(start) => {
                                 assert!(start.is_aligned(covering));
@@ -147,7 +159,10 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                                 // A part of an allocation that looks like a block is not one.
                                 match system.free(cpu, Release::block(block).with_hint(hint)) {
                                     Ok(()) => {}
-                                    Err(FreeError::InsideBlock { .. } | FreeError::WrongOrder { .. }) => {
+                                    Err(
+                                        FreeError::InsideBlock { .. }
+                                        | FreeError::WrongOrder { .. },
+                                    ) => {
                                         system.free(cpu, Release::frames(start, frames)).unwrap();
                                     }
                                     Err(error) => panic!("{error}"),
@@ -159,7 +174,9 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                                 let from = random.below(u64::from(frames)) as u32;
                                 let length = 1 + random.below(u64::from(frames - from)) as u32;
                                 let part = Pfn(start.0 + from);
-                                system.free(cpu, Release::frames(part, length).with_hint(hint)).unwrap();
+                                system
+                                    .free(cpu, Release::frames(part, length).with_hint(hint))
+                                    .unwrap();
                                 model.give(part, length);
                                 if from > 0 {
                                     held.push((start, from));
@@ -188,11 +205,20 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
     }
 }
 
+/// Sets a flag when it is dropped, also by a failed assertion: threads that wait for the flag end then.
+struct AtEnd<'a>(&'a AtomicUsize);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+}
+
 /// Frames that lie in other CPUs' lists, parked or not, are found before a request fails.
 pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
     const CPUS: u16 = 4;
-    visit!(host, spec, &Setup::new(RANGES, CPUS), [], |system| {
+    host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         // Each CPU leaves some frames in its list, and parks. Then one takes everything.
         host.run(CPUS, |cpu| {
             let held: Vec<_> = (0..20)
@@ -219,6 +245,7 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
         let done = AtomicUsize::new(0);
         host.run(CPUS, |cpu| {
             if cpu.id().0 == 0 {
+                let _done = AtEnd(&done);
                 for _ in 0..20 {
                     let mut held = Vec::new();
                     let error = loop {
@@ -237,7 +264,6 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
                         system.free(cpu, Release::frame(frame)).unwrap();
                     }
                 }
-                done.store(1, Ordering::Relaxed);
             } else {
                 while done.load(Ordering::Relaxed) == 0 {
                     if let Ok(frame) = system.allocate(cpu, Request::FRAME) {
@@ -256,7 +282,7 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
 pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
     const CPUS: u16 = 3;
-    visit!(host, spec, &Setup::new(RANGES, CPUS), [], |system| {
+    host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         for round in 0..60 {
             // The others hold 100 frames each, and begin with empty lists.
             let held: Vec<Mutex<Vec<Pfn>>> = (0..CPUS).map(|_| Mutex::default()).collect();
@@ -313,9 +339,9 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
 pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(2, 600), FrameRange::new(700, 500)];
     for cpus in [2u16, 5] {
-        visit!(host, spec, &Setup::new(RANGES, cpus), [cpus: u16], |system| {
+        host.build(spec, &Setup::new(RANGES, cpus), &mut |system| {
             let shadow = Shadow::new(system.span().frames());
-            // Frames handed from one CPU to another: taken by whoever comes first.
+            // Frames handed from one CPU to another: taken by the first CPU that looks.
             let handed = Mutex::new(Vec::new());
             host.run(cpus, |cpu| {
                 let me = u32::from(cpu.id().0);
@@ -324,12 +350,22 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                 for step in 0..600 {
                     if random.chance(55) {
                         let frames = match random.below(10) {
-                            0 => order(random.below(u64::from(system.max_order().get().min(4)) + 1) as u8)
-                                .frames(),
-                            1 => 1 + random.below(u64::from(system.max_order().frames().min(12))) as u32,
+                            0 => {
+                                order(random.below(u64::from(system.max_order().get().min(4)) + 1)
+                                    as u8)
+                                .frames()
+                            }
+                            1 => {
+                                1 + random.below(u64::from(system.max_order().frames().min(12)))
+                                    as u32
+                            }
                             _ => 1,
                         };
-                        let hint = everybuddy::Hint { task: me, region: step / 7, left: 5 };
+                        let hint = everybuddy::Hint {
+                            task: me,
+                            region: step / 7,
+                            left: 5,
+                        };
                         match system.allocate(cpu, Request::frames(frames).with_hint(hint)) {
                             Ok(start) => {
                                 shadow.take(start, frames, 0);
@@ -343,8 +379,14 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                             handed.lock().unwrap().push((start, frames));
                         } else {
                             shadow.give(start, frames, 0);
-                            let hint = everybuddy::Hint { task: me, region: step / 5, left: 80 };
-                            system.free(cpu, Release::frames(start, frames).with_hint(hint)).unwrap();
+                            let hint = everybuddy::Hint {
+                                task: me,
+                                region: step / 5,
+                                left: 80,
+                            };
+                            system
+                                .free(cpu, Release::frames(start, frames).with_hint(hint))
+                                .unwrap();
                         }
                     }
                     if random.chance(10) {
@@ -374,200 +416,4 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
             });
         });
     }
-}
-
-pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
-    host: &H,
-    spec: &SystemSpec,
-) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
-    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
-    visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
-        host.run(1, |cpu| {
-            let single = system.allocate(cpu, Request::FRAME).unwrap();
-            let freed = system.allocate(cpu, Request::FRAME).unwrap();
-            let block = system.allocate(cpu, Request::order(order(2))).unwrap();
-            let run = system.allocate(cpu, Request::frames(7)).unwrap();
-            let physical = |frame: u32| FrameRange::new(system.span().base() + u64::from(frame), 1);
-            let reserved = (0..64).rev().find(|frame| system.reserve(cpu, physical(*frame)).is_ok());
-            let reserved = reserved.expect("a frame is free");
-            system.free(cpu, Release::frame(freed)).unwrap();
-            system.free(cpu, Release::frames(Pfn(run.0 + 2), 1)).unwrap();
-            let before = (system.check(cpu).unwrap(), system.snapshot(cpu));
-            let by_order = |start: u32, size| {
-                Release::block(everybuddy::Block::new(Pfn(start), order(size)))
-            };
-            let end = system.span().frames();
-            let allocated = order(2);
-            let mut cases = vec![
-                ("foreign", by_order(end, 0), FreeError::Foreign),
-                ("far away", by_order(u32::MAX, 0), FreeError::Foreign),
-                ("a tag's number", by_order(0xff00_0000, 0), FreeError::Foreign),
-                ("reaching out", Release::frames(Pfn(end - 1), 2), FreeError::Foreign),
-                ("overflowing", Release::frames(Pfn(u32::MAX), u32::MAX), FreeError::Foreign),
-                ("a hole", by_order(20, 0), FreeError::Hole),
-                ("a run in a hole", Release::frames(Pfn(20), 3), FreeError::Hole),
-                ("reserved", by_order(reserved, 0), FreeError::Reserved),
-                ("nothing", Release::frames(single, 0), FreeError::ZeroFrames),
-                ("too small", by_order(block.0, 0), FreeError::WrongOrder { allocated }),
-                ("too large", by_order(block.0, 3), FreeError::WrongOrder { allocated }),
-                (
-                    "inside a block",
-                    by_order(block.0 + 1, 0),
-                    FreeError::InsideBlock { order: allocated },
-                ),
-                ("a part twice", Release::frames(Pfn(run.0 + 2), 1), FreeError::NotAllocated),
-                ("over a freed part", Release::frames(run, 7), FreeError::NotAllocated),
-            ];
-            // Checked hits notice a block in a list; unchecked ones take any block by order.
-            cases.push(("twice", by_order(freed.0, 0), FreeError::NotAllocated));
-            cases.push(("a run twice", Release::frames(freed, 1), FreeError::NotAllocated));
-            if unchecked {
-                cases.retain(|(what, release, error)| {
-                    let by_order = matches!(release.size, everybuddy::Size::Order(_));
-                    *error == FreeError::Foreign || !by_order && *what != "a run twice"
-                });
-            }
-            for (what, release, error) in cases {
-                assert_eq!(system.free(cpu, release), Err(error), "{what}");
-                if error != FreeError::Foreign && error != FreeError::ZeroFrames {
-                    let nested = system.free_nested(cpu.id(), release);
-                    assert_eq!(nested, Err(error), "{what}, nested");
-                }
-                let after = (system.check(cpu).unwrap(), system.snapshot(cpu));
-                assert_eq!(before.0, after.0, "{what}");
-                assert_eq!(before.1.free_frames(), after.1.free_frames(), "{what}");
-            }
-            assert_eq!(system.frame_state(Pfn(end)), None);
-            assert_eq!(system.frame_state(Pfn(20)), Some(FrameState::Hole));
-            let inside = FrameState::Allocated { head: block, order: allocated };
-            assert_eq!(system.frame_state(Pfn(block.0 + 3)), Some(inside));
-            system.free(cpu, Release::frame(single)).unwrap();
-            system.free(cpu, by_order(block.0, 2)).unwrap();
-            system.free(cpu, Release::frames(run, 2)).unwrap();
-            system.free(cpu, Release::frames(Pfn(run.0 + 3), 4)).unwrap();
-            system.unreserve(cpu, physical(reserved)).unwrap();
-            is_as_new(system, cpu, RANGES);
-        });
-    });
-}
-
-pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(4096, 100)];
-    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(4096, 1000));
-    visit!(host, spec, &setup, [], |system| {
-        host.run(1, |cpu| {
-            let range = FrameRange::new;
-            assert_eq!(system.add(cpu, range(4096, 0)), Err(RegionError::Empty));
-            assert_eq!(
-                system.add(cpu, range(5000, 200)),
-                Err(RegionError::OutsideSpan)
-            );
-            assert_eq!(
-                system.add(cpu, range(4000, 10)),
-                Err(RegionError::OutsideSpan)
-            );
-            let managed = system.span().pfn(4195).unwrap();
-            assert_eq!(
-                system.add(cpu, range(4195, 10)),
-                Err(RegionError::AlreadyManaged(managed))
-            );
-            // Added memory joins what is there.
-            system.add(cpu, range(4196, 412)).unwrap();
-            is_as_new(system, cpu, &[range(4096, 512)]);
-            // Removing needs free frames.
-            let frame = system.allocate(cpu, Request::FRAME).unwrap();
-            let physical = system.span().physical(frame);
-            assert_eq!(
-                system.remove(cpu, range(physical, 1)),
-                Err(RegionError::NotFree(frame))
-            );
-            assert!(system.remove(cpu, range(4096, 512)).is_err());
-            system.free(cpu, Release::frame(frame)).unwrap();
-            system.remove(cpu, range(4099, 200)).unwrap();
-            is_as_new(system, cpu, &[range(4096, 3), range(4299, 309)]);
-            assert!(
-                system.remove(cpu, range(4096, 4)).is_err(),
-                "a hole is not free"
-            );
-            // Reserving keeps frames from everybody.
-            system.reserve(cpu, range(4300, 308)).unwrap();
-            let mut held = Vec::new();
-            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
-                held.push(frame);
-            }
-            assert_eq!(held.len(), 4);
-            assert_eq!(
-                system.unreserve(cpu, range(4299, 2)),
-                Err(RegionError::NotReserved(system.span().pfn(4299).unwrap()))
-            );
-            system.unreserve(cpu, range(4300, 308)).unwrap();
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
-            system.add(cpu, range(4099, 200)).unwrap();
-            is_as_new(system, cpu, &[range(4096, 512)]);
-        });
-    });
-}
-
-pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
-    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
-    visit!(host, spec, &Setup::new(RANGES, 2), [unchecked: bool], |system| {
-        host.run(1, |cpu| {
-            let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();
-            let run = system
-                .allocate_nested(cpu.id(), Request::frames(5))
-                .unwrap();
-            assert_ne!(nested, run);
-            system
-                .free_nested(cpu.id(), Release::frames(run, 5))
-                .unwrap();
-            system
-                .free_nested(cpu.id(), Release::frame(nested))
-                .unwrap();
-            let zero = system.allocate_nested(cpu.id(), Request::frames(0));
-            assert_eq!(zero, Err(AllocateError::ZeroFrames));
-
-            let shadow = Shadow::new(512);
-            let mut out = [Pfn(0); 600];
-            let given = system.allocate_bulk(cpu, Request::FRAME, &mut out).unwrap();
-            assert_eq!(given, 512, "bulk gives all there is");
-            out[..given]
-                .iter()
-                .for_each(|frame| shadow.take(*frame, 1, 0));
-            let none = system.allocate_bulk(cpu, Request::FRAME, &mut out[512..]);
-            assert_eq!(none, Err(AllocateError::Exhausted));
-            let flags = Flags::NO_WAIT;
-            let none = system.allocate(cpu, Request::FRAME.with_flags(flags));
-            assert_eq!(none, Err(AllocateError::Exhausted));
-            let releases: Vec<_> = out[..given]
-                .iter()
-                .map(|frame| Release::frame(*frame))
-                .collect();
-            let twice = [releases[0], releases[1], releases[0], releases[2]];
-            if !unchecked {
-                let error = system.free_bulk(cpu, &twice).unwrap_err();
-                assert_eq!((error.index, error.error), (2, FreeError::NotAllocated));
-                system.free_bulk(cpu, &releases[2..]).unwrap();
-            } else {
-                system.free_bulk(cpu, &releases).unwrap();
-            }
-            assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut []), Ok(0));
-
-            let given = system
-                .allocate_bulk(cpu, Request::frames(3), &mut out)
-                .unwrap();
-            assert_eq!(given, 128, "runs of three lie in blocks of four");
-            let mut releases: Vec<_> = out[..given]
-                .iter()
-                .map(|start| Release::frames(*start, 3))
-                .collect();
-            releases.push(releases[0]);
-            let error = system.free_bulk(cpu, &releases).unwrap_err();
-            assert_eq!((error.index, error.error), (128, FreeError::NotAllocated));
-            is_as_new(system, cpu, RANGES);
-        });
-    });
 }

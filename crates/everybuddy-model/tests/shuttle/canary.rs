@@ -2,11 +2,9 @@
 //!
 //! # Purpose
 //!
-//! As in `canary`. This is a separate program because shuttle's panic hook stays installed.
+//! As in the canary of loom.
 
-mod broken;
-
-use broken::{Fault, Join, count_under};
+use crate::broken::{Fault, Join, count_under};
 use everybuddy_model::strong::{Picking, sample};
 use everybuddy_model::{Shared, Shuttle};
 

@@ -1,17 +1,11 @@
 //! Systems against the plain model: random sequences that shrink, and all short sequences on tiny memory.
 
-mod suite;
-
 use everybuddy::platform::NativeCpus;
-use everybuddy::{
-    AllocateError, CpuId, FrameAllocator, FrameRange, Native, NoProbe, Order, Pfn, Platform,
-    Release, Request, Setup, SystemSpec, WithSystem,
-};
+use everybuddy::{AllocateError, FrameRange, Order, Pfn, Release, Request, Setup, SystemSpec};
+use everybuddy_suite::model::Model;
+use everybuddy_suite::platform::waiting_by;
+use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
-use suite::build;
-use suite::model::Model;
-
-type Cpu = <Native as Platform>::Cpu;
 
 /// One step of a program. Numbers are taken modulo what is possible.
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +44,19 @@ struct Program<'p> {
     check_each: bool,
 }
 
-impl WithSystem<Native> for Program<'_> {
-    type Output = ();
+impl Program<'_> {
+    /// Builds the system and runs the program. One thread holds all tokens, so waiting is useless.
+    fn run_on(&self, spec: &SystemSpec) {
+        let setup = Setup::new(self.ranges, self.cpus);
+        waiting_by(
+            |_| (),
+            || everybuddy_suite::any(spec, &setup, |system| self.run(system)),
+        );
+    }
 
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
+    fn run(&self, system: &System<'_>) {
         let set = NativeCpus::new(self.cpus);
-        let mut cpus: Vec<Cpu> = (0..self.cpus)
-            .map(|id| set.claim::<NoProbe>(CpuId(id)).unwrap())
-            .collect();
+        let mut cpus: Vec<Cpu> = (0..self.cpus).map(|id| claim(&set, id)).collect();
         let mut model = Model::new(system.span(), self.ranges);
         let mut held: Vec<(Pfn, u32)> = Vec::new();
         let count = cpus.len();
@@ -189,12 +188,12 @@ proptest! {
 
     #[test]
     fn random_programs_agree_with_the_model(
-        spec in prop::sample::select(suite::specs()),
+        spec in prop::sample::select(everybuddy_suite::specs()),
         ranges in ranges(),
         steps in prop::collection::vec(step(), 0..120),
     ) {
         let program = Program { steps: &steps, ranges: &ranges, cpus: 3, check_each: true };
-        build::<Native, _>(&spec, &Setup::new(&ranges, 3), program);
+        program.run_on(&spec);
     }
 
     #[test]
@@ -203,8 +202,7 @@ proptest! {
     ) {
         let ranges = [FrameRange::new(0, 40_000)];
         let run = |name: &str| {
-            let record = Record { steps: &steps };
-            build::<Native, _>(&name.parse().unwrap(), &Setup::new(&ranges, 3), record)
+            on(name, &Setup::new(&ranges, 3), |system| record(&steps, system))
         };
         prop_assert_eq!(run("fixlazy-186"), run("lbs-31"));
         prop_assert_eq!(run("lbs-31+batch=31+high=186"), run("lbs-31"));
@@ -212,42 +210,34 @@ proptest! {
 }
 
 /// Runs a program and returns every frame that was given, in order.
-struct Record<'p> {
-    steps: &'p [Step],
-}
-
-impl WithSystem<Native> for Record<'_> {
-    type Output = Vec<u32>;
-
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) -> Vec<u32> {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        let mut held = Vec::new();
-        let mut given = Vec::new();
-        for step in self.steps {
-            match *step {
-                // Many at once, so that batches move.
-                Step::Allocate { order, .. } => {
-                    for _ in 0..40 {
-                        let order = Order::new(order).unwrap();
-                        let start = system.allocate(&mut cpu, Request::order(order)).unwrap();
-                        given.push(start.0);
-                        held.push((start, order.frames()));
-                    }
+fn record(steps: &[Step], system: &System<'_>) -> Vec<u32> {
+    let set = NativeCpus::new(1);
+    let mut cpu = claim(&set, 0);
+    let mut held = Vec::new();
+    let mut given = Vec::new();
+    for step in steps {
+        match *step {
+            // Many at once, so that batches move.
+            Step::Allocate { order, .. } => {
+                for _ in 0..40 {
+                    let order = Order::new(order).unwrap();
+                    let start = system.allocate(&mut cpu, Request::order(order)).unwrap();
+                    given.push(start.0);
+                    held.push((start, order.frames()));
                 }
-                Step::Free { which, .. } if !held.is_empty() => {
-                    for _ in 0..held.len().min(100) {
-                        let (start, frames) = held.swap_remove(usize::from(which) % held.len());
-                        system
-                            .free(&mut cpu, Release::frames(start, frames))
-                            .unwrap();
-                    }
-                }
-                _ => {}
             }
+            Step::Free { which, .. } if !held.is_empty() => {
+                for _ in 0..held.len().min(100) {
+                    let (start, frames) = held.swap_remove(usize::from(which) % held.len());
+                    system
+                        .free(&mut cpu, Release::frames(start, frames))
+                        .unwrap();
+                }
+            }
+            _ => {}
         }
-        given
     }
+    given
 }
 
 /// All sequences of requests and releases, to a depth, on tiny memory. Each is run from the start.
@@ -266,7 +256,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
                 cpus: 2,
                 check_each: true,
             };
-            build::<Native, _>(spec, &Setup::new(ranges, 2), program);
+            program.run_on(spec);
             return 1;
         }
         let mut programs = 0;
@@ -340,7 +330,7 @@ fn all_short_programs_on_tiny_memory() {
     }
 }
 
-/// The same, deeper: about a minute. `cargo test --release -p everybuddy --test oracle -- --ignored`
+/// The same, deeper: about a minute. `cargo test --profile gate -p everybuddy --test all -- --ignored oracle`
 #[test]
 #[ignore = "takes minutes"]
 fn all_longer_programs_on_tiny_memory() {

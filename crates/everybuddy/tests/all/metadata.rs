@@ -5,12 +5,14 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
 use everybuddy::systems::ROWS;
-use everybuddy::{BuildError, NoProbe};
+use everybuddy::{Block, BuildError};
+use everybuddy_suite::platform::try_any;
+use everybuddy_suite::{Machine, System, claim, on};
 
 fn bytes_per_frame(name: &str, frames: u64, cpus: u16) -> f64 {
     let ranges = [FrameRange::new(0, frames)];
     let setup = Setup::new(&ranges, cpus);
-    let layout = metadata_layout::<Native>(&name.parse().unwrap(), &setup).unwrap();
+    let layout = metadata_layout::<Machine>(&name.parse().unwrap(), &setup).unwrap();
     layout.size() as f64 / frames as f64
 }
 
@@ -80,19 +82,6 @@ fn results_fit_a_register() {
     assert!(size_of::<Request>() <= 24 && size_of::<Release>() <= 24);
 }
 
-struct FirstFrame;
-
-impl WithSystem<Native> for FirstFrame {
-    type Output = usize;
-
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) -> usize {
-        let cpus = NativeCpus::new(1);
-        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        system.allocate(&mut cpu, Request::FRAME).unwrap();
-        system.metadata_bytes()
-    }
-}
-
 #[test]
 fn the_layout_is_exactly_what_is_used() {
     let ranges = [FrameRange::new(1, 3000)];
@@ -106,14 +95,20 @@ fn the_layout_is_exactly_what_is_used() {
     ];
     let variants = variants.map(|text| text.parse().unwrap());
     for spec in ROWS.iter().map(SystemSpec::of).chain(variants) {
-        let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
+        let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
         let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
         let start = memory.as_ptr().align_offset(layout.align());
         let exact = &mut memory[start..][..layout.size()];
-        let used = with_system::<Native, _>(&spec, &setup, exact, FirstFrame).unwrap();
+        let mut used = 0;
+        let first_frame = &mut |system: &System<'_>| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+            used = system.metadata_bytes();
+        };
+        try_any(&spec, &setup, exact, first_frame).unwrap();
         assert_eq!(used, layout.size(), "{spec}");
         let less = &mut memory[start..][..layout.size() - 2 * layout.align()];
-        let error = with_system::<Native, _>(&spec, &setup, less, FirstFrame).unwrap_err();
+        let error = try_any(&spec, &setup, less, &mut |_| ()).unwrap_err();
         assert!(
             matches!(error, BuildError::MetadataTooSmall { .. }),
             "{spec}: {error}"
@@ -124,7 +119,7 @@ fn the_layout_is_exactly_what_is_used() {
 #[test]
 fn what_can_not_be_built_is_an_error() {
     let build = |ranges: &[FrameRange], cpus| {
-        metadata_layout::<Native>(&"lbs-31".parse().unwrap(), &Setup::new(ranges, cpus))
+        metadata_layout::<Machine>(&"lbs-31".parse().unwrap(), &Setup::new(ranges, cpus))
     };
     assert_eq!(build(&[], 1), Err(BuildError::NoMemory));
     assert_eq!(
@@ -143,56 +138,47 @@ fn what_can_not_be_built_is_an_error() {
     let one = [FrameRange::new(0, 10)];
     let outside = Setup::new(&one, 1).with_reach(FrameRange::new(5, 10));
     let spec = "bs".parse().unwrap();
-    let outside = metadata_layout::<Native>(&spec, &outside);
+    let outside = metadata_layout::<Machine>(&spec, &outside);
     assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
     let setup = Setup::new(&one, 1);
     assert_eq!(
-        metadata_layout::<Native>(&spec, &setup),
+        metadata_layout::<Machine>(&spec, &setup),
         Err(BuildError::BadOption("high"))
     );
 }
 
-struct LargestBlocks;
-
-impl WithSystem<Native> for LargestBlocks {
-    type Output = ();
-
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
-        let cpus = NativeCpus::new(1);
-        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        let largest = Order::new(18).unwrap();
-        assert_eq!(system.max_order(), largest);
-        let blocks: Vec<Pfn> = (0..2)
-            .map(|_| system.allocate(&mut cpu, Request::order(largest)).unwrap())
-            .collect();
-        assert_eq!(blocks[0].0.abs_diff(blocks[1].0), 1 << 18);
-        let error = system.allocate(&mut cpu, Request::FRAME.with_flags(Default::default()));
-        assert!(error.is_ok(), "the tail behind the two blocks");
-        for block in blocks {
-            system
-                .free(&mut cpu, Release::block(Block::new(block, largest)))
-                .unwrap();
-        }
-        // Split to single frames and coalesced over 18 orders.
-        let frame = system
-            .allocate(&mut cpu, Request::order(Order::new(17).unwrap()))
-            .unwrap();
+/// Takes and gives back the largest blocks.
+fn largest_blocks(system: &System<'_>) {
+    let mut cpu = claim(&NativeCpus::new(1), 0);
+    let largest = Order::new(18).unwrap();
+    assert_eq!(system.max_order(), largest);
+    let blocks: Vec<Pfn> = (0..2)
+        .map(|_| system.allocate(&mut cpu, Request::order(largest)).unwrap())
+        .collect();
+    assert_eq!(blocks[0].0.abs_diff(blocks[1].0), 1 << 18);
+    let error = system.allocate(&mut cpu, Request::FRAME.with_flags(Default::default()));
+    assert!(error.is_ok(), "the tail behind the two blocks");
+    for block in blocks {
         system
-            .free(&mut cpu, Release::frames(frame, 1 << 17))
+            .free(&mut cpu, Release::block(Block::new(block, largest)))
             .unwrap();
-        assert_eq!(system.snapshot(&mut cpu).available_blocks(largest), 2);
-        system.check(&mut cpu).unwrap();
     }
+    // Split to single frames and coalesced over 18 orders.
+    let frame = system
+        .allocate(&mut cpu, Request::order(Order::new(17).unwrap()))
+        .unwrap();
+    system
+        .free(&mut cpu, Release::frames(frame, 1 << 17))
+        .unwrap();
+    assert_eq!(system.snapshot(&mut cpu).available_blocks(largest), 2);
+    system.check(&mut cpu).unwrap();
 }
 
 #[test]
 fn blocks_of_a_gibibyte() {
     let ranges = [FrameRange::new(1 << 18, (2 << 18) + 3)];
     for name in ["bs+order=18", "lbs-31+order=18", "linux-6+order=18"] {
-        let (spec, setup) = (name.parse().unwrap(), Setup::new(&ranges, 1));
-        let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-        with_system::<Native, _>(&spec, &setup, &mut memory, LargestBlocks).unwrap();
+        on(name, &Setup::new(&ranges, 1), largest_blocks);
     }
 }

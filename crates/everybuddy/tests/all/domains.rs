@@ -8,54 +8,33 @@
 //!
 //! Not modelled: orders of steps that the machine doesn't come up with; see `everybuddy-model`.
 
-mod suite;
-
 use std::sync::Barrier;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use everybuddy::platform::{Hosted, NativeCpus, Spin, Waiting};
+use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameAllocator, FrameRange, FrameState,
-    FreeError, Native, NoProbe, Order, Pfn, Platform, Probe, Release, Request, Setup, WithSystem,
+    AllocateError, Block, Counts, CpuToken, Event, FrameRange, FrameState, FreeError, Order, Pfn,
+    Release, Request, Setup,
 };
-use suite::{Random, Shadow, build, order};
+use everybuddy_suite::platform::give_way;
+use everybuddy_suite::{Cpu, Random, Shadow, System, on, order};
 
-/// Spins a little, then lets others run; not for ever.
-struct Patient;
-
-impl Waiting for Patient {
-    fn pause(attempt: u32) {
-        assert!(attempt < 1 << 26, "nobody puts a domain back");
-        match attempt {
-            0..4 => Spin::pause(attempt),
-            _ => std::thread::yield_now(),
-        }
-    }
-}
-
-/// Counts, and every now and then lets others run while a domain is held: few processors would else take turns, and
-/// hardly ever find each other in one.
-#[derive(Default)]
-struct Preempted {
-    counts: Counts,
-    events: u32,
-}
-
-impl Probe for Preempted {
-    fn record(&mut self, event: Event) {
-        self.counts.record(event);
+/// Claims a CPU that every now and then lets others run while a domain is held: few processors would else take turns,
+/// and hardly ever find each other in one.
+fn claim(set: &NativeCpus, id: u16) -> Cpu {
+    let mut cpu = everybuddy_suite::claim(set, id);
+    let mut events = 0u32;
+    cpu.probe().listener = Some(Box::new(move |event| {
         if matches!(event, Event::Split(_) | Event::Coalesce(_)) {
-            self.events += 1;
-            if self.events.is_multiple_of(11) {
+            events += 1;
+            if events.is_multiple_of(11) {
                 std::thread::yield_now();
             }
         }
-    }
+    }));
+    cpu
 }
-
-type Machine = Hosted<Patient, Preempted>;
-type Cpu = <Machine as Platform>::Cpu;
 
 /// Systems of all kinds over domains.
 const SPECS: &[&str] = &[
@@ -72,7 +51,7 @@ fn sum(all: &Mutex<Counts>, cpu: &mut Cpu) {
 }
 
 /// Returns the heads of all free blocks, each once.
-fn heads<P: Platform, A: FrameAllocator<P>>(system: &A) -> Vec<Pfn> {
+fn heads(system: &System<'_>) -> Vec<Pfn> {
     let frames = (0..system.span().frames()).map(Pfn);
     let heads = frames.filter(|pfn| match system.frame_state(*pfn) {
         Some(FrameState::Free { head }) => head == *pfn,
@@ -81,24 +60,15 @@ fn heads<P: Platform, A: FrameAllocator<P>>(system: &A) -> Vec<Pfn> {
     heads.collect()
 }
 
-/// A standard buddy in which exactly `free` of so many frames are free.
-struct Standard<'a> {
-    free: &'a [bool],
-}
-
-impl WithSystem<Native> for Standard<'_> {
-    type Output = (Vec<Pfn>, Vec<u32>);
-
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) -> Self::Output {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
-        for (frame, _) in (0..).zip(self.free).filter(|(_, free)| **free) {
-            system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
-        }
-        let snapshot = system.snapshot(&mut cpu);
-        (heads(system), snapshot.free_blocks.to_vec())
+/// Makes exactly `free` of all frames free in a standard buddy; returns the heads and numbers of its free blocks.
+fn standard(system: &System<'_>, free: &[bool]) -> (Vec<Pfn>, Vec<u32>) {
+    let mut cpu = everybuddy_suite::claim(&NativeCpus::new(1), 0);
+    while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
+    for (frame, _) in (0..).zip(free).filter(|(_, free)| **free) {
+        system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
     }
+    let snapshot = system.snapshot(&mut cpu);
+    (heads(system), snapshot.free_blocks.to_vec())
 }
 
 /// Random programs on several CPUs; then quiet, and a comparison with the standard buddy.
@@ -110,8 +80,8 @@ struct Quiet<'a> {
 }
 
 /// What one CPU does in a round of random requests, each frame of which it holds in the end.
-fn work<A: FrameAllocator<Machine>>(
-    system: &A,
+fn work(
+    system: &System<'_>,
     cpu: &mut Cpu,
     shadow: &Shadow,
     random: &mut Random,
@@ -153,10 +123,8 @@ fn work<A: FrameAllocator<Machine>>(
     }
 }
 
-impl WithSystem<Machine> for Quiet<'_> {
-    type Output = ();
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) {
+impl Quiet<'_> {
+    fn run(self, name: &str, system: &System<'_>) {
         let frames = system.span().frames();
         let (set, shadow) = (NativeCpus::new(self.cpus), Shadow::new(frames));
         let held: Vec<_> = (0..self.cpus).map(|_| Mutex::new(Vec::new())).collect();
@@ -166,7 +134,7 @@ impl WithSystem<Machine> for Quiet<'_> {
                     let (set, shadow, held) = (&set, &shadow, &held[usize::from(id)]);
                     let mut random = Random(self.seed ^ (round << 8) ^ u64::from(id));
                     scope.spawn(move || {
-                        let mut cpu = set.claim::<Preempted>(CpuId(id)).unwrap();
+                        let mut cpu = claim(&set, id);
                         work(
                             system,
                             &mut cpu,
@@ -180,7 +148,7 @@ impl WithSystem<Machine> for Quiet<'_> {
                     });
                 }
             });
-            let mut cpu = set.claim::<Preempted>(CpuId(0)).unwrap();
+            let mut cpu = claim(&set, 0);
             system.check(&mut cpu).unwrap();
             system.quiesce(&mut cpu).unwrap();
             let census = system.check(&mut cpu).unwrap();
@@ -192,9 +160,9 @@ impl WithSystem<Machine> for Quiet<'_> {
             assert_eq!((census.free, census.buffered), (count, 0), "{name}");
             let setup = [FrameRange::new(0, u64::from(frames))];
             let spec = format!("bs+order={}", system.max_order().get());
-            let standard = Standard { free: &free };
-            let (heads_of_standard, blocks) =
-                build::<Native, _>(&spec.parse().unwrap(), &Setup::new(&setup, 1), standard);
+            let (heads_of_standard, blocks) = on(&spec, &Setup::new(&setup, 1), |system| {
+                standard(system, &free)
+            });
             assert_eq!(heads(system), heads_of_standard, "{name}, round {round}");
             assert_eq!(
                 system.snapshot(&mut cpu).free_blocks.to_vec(),
@@ -221,7 +189,9 @@ fn a_quiet_system_is_block_for_block_a_standard_buddy() {
                 seed,
                 counts: &counts,
             };
-            build::<Machine, _>(&spec.parse().unwrap(), &Setup::new(&ranges, 4), quiet);
+            on(spec, &Setup::new(&ranges, 4), |system| {
+                quiet.run(spec, system)
+            });
         }
         println!("{spec}: {:.1?}", start.elapsed());
     }
@@ -235,10 +205,8 @@ struct Hammer {
     rounds: usize,
 }
 
-impl WithSystem<Machine> for Hammer {
-    type Output = Counts;
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) -> Counts {
+impl Hammer {
+    fn run(self, name: &str, system: &System<'_>) -> Counts {
         let set = NativeCpus::new(self.cpus);
         let counts = Mutex::new(Counts::default());
         let shadow = Shadow::new(system.span().frames());
@@ -249,7 +217,7 @@ impl WithSystem<Machine> for Hammer {
                 let (set, counts, gate, shadow) = (&set, &counts, &gate, &shadow);
                 let at_start = &at_start;
                 scope.spawn(move || {
-                    let mut cpu = set.claim::<Preempted>(CpuId(id)).unwrap();
+                    let mut cpu = claim(&set, id);
                     if id == 0 {
                         *at_start.lock().unwrap() = Some(system.snapshot(&mut cpu));
                     }
@@ -279,12 +247,7 @@ impl WithSystem<Machine> for Hammer {
 }
 
 /// Allocations and releases of the orders 0 to 3.
-fn hammer<A: FrameAllocator<Machine>>(
-    system: &A,
-    cpu: &mut Cpu,
-    shadow: &Shadow,
-    random: &mut Random,
-) {
+fn hammer(system: &System<'_>, cpu: &mut Cpu, shadow: &Shadow, random: &mut Random) {
     let owner = u32::from(cpu.id().0);
     let mut held: Vec<Block> = Vec::new();
     for _ in 0..24 {
@@ -314,7 +277,9 @@ fn many_cpus_extend_and_each_quiet_ends_in_one_domain(rounds: usize) {
         let ranges = [FrameRange::new(0, 8000)];
         let start = std::time::Instant::now();
         let hammer = Hammer { cpus: 64, rounds };
-        let counts = build::<Machine, _>(&spec.parse().unwrap(), &Setup::new(&ranges, 64), hammer);
+        let counts = on(spec, &Setup::new(&ranges, 64), |system| {
+            hammer.run(spec, system)
+        });
         let Counts {
             ghosts,
             extensions,
@@ -346,10 +311,8 @@ fn sixty_four_cpus_extend_and_compress_a_thousand_times() {
 /// One CPU wants all memory as one block, now and then; its parts lie in several domains.
 struct Large<'a>(&'a AtomicU64);
 
-impl WithSystem<Machine> for Large<'_> {
-    type Output = Counts;
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) -> Counts {
+impl Large<'_> {
+    fn run(self, name: &str, system: &System<'_>) -> Counts {
         let set = NativeCpus::new(4);
         let (done, counts) = (AtomicBool::new(false), Mutex::new(Counts::default()));
         let holding = AtomicUsize::new(0);
@@ -357,7 +320,7 @@ impl WithSystem<Machine> for Large<'_> {
             for id in 1..4u16 {
                 let (set, counts, done, holding) = (&set, &counts, &done, &holding);
                 scope.spawn(move || {
-                    let mut cpu = set.claim::<Preempted>(CpuId(id)).unwrap();
+                    let mut cpu = claim(&set, id);
                     while !done.load(Ordering::Relaxed) {
                         // Nobody else asks while somebody holds: then the large block is there, in parts.
                         if holding.fetch_add(1, Ordering::SeqCst) < 1 << 16 {
@@ -374,7 +337,7 @@ impl WithSystem<Machine> for Large<'_> {
             }
             let (set, counts, done, holding) = (&set, &counts, &done, &holding);
             scope.spawn(move || {
-                let mut cpu = set.claim::<Preempted>(CpuId(0)).unwrap();
+                let mut cpu = claim(&set, 0);
                 let all = system.max_order();
                 for _ in 0..200 {
                     // No frame is held from here on; but domains may be taken, by who only releases.
@@ -409,12 +372,9 @@ fn a_large_request_finds_its_halves_in_two_domains() {
     let served = AtomicU64::new(0);
     let mut all = Counts::default();
     for spec in ["spring-core+order=5", "bs+zone=domains+order=5+lock=ticket"] {
-        let spec = spec.parse().unwrap();
-        all.add(&build::<Machine, _>(
-            &spec,
-            &Setup::new(&ranges, 4),
-            Large(&served),
-        ));
+        all.add(&on(spec, &Setup::new(&ranges, 4), |system| {
+            Large(&served).run(spec, system)
+        }));
     }
     assert_eq!(served.into_inner(), 400);
     assert!(all.extensions > 0 && all.merges > 0, "{all:?}");
@@ -423,10 +383,8 @@ fn a_large_request_finds_its_halves_in_two_domains() {
 /// Four CPUs take all there is, over and over.
 struct Everything;
 
-impl WithSystem<Machine> for Everything {
-    type Output = Counts;
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) -> Counts {
+impl Everything {
+    fn run(self, name: &str, system: &System<'_>) -> Counts {
         let frames = system.span().frames();
         let (set, shadow) = (NativeCpus::new(4), Shadow::new(frames));
         let (gate, counts) = (Barrier::new(4), Mutex::new(Counts::default()));
@@ -434,7 +392,7 @@ impl WithSystem<Machine> for Everything {
             for id in 0..4u16 {
                 let (set, shadow, gate, counts) = (&set, &shadow, &gate, &counts);
                 scope.spawn(move || {
-                    let mut cpu = set.claim::<Preempted>(CpuId(id)).unwrap();
+                    let mut cpu = claim(&set, id);
                     for round in 0..200 {
                         gate.wait();
                         let mut held = Vec::new();
@@ -478,12 +436,9 @@ fn a_request_fails_only_when_every_frame_is_held() {
         if spec.contains("fixlazy") {
             continue;
         }
-        let spec = spec.parse().unwrap();
-        all.add(&build::<Machine, _>(
-            &spec,
-            &Setup::new(&ranges, 4),
-            Everything,
-        ));
+        all.add(&on(spec, &Setup::new(&ranges, 4), |system| {
+            Everything.run(spec, system)
+        }));
     }
     assert!(all.extensions > 0 && all.merges > 0, "{all:?}");
 }
@@ -491,15 +446,13 @@ fn a_request_fails_only_when_every_frame_is_held() {
 /// Two CPUs free the same block at the same moment.
 struct Twice<'a>(&'a AtomicU64);
 
-impl WithSystem<Machine> for Twice<'_> {
-    type Output = ();
-
-    fn call<A: FrameAllocator<Machine>>(self, name: &'static str, system: &A) {
+impl Twice<'_> {
+    fn run(self, name: &str, system: &System<'_>) {
         const ROUNDS: usize = 4000;
         let set = NativeCpus::new(2);
         let size = order(1);
         let blocks: Vec<Block> = {
-            let mut cpu = set.claim::<Preempted>(CpuId(0)).unwrap();
+            let mut cpu = claim(&set, 0);
             let mut get = || system.allocate(&mut cpu, Request::order(size)).unwrap();
             let blocks = (0..ROUNDS).map(|_| Block::new(get(), size)).collect();
             set.surrender(cpu);
@@ -513,12 +466,12 @@ impl WithSystem<Machine> for Twice<'_> {
                 let (set, blocks, believed, turn) = (&set, &blocks, &believed, &turn);
                 scope.spawn(move || {
                     let (own, other) = (usize::from(id), usize::from(1 - id));
-                    let mut cpu = set.claim::<Preempted>(CpuId(id)).unwrap();
+                    let mut cpu = claim(&set, id);
                     for (round, block) in blocks.iter().enumerate() {
                         turn[own].store(round, Ordering::Release);
                         let mut attempt = 0;
                         while turn[other].load(Ordering::Acquire) < round {
-                            Patient::pause(attempt);
+                            give_way(attempt);
                             attempt += 1;
                         }
                         match system.free(&mut cpu, Release::block(*block)) {
@@ -537,7 +490,7 @@ impl WithSystem<Machine> for Twice<'_> {
             assert_eq!(believed.load(Ordering::Relaxed), 1, "{name}, round {round}");
             self.0.fetch_add(1, Ordering::Relaxed);
         }
-        let mut cpu = set.claim::<Preempted>(CpuId(0)).unwrap();
+        let mut cpu = claim(&set, 0);
         system.quiesce(&mut cpu).unwrap();
         let free = system.check(&mut cpu).unwrap().free;
         assert_eq!(free, u64::from(system.span().frames()), "{name}");
@@ -551,11 +504,9 @@ fn of_two_releases_at_the_same_moment_one_is_believed() {
     let ranges = [FrameRange::new(0, 8192)];
     let believed = AtomicU64::new(0);
     for spec in ["spring-core+order=5", "spring-core+order=5+idle=1"] {
-        build::<Machine, _>(
-            &spec.parse().unwrap(),
-            &Setup::new(&ranges, 2),
-            Twice(&believed),
-        );
+        on(spec, &Setup::new(&ranges, 2), |system| {
+            Twice(&believed).run(spec, system)
+        });
     }
     assert_eq!(believed.into_inner(), 8000);
 }

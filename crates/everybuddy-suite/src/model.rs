@@ -6,11 +6,16 @@
 
 use everybuddy::{FrameRange, Order, Pfn, Span};
 
+/// Which frames are free.
 pub struct Model {
     free: Vec<bool>,
 }
 
 impl Model {
+    /// Makes the model of memory that is all free.
+    ///
+    /// # Panics
+    /// If a range lies outside the span.
     pub fn new(span: Span, ranges: &[FrameRange]) -> Self {
         let mut free = vec![false; span.frames() as usize];
         for range in ranges {
@@ -20,12 +25,17 @@ impl Model {
         Self { free }
     }
 
+    /// Returns `true` if a request of this order can be served.
     pub fn can_serve(&self, order: Order) -> bool {
         self.free
             .chunks_exact(order.frames() as usize)
             .any(|block| block.iter().all(|free| *free))
     }
 
+    /// Notes that frames were allocated.
+    ///
+    /// # Panics
+    /// If any of them is not free.
     pub fn take(&mut self, start: Pfn, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
             assert!(
@@ -35,12 +45,17 @@ impl Model {
         }
     }
 
+    /// Notes that frames were freed.
+    ///
+    /// # Panics
+    /// If any of them is free already.
     pub fn give(&mut self, start: Pfn, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
             assert!(!std::mem::replace(free, true), "a free frame was freed");
         }
     }
 
+    /// Returns the number of free frames.
     pub fn free_frames(&self) -> u64 {
         self.free.iter().filter(|free| **free).count() as u64
     }

@@ -1,11 +1,12 @@
 //! The conformance suite on the virtual machine: the same properties of the same systems as on the native platform,
 //! in interleavings that repeat exactly.
 
-#[path = "../../everybuddy/tests/suite/mod.rs"]
-mod suite;
+use everybuddy::{FrameAllocator, Setup, SystemSpec};
+use everybuddy_sim::{Flat, Machine, Region};
+use everybuddy_suite::platform::memory_for;
+use everybuddy_suite::{Host, conformance};
 
-use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
-use suite::Host;
+use crate::common::{Counted, Cpu, build};
 
 /// Virtual CPUs; each seed selects an interleaving, the same every time.
 ///
@@ -15,26 +16,40 @@ struct Virtual {
     seed: u64,
 }
 
-impl Host<Sim> for Virtual {
-    fn run<F: Fn(&mut SimCpu) + Sync>(&self, cpus: u16, body: F) {
+impl Host<Counted> for Virtual {
+    fn build(
+        &self,
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        visitor: &mut dyn FnMut(&dyn FrameAllocator<Counted>),
+    ) {
+        build(
+            spec,
+            setup,
+            &mut memory_for::<Counted>(spec, setup),
+            visitor,
+        );
+    }
+
+    fn run<F: Fn(&mut Cpu) + Sync>(&self, cpus: u16, body: F) {
         let mut machine = Machine::new(cpus)
             .cost(Flat::new(10))
             .jitter(150)
             .seed(self.seed);
         machine
-            .run(Region::NONE, |cpu: &mut SimCpu| body(cpu))
+            .run(Region::NONE, |cpu: &mut Cpu| body(cpu))
             .unwrap();
     }
 }
 
-conformance!(Sim, Virtual { seed: 1 });
+conformance!(Counted, Virtual { seed: 1 });
 
 /// Other interleavings of the tests with several CPUs.
 mod another_seed {
     use super::*;
 
     conformance!(
-        Sim,
+        Counted,
         Virtual { seed: 2 },
         [
             frames_in_other_lists_are_found,

@@ -1,17 +1,13 @@
 //! Every system on the simulated machine: no frame is allocated twice or lost, and runs repeat exactly.
 
-mod common;
-
 use std::cell::RefCell;
 
-use common::{Random, with_memory};
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ROWS;
-use everybuddy::{
-    AllocateError, Block, Counts, FrameAllocator, Order, Pfn, Release, Request, SystemSpec,
-    WithSystem,
-};
-use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu};
+use everybuddy::{AllocateError, Block, Order, Pfn, Release, Request, SystemSpec};
+use everybuddy_sim::{Flat, Machine, Region, Report};
+
+use crate::common::{Cpu, Random, System, with_memory};
 
 /// All systems, with and without locks on their lists.
 fn systems() -> impl Iterator<Item = String> {
@@ -68,7 +64,6 @@ impl Owners {
 
 /// Allocates and frees at random, including blocks that other CPUs allocated. Then checks that all frames are free.
 struct Churn {
-    region: Region,
     cpus: u16,
     frames: u64,
     operations: u32,
@@ -76,17 +71,15 @@ struct Churn {
     seed: u64,
 }
 
-impl WithSystem<Sim> for Churn {
-    type Output = Report;
-
-    fn call<A: FrameAllocator<Sim>>(self, name: &'static str, system: &A) -> Report {
+impl Churn {
+    fn run(&self, name: &str, region: Region, system: &System<'_>) -> Report {
         let owners = Owners::new(self.frames);
         let shared: RefCell<Vec<Block>> = RefCell::new(Vec::new());
         let mut machine = Machine::new(self.cpus)
             .cost(Flat::new(4).with_wake(50))
             .jitter(self.jitter)
             .seed(self.seed);
-        let report = machine.run(self.region, |cpu: &mut SimCpu| {
+        let report = machine.run(region, |cpu: &mut Cpu| {
             let id = cpu.id().0;
             let mut random = Random::new(self.seed << 16 | u64::from(id));
             let mut mine: Vec<Block> = Vec::new();
@@ -126,7 +119,7 @@ impl WithSystem<Sim> for Churn {
             system.park(cpu);
         });
         let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
-        machine.outside(|cpus: &mut [SimCpu]| {
+        machine.outside(|cpus: &mut [Cpu]| {
             let cpu = &mut cpus[0];
             for block in shared.take() {
                 owners.take(block.start, block.order.frames());
@@ -146,13 +139,15 @@ impl WithSystem<Sim> for Churn {
 
 fn churn(system: &str, cpus: u16, frames: u64, operations: u32, seed: u64, shift: usize) -> Report {
     let jitter = seed % 3 * 8;
-    with_memory(system, cpus, frames, shift, |region| Churn {
-        region,
+    let churn = Churn {
         cpus,
         frames,
         operations,
         jitter,
         seed,
+    };
+    with_memory(system, cpus, frames, shift, |region, built| {
+        churn.run(system, region, built)
     })
 }
 
@@ -201,28 +196,25 @@ fn runs_repeat_wherever_memory_lies() {
 /// All CPUs fill their lists. Three CPUs park, or idle and serve drain requests; then the first allocates every
 /// frame. Returns `true` if some frames were in lists.
 struct TakeAll {
-    region: Region,
     parked: bool,
     seed: u64,
 }
 
-impl WithSystem<Sim> for TakeAll {
-    type Output = bool;
-
-    fn call<A: FrameAllocator<Sim>>(self, name: &'static str, system: &A) -> bool {
+impl TakeAll {
+    fn run(&self, name: &str, region: Region, system: &System<'_>) -> bool {
         const FRAMES: u64 = 256;
         let owners = Owners::new(FRAMES);
         let filled = RefCell::new(0);
         let done = RefCell::new(false);
         let mut machine = Machine::new(4).jitter(16).seed(self.seed);
         // A running CPU serves drain requests.
-        let idle = |cpu: &mut SimCpu, instructions| {
+        let idle = |cpu: &mut Cpu, instructions| {
             cpu.work(instructions);
             if cpu.take_poke() {
                 system.drain(cpu);
             }
         };
-        let report = machine.run(self.region, |cpu: &mut SimCpu| {
+        let report = machine.run(region, |cpu: &mut Cpu| {
             let id = cpu.id().0;
             let frames: Vec<Pfn> = (0..40)
                 .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
@@ -263,7 +255,7 @@ impl WithSystem<Sim> for TakeAll {
             buffered > 0
         });
         let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
-        machine.outside(|cpus: &mut [SimCpu]| {
+        machine.outside(|cpus: &mut [Cpu]| {
             for frame in 0..FRAMES as u32 {
                 system
                     .free(&mut cpus[0], Release::frame(Pfn(frame)))
@@ -282,12 +274,10 @@ fn a_request_finds_what_other_cpus_keep() {
         for parked in [true, false] {
             let mut buffered = 0;
             for seed in 0..5 {
-                let make = |region| TakeAll {
-                    region,
-                    parked,
-                    seed,
-                };
-                buffered += u32::from(with_memory(&system, 4, 256, 0, make));
+                let all = TakeAll { parked, seed };
+                buffered += u32::from(with_memory(&system, 4, 256, 0, |region, built| {
+                    all.run(&system, region, built)
+                }));
             }
             // (A CPU that was poked before drains its list when it idles. Where four frames fill Spring's list, the
             // list moves four at a time, so after as many frees as allocations it is empty.)
@@ -311,30 +301,17 @@ fn many_cpus() {
 }
 
 /// Probes count per CPU, and the counts are returned as results.
-struct Counted(Region);
-
-impl WithSystem<Sim<Counts>> for Counted {
-    type Output = ();
-
-    fn call<A: FrameAllocator<Sim<Counts>>>(self, _: &'static str, system: &A) {
-        let body = |cpu: &mut SimCpu<Counts>| {
+#[test]
+fn probes_count() {
+    with_memory("bs", 2, 1024, 0, |region, system| {
+        let body = |cpu: &mut Cpu| {
             let frame = system.allocate(cpu, Request::FRAME).unwrap();
             system.free(cpu, Release::frame(frame)).unwrap();
             *cpu.probe()
         };
-        let report = Machine::new(2).run(self.0, body).unwrap();
+        let report = Machine::new(2).run(region, body).unwrap();
         for counts in report.results {
             assert_eq!(counts.locks, 2);
         }
-    }
-}
-
-#[test]
-fn probes_count() {
-    let ranges = [everybuddy::FrameRange::new(0, 1024)];
-    let setup = everybuddy::Setup::new(&ranges, 2);
-    let spec = "bs".parse().unwrap();
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 20];
-    let region = Region::of(&memory);
-    everybuddy::with_system(&spec, &setup, &mut memory, Counted(region)).unwrap();
+    });
 }

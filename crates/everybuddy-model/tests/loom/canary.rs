@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-mod broken;
-
-use broken::{Fault, Join, count_under};
+use crate::broken::{Fault, Join, count_under};
 use everybuddy::platform::SharedCell;
 use everybuddy::{Platform, RawLock, SpinLock};
 use everybuddy_model::weak::explore;

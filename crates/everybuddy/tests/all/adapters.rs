@@ -6,9 +6,10 @@
 
 use std::alloc::Layout;
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
 
-use everybuddy::prelude::*;
+use everybuddy::platform::NativeCpus;
+use everybuddy::{FrameAllocator, FrameRange, Pfn, Release, Request, Setup};
+use everybuddy_suite::{Cpu, Machine, System, claim, on};
 
 const FRAME_BYTES: usize = 4096;
 
@@ -24,13 +25,13 @@ trait SingleFrames {
     fn allocate_frame(&mut self) -> Option<u64>;
 }
 
-struct Kernel<'s, A> {
+struct Kernel<'s, A: ?Sized> {
     system: &'s A,
     /// Stands for the token of the CPU that runs, which a kernel has while it can't be preempted.
-    cpu: RefCell<<Native as Platform>::Cpu>,
+    cpu: RefCell<Cpu>,
 }
 
-impl<A: FrameAllocator<Native>> LayoutFrames for Kernel<'_, A> {
+impl<A: FrameAllocator<Machine> + ?Sized> LayoutFrames for Kernel<'_, A> {
     fn alloc(&self, layout: Layout) -> Option<usize> {
         let cpu = &mut *self.cpu.borrow_mut();
         let frames = layout.size().div_ceil(FRAME_BYTES) as u32;
@@ -67,7 +68,7 @@ impl<A: FrameAllocator<Native>> LayoutFrames for Kernel<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Native>> SingleFrames for Kernel<'_, A> {
+impl<A: FrameAllocator<Machine> + ?Sized> SingleFrames for Kernel<'_, A> {
     fn allocate_frame(&mut self) -> Option<u64> {
         let frame = self
             .system
@@ -77,39 +78,34 @@ impl<A: FrameAllocator<Native>> SingleFrames for Kernel<'_, A> {
     }
 }
 
-struct Boot;
+/// Boots with one frame, adds memory, and goes through both traits.
+fn boot(system: &System<'_>) {
+    let cpus = NativeCpus::new(1);
+    let mut kernel = Kernel {
+        system,
+        cpu: RefCell::new(claim(&cpus, 0)),
+    };
+    // Memory arrives in pieces, as a boot loader's map has it.
+    kernel.add_free_memory(0x0020_0000, 0x0010_0000);
+    kernel.add_free_memory(0x0030_0000, 0x0050_0000);
 
-impl WithSystem<Native> for Boot {
-    type Output = ();
+    let layout = Layout::from_size_align(3 * FRAME_BYTES, 16 * FRAME_BYTES).unwrap();
+    let address = kernel.alloc(layout).unwrap();
+    assert_eq!(address % (16 * FRAME_BYTES), 0);
+    let single = kernel.allocate_frame().unwrap() as usize;
+    assert!(single < address || single >= address + 3 * FRAME_BYTES);
+    // Freed in parts, as OSTD does with segments that were split.
+    kernel.dealloc(address + FRAME_BYTES, 2 * FRAME_BYTES);
+    kernel.dealloc(address, FRAME_BYTES);
+    kernel.dealloc(single, FRAME_BYTES);
 
-    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
-        let cpus = NativeCpus::new(1);
-        let mut kernel = Kernel {
-            system,
-            cpu: RefCell::new(cpus.claim(CpuId(0)).unwrap()),
-        };
-        // Memory arrives in pieces, as a boot loader's map has it.
-        kernel.add_free_memory(0x0020_0000, 0x0010_0000);
-        kernel.add_free_memory(0x0030_0000, 0x0050_0000);
-
-        let layout = Layout::from_size_align(3 * FRAME_BYTES, 16 * FRAME_BYTES).unwrap();
-        let address = kernel.alloc(layout).unwrap();
-        assert_eq!(address % (16 * FRAME_BYTES), 0);
-        let single = kernel.allocate_frame().unwrap() as usize;
-        assert!(single < address || single >= address + 3 * FRAME_BYTES);
-        // Freed in parts, as OSTD does with segments that were split.
-        kernel.dealloc(address + FRAME_BYTES, 2 * FRAME_BYTES);
-        kernel.dealloc(address, FRAME_BYTES);
-        kernel.dealloc(single, FRAME_BYTES);
-
-        let cpu = kernel.cpu.get_mut();
-        system.quiesce(cpu).unwrap();
-        let census = system.check(cpu).unwrap();
-        assert_eq!(
-            (census.allocated, census.free),
-            (0, 0x0061_0000 / FRAME_BYTES as u64)
-        );
-    }
+    let cpu = kernel.cpu.get_mut();
+    system.quiesce(cpu).unwrap();
+    let census = system.check(cpu).unwrap();
+    assert_eq!(
+        (census.allocated, census.free),
+        (0, 0x0061_0000 / FRAME_BYTES as u64)
+    );
 }
 
 #[test]
@@ -118,9 +114,6 @@ fn kernels_traits_can_be_served() {
         // One frame is there from the start; the rest is added.
         let ranges = [FrameRange::new(0x100, 16)];
         let setup = Setup::new(&ranges, 1).with_reach(FrameRange::new(0x100, 0x800));
-        let spec: SystemSpec = name.parse().unwrap();
-        let layout = metadata_layout::<Native>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-        with_system(&spec, &setup, &mut memory, Boot).unwrap();
+        on(name, &setup, boot);
     }
 }

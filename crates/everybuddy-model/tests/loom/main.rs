@@ -1,0 +1,12 @@
+//! The models under loom, in one program.
+
+#[path = "../broken/mod.rs"]
+mod broken;
+mod canary;
+mod domains;
+mod locks;
+mod misuse;
+mod protocol;
+mod serewa;
+mod spaces;
+mod zone;

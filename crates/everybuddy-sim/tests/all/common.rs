@@ -1,0 +1,67 @@
+//! What the tests share: systems on the virtual machine, and random numbers.
+
+use core::mem::MaybeUninit;
+
+use everybuddy::{Counts, FrameAllocator, FrameRange, Setup, SystemSpec, with_any_system};
+use everybuddy_sim::{Region, Sim, SimCpu};
+use everybuddy_suite::platform::memory_for;
+
+/// The virtual machine; each CPU counts.
+pub(crate) type Counted = Sim<Counts>;
+
+/// A CPU of it.
+pub(crate) type Cpu = SimCpu<Counts>;
+
+/// A system on it.
+pub(crate) type System<'s> = dyn FrameAllocator<Counted> + 's;
+
+/// Builds a system in the memory given: the only place where systems are compiled for these tests.
+pub(crate) fn build(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visitor: &mut dyn FnMut(&dyn FrameAllocator<Counted>),
+) {
+    with_any_system(spec, setup, memory, visitor).unwrap_or_else(|error| panic!("{spec}: {error}"));
+}
+
+/// Builds `system` for `cpus` CPUs and `frames` frames in memory that begins `shift` bytes after a line,
+/// and calls `body` with it and the region of its memory.
+pub(crate) fn with_memory<T>(
+    system: &str,
+    cpus: u16,
+    frames: u64,
+    shift: usize,
+    body: impl FnOnce(Region, &System<'_>) -> T,
+) -> T {
+    let ranges = [FrameRange::new(0, frames)];
+    let setup = Setup::new(&ranges, cpus);
+    let spec: SystemSpec = system.parse().unwrap();
+    let bytes = memory_for::<Counted>(&spec, &setup).len();
+    let mut memory = vec![MaybeUninit::uninit(); bytes + 64 + shift];
+    let memory = &mut memory[shift..];
+    let region = Region::of(memory);
+    let (mut body, mut result) = (Some(body), None);
+    build(&spec, &setup, memory, &mut |system| {
+        let body = body.take().expect("a visitor is called once");
+        result = Some(body(region, system));
+    });
+    result.expect("a visitor is called")
+}
+
+/// Marsaglia's xorshift64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// Returns a number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}

@@ -1,0 +1,117 @@
+//! What every system must do, and what tests of systems share. For development only: nothing depends on it but tests.
+//!
+//! Why it exists: a property is written once, and holds for every system on every platform that has a [`Host`].
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`properties`] | the conformance suite; [`conformance!`] makes a test of each property |
+//! | [`specs`](specs()) | the systems and variants that it runs over |
+//! | [`model`] | the plain model: which requests can be served |
+//! | [`shadow`] | the owner of each frame; random numbers |
+//! | [`platform`] | the platform of all native tests, for which systems are compiled once |
+//!
+//! Invariant: nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
+
+pub mod model;
+pub mod platform;
+pub mod properties;
+pub mod shadow;
+mod specs;
+
+pub use platform::{Cpu, Machine, System, Threads, any, claim, on};
+pub use shadow::{Random, Shadow};
+pub use specs::specs;
+
+use everybuddy::{Block, FrameAllocator, FrameRange, Order, Pfn, Platform, Setup, SystemSpec};
+
+/// Builds systems on a platform, and runs code on its CPUs.
+pub trait Host<P: Platform>: Sync {
+    /// Builds a system and calls `visitor` once with it.
+    ///
+    /// # Panics
+    /// If it can't be built.
+    fn build(
+        &self,
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        visitor: &mut dyn FnMut(&dyn FrameAllocator<P>),
+    );
+
+    /// Runs `body` once on each of the CPUs 0 to `cpus - 1`, at the same time.
+    fn run<F: Fn(&mut P::Cpu) + Sync>(&self, cpus: u16, body: F);
+}
+
+/// Memory of every shape: the start, the holes, sizes other than powers of two.
+pub const MEMORIES: &[&[FrameRange]] = &[
+    &[FrameRange::new(0, 64)],
+    &[FrameRange::new(0, 1)],
+    &[FrameRange::new(3, 1000)],
+    &[
+        FrameRange::new(0x12345, 777),
+        FrameRange::new(0x12700, 1),
+        FrameRange::new(0x13000, 2048),
+    ],
+    &[FrameRange::new(0x7ffff, 2), FrameRange::new(0x80001, 4095)],
+];
+
+/// Returns the number of frames in all ranges.
+pub fn frames_of(ranges: &[FrameRange]) -> u64 {
+    ranges.iter().map(|range| range.frames).sum()
+}
+
+/// Returns the order of this number.
+///
+/// # Panics
+/// If there is none.
+pub fn order(order: u8) -> Order {
+    Order::new(order).expect("an order")
+}
+
+/// Returns the block that starts there.
+pub fn block(start: u32, order: u8) -> Block {
+    Block::new(Pfn(start), self::order(order))
+}
+
+/// Goes over all specs: `property(spec)` runs for each, and a failure names the spec.
+pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
+    for spec in specs() {
+        struct Name<'a>(&'a SystemSpec);
+        impl Drop for Name<'_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    eprintln!("the system was {}", self.0);
+                }
+            }
+        }
+        let _name = Name(&spec);
+        property(&spec);
+    }
+}
+
+/// Makes a test of each property, over all systems, for a platform and its host.
+#[macro_export]
+macro_rules! conformance {
+    ($platform:ty, $host:expr, [$($property:ident),* $(,)?]) => {
+        $(
+            #[test]
+            fn $property() {
+                $crate::for_each_spec(|spec| {
+                    $crate::properties::$property::<$platform, _>(&$host, spec)
+                });
+            }
+        )*
+    };
+    ($platform:ty, $host:expr) => {
+        $crate::conformance!($platform, $host, [
+            all_memory_can_be_had_and_comes_back,
+            blocks_are_aligned_and_disjoint,
+            random_requests_agree_with_the_model,
+            frames_in_other_lists_are_found,
+            a_request_fails_only_when_all_is_held,
+            many_cpus_never_share_a_frame,
+            misuse_is_an_error_and_changes_nothing,
+            ranges_come_and_go,
+            nested_and_bulk,
+        ]);
+    };
+}

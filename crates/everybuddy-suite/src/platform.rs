@@ -1,0 +1,170 @@
+//! The platform of all native tests: the real machine, with waiting and listening as values.
+//!
+//! Why it exists: every platform type that a test names compiles every system once more, for some minutes. A test
+//! that wants to wait differently, or to be told of events, says so at run time here, and all tests share one
+//! compiled set of systems.
+//!
+//! Invariant: [`Machine`] is the only native platform of the tests, and [`try_any`] the only function that builds
+//! systems on it. It is not generic, so the systems are compiled into this crate and into no test.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
+use everybuddy::{
+    BuildError, Counts, CpuId, Event, FrameAllocator, Platform, Probe, Setup, SystemSpec,
+    metadata_layout, with_any_system,
+};
+
+use crate::Host;
+
+/// The real machine, for tests.
+pub type Machine = Hosted<Wait, Watch>;
+
+/// The token of one of its CPUs.
+pub type Cpu = NativeCpu<Watch>;
+
+/// A system of any composition on it.
+pub type System<'s> = dyn FrameAllocator<Machine> + 's;
+
+/// Calls what the thread was told to call while it waits; see [`waiting_by`].
+pub struct Wait;
+
+thread_local! {
+    static PAUSE: Cell<fn(u32)> = const { Cell::new(give_way) };
+}
+
+impl Waiting for Wait {
+    fn pause(attempt: u32) {
+        PAUSE.get()(attempt);
+    }
+}
+
+/// Spins a few times, then lets other threads run, and finally sleeps: test threads share few processors with other
+/// programs, and a CPU that asks another one waits for a limited number of attempts. Threads wait like this by default.
+///
+/// # Panics
+/// After a million attempts, when the wait cannot end.
+pub fn give_way(attempt: u32) {
+    assert!(attempt < 1 << 20, "the awaited event does not occur");
+    match attempt {
+        0..4 => Spin::pause(attempt),
+        4..1024 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(20)),
+    }
+}
+
+/// Runs `body` with another way to wait on this thread. Threads that `body` starts wait as usual.
+pub fn waiting_by<T>(pause: fn(u32), body: impl FnOnce() -> T) -> T {
+    /// Restores the former way, also when `body` panics.
+    struct Former(fn(u32));
+    impl Drop for Former {
+        fn drop(&mut self) {
+            PAUSE.set(self.0);
+        }
+    }
+    let _former = Former(PAUSE.replace(pause));
+    body()
+}
+
+/// Counts what happens on a CPU, and passes it on to a listener if there is one.
+#[derive(Default)]
+pub struct Watch {
+    /// What was counted.
+    pub counts: Counts,
+    /// What is called with each event after it was counted.
+    pub listener: Option<Box<dyn FnMut(Event)>>,
+}
+
+impl Probe for Watch {
+    fn record(&mut self, event: Event) {
+        self.counts.record(event);
+        if let Some(listener) = &mut self.listener {
+            listener(event);
+        }
+    }
+}
+
+/// Claims the token of a CPU.
+///
+/// # Panics
+/// If another thread has it, or there is no such CPU.
+pub fn claim(cpus: &NativeCpus, id: u16) -> Cpu {
+    cpus.claim(CpuId(id))
+        .expect("the CPU's token is not in use")
+}
+
+/// Builds a system in the memory given, and calls `visitor` once with it.
+///
+/// # Errors
+/// Any [`BuildError`]; the visitor is not called then.
+#[inline(never)]
+pub fn try_any(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visitor: &mut dyn FnMut(&dyn FrameAllocator<Machine>),
+) -> Result<(), BuildError> {
+    with_any_system::<Machine>(spec, setup, memory, visitor)
+}
+
+/// Returns memory for the metadata of a system on any platform.
+///
+/// # Panics
+/// If the system can't be built.
+pub fn memory_for<P: Platform>(spec: &SystemSpec, setup: &Setup<'_>) -> Vec<MaybeUninit<u8>> {
+    let layout =
+        metadata_layout::<P>(spec, setup).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    vec![MaybeUninit::uninit(); layout.size() + layout.align()]
+}
+
+/// Builds a system in memory of its own, runs `body` with it, and returns what `body` returns.
+///
+/// # Panics
+/// If the system can't be built.
+pub fn any<T>(spec: &SystemSpec, setup: &Setup<'_>, body: impl FnOnce(&System<'_>) -> T) -> T {
+    let mut memory = memory_for::<Machine>(spec, setup);
+    let (mut body, mut result) = (Some(body), None);
+    let visitor = &mut |system: &dyn FrameAllocator<Machine>| {
+        let body = body.take().expect("a visitor is called once");
+        result = Some(body(system));
+    };
+    try_any(spec, setup, &mut memory, visitor).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    result.expect("a visitor is called")
+}
+
+/// The same for a system by its name.
+///
+/// # Panics
+/// If no system has this name, or it can't be built.
+pub fn on<T>(name: &str, setup: &Setup<'_>, body: impl FnOnce(&System<'_>) -> T) -> T {
+    let spec = name
+        .parse()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    any(&spec, setup, body)
+}
+
+/// Runs the CPUs of [`Machine`] as threads.
+pub struct Threads;
+
+impl Host<Machine> for Threads {
+    fn build(
+        &self,
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        visitor: &mut dyn FnMut(&dyn FrameAllocator<Machine>),
+    ) {
+        any(spec, setup, |system| visitor(system));
+    }
+
+    fn run<F: Fn(&mut Cpu) + Sync>(&self, cpus: u16, body: F) {
+        let set = NativeCpus::new(cpus);
+        std::thread::scope(|scope| {
+            for id in 0..cpus {
+                let (set, body) = (&set, &body);
+                scope.spawn(move || body(&mut claim(set, id)));
+            }
+        });
+    }
+}

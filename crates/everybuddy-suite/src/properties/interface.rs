@@ -1,0 +1,252 @@
+//! The properties of single operations: misuse, ranges of memory, nested requests and bulk requests.
+
+use everybuddy::{
+    AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Pfn, Platform, RegionError,
+    Release, Request, Setup, SystemSpec,
+};
+
+use super::is_as_new;
+use crate::{Host, Shadow, order};
+
+/// Every wrong release is refused with its typed error, and changes nothing.
+pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
+    host: &H,
+    spec: &SystemSpec,
+) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
+    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
+    host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
+        host.run(1, |cpu| {
+            let single = system.allocate(cpu, Request::FRAME).unwrap();
+            let freed = system.allocate(cpu, Request::FRAME).unwrap();
+            let block = system.allocate(cpu, Request::order(order(2))).unwrap();
+            let run = system.allocate(cpu, Request::frames(7)).unwrap();
+            let physical = |frame: u32| FrameRange::new(system.span().base() + u64::from(frame), 1);
+            let reserved = (0..64)
+                .rev()
+                .find(|frame| system.reserve(cpu, physical(*frame)).is_ok());
+            let reserved = reserved.expect("a frame is free");
+            system.free(cpu, Release::frame(freed)).unwrap();
+            system
+                .free(cpu, Release::frames(Pfn(run.0 + 2), 1))
+                .unwrap();
+            let before = (system.check(cpu).unwrap(), system.snapshot(cpu));
+            let by_order =
+                |start: u32, size| Release::block(everybuddy::Block::new(Pfn(start), order(size)));
+            let end = system.span().frames();
+            let allocated = order(2);
+            let mut cases = vec![
+                ("foreign", by_order(end, 0), FreeError::Foreign),
+                ("far away", by_order(u32::MAX, 0), FreeError::Foreign),
+                (
+                    "a tag's number",
+                    by_order(0xff00_0000, 0),
+                    FreeError::Foreign,
+                ),
+                (
+                    "reaching out",
+                    Release::frames(Pfn(end - 1), 2),
+                    FreeError::Foreign,
+                ),
+                (
+                    "overflowing",
+                    Release::frames(Pfn(u32::MAX), u32::MAX),
+                    FreeError::Foreign,
+                ),
+                ("a hole", by_order(20, 0), FreeError::Hole),
+                (
+                    "a run in a hole",
+                    Release::frames(Pfn(20), 3),
+                    FreeError::Hole,
+                ),
+                ("reserved", by_order(reserved, 0), FreeError::Reserved),
+                ("nothing", Release::frames(single, 0), FreeError::ZeroFrames),
+                (
+                    "too small",
+                    by_order(block.0, 0),
+                    FreeError::WrongOrder { allocated },
+                ),
+                (
+                    "too large",
+                    by_order(block.0, 3),
+                    FreeError::WrongOrder { allocated },
+                ),
+                (
+                    "inside a block",
+                    by_order(block.0 + 1, 0),
+                    FreeError::InsideBlock { order: allocated },
+                ),
+                (
+                    "a part twice",
+                    Release::frames(Pfn(run.0 + 2), 1),
+                    FreeError::NotAllocated,
+                ),
+                (
+                    "over a freed part",
+                    Release::frames(run, 7),
+                    FreeError::NotAllocated,
+                ),
+            ];
+            // Checked hits notice a block in a list; unchecked ones take any block by order.
+            cases.push(("twice", by_order(freed.0, 0), FreeError::NotAllocated));
+            cases.push((
+                "a run twice",
+                Release::frames(freed, 1),
+                FreeError::NotAllocated,
+            ));
+            if unchecked {
+                cases.retain(|(what, release, error)| {
+                    let by_order = matches!(release.size, everybuddy::Size::Order(_));
+                    *error == FreeError::Foreign || !by_order && *what != "a run twice"
+                });
+            }
+            for (what, release, error) in cases {
+                assert_eq!(system.free(cpu, release), Err(error), "{what}");
+                if error != FreeError::Foreign && error != FreeError::ZeroFrames {
+                    let nested = system.free_nested(cpu.id(), release);
+                    assert_eq!(nested, Err(error), "{what}, nested");
+                }
+                let after = (system.check(cpu).unwrap(), system.snapshot(cpu));
+                assert_eq!(before.0, after.0, "{what}");
+                assert_eq!(before.1.free_frames(), after.1.free_frames(), "{what}");
+            }
+            assert_eq!(system.frame_state(Pfn(end)), None);
+            assert_eq!(system.frame_state(Pfn(20)), Some(FrameState::Hole));
+            let inside = FrameState::Allocated {
+                head: block,
+                order: allocated,
+            };
+            assert_eq!(system.frame_state(Pfn(block.0 + 3)), Some(inside));
+            system.free(cpu, Release::frame(single)).unwrap();
+            system.free(cpu, by_order(block.0, 2)).unwrap();
+            system.free(cpu, Release::frames(run, 2)).unwrap();
+            system
+                .free(cpu, Release::frames(Pfn(run.0 + 3), 4))
+                .unwrap();
+            system.unreserve(cpu, physical(reserved)).unwrap();
+            is_as_new(system, cpu, RANGES);
+        });
+    });
+}
+
+/// Memory is added, removed and reserved; each wrong range is refused with its typed error.
+pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(4096, 100)];
+    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(4096, 1000));
+    host.build(spec, &setup, &mut |system| {
+        host.run(1, |cpu| {
+            let range = FrameRange::new;
+            assert_eq!(system.add(cpu, range(4096, 0)), Err(RegionError::Empty));
+            assert_eq!(
+                system.add(cpu, range(5000, 200)),
+                Err(RegionError::OutsideSpan)
+            );
+            assert_eq!(
+                system.add(cpu, range(4000, 10)),
+                Err(RegionError::OutsideSpan)
+            );
+            let managed = system.span().pfn(4195).unwrap();
+            assert_eq!(
+                system.add(cpu, range(4195, 10)),
+                Err(RegionError::AlreadyManaged(managed))
+            );
+            // Added memory joins what is there.
+            system.add(cpu, range(4196, 412)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 512)]);
+            // Removing needs free frames.
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
+            let physical = system.span().physical(frame);
+            assert_eq!(
+                system.remove(cpu, range(physical, 1)),
+                Err(RegionError::NotFree(frame))
+            );
+            assert!(system.remove(cpu, range(4096, 512)).is_err());
+            system.free(cpu, Release::frame(frame)).unwrap();
+            system.remove(cpu, range(4099, 200)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 3), range(4299, 309)]);
+            assert!(
+                system.remove(cpu, range(4096, 4)).is_err(),
+                "a hole is not free"
+            );
+            // A reserved frame is allocated to no CPU.
+            system.reserve(cpu, range(4300, 308)).unwrap();
+            let mut held = Vec::new();
+            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                held.push(frame);
+            }
+            assert_eq!(held.len(), 4);
+            assert_eq!(
+                system.unreserve(cpu, range(4299, 2)),
+                Err(RegionError::NotReserved(system.span().pfn(4299).unwrap()))
+            );
+            system.unreserve(cpu, range(4300, 308)).unwrap();
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            system.add(cpu, range(4099, 200)).unwrap();
+            is_as_new(system, cpu, &[range(4096, 512)]);
+        });
+    });
+}
+
+/// Nested requests and releases, and those in bulk, do what single ones do.
+pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    let unchecked = spec.options().check == Some(everybuddy::systems::Switch::Off);
+    host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
+        host.run(1, |cpu| {
+            let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();
+            let run = system
+                .allocate_nested(cpu.id(), Request::frames(5))
+                .unwrap();
+            assert_ne!(nested, run);
+            system
+                .free_nested(cpu.id(), Release::frames(run, 5))
+                .unwrap();
+            system
+                .free_nested(cpu.id(), Release::frame(nested))
+                .unwrap();
+            let zero = system.allocate_nested(cpu.id(), Request::frames(0));
+            assert_eq!(zero, Err(AllocateError::ZeroFrames));
+
+            let shadow = Shadow::new(512);
+            let mut out = [Pfn(0); 600];
+            let given = system.allocate_bulk(cpu, Request::FRAME, &mut out).unwrap();
+            assert_eq!(given, 512, "bulk gives all there is");
+            out[..given]
+                .iter()
+                .for_each(|frame| shadow.take(*frame, 1, 0));
+            let none = system.allocate_bulk(cpu, Request::FRAME, &mut out[512..]);
+            assert_eq!(none, Err(AllocateError::Exhausted));
+            let flags = Flags::NO_WAIT;
+            let none = system.allocate(cpu, Request::FRAME.with_flags(flags));
+            assert_eq!(none, Err(AllocateError::Exhausted));
+            let releases: Vec<_> = out[..given]
+                .iter()
+                .map(|frame| Release::frame(*frame))
+                .collect();
+            let twice = [releases[0], releases[1], releases[0], releases[2]];
+            if !unchecked {
+                let error = system.free_bulk(cpu, &twice).unwrap_err();
+                assert_eq!((error.index, error.error), (2, FreeError::NotAllocated));
+                system.free_bulk(cpu, &releases[2..]).unwrap();
+            } else {
+                system.free_bulk(cpu, &releases).unwrap();
+            }
+            assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut []), Ok(0));
+
+            let given = system
+                .allocate_bulk(cpu, Request::frames(3), &mut out)
+                .unwrap();
+            assert_eq!(given, 128, "runs of three lie in blocks of four");
+            let mut releases: Vec<_> = out[..given]
+                .iter()
+                .map(|start| Release::frames(*start, 3))
+                .collect();
+            releases.push(releases[0]);
+            let error = system.free_bulk(cpu, &releases).unwrap_err();
+            assert_eq!((error.index, error.error), (128, FreeError::NotAllocated));
+            is_as_new(system, cpu, RANGES);
+        });
+    });
+}

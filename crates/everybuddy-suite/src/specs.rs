@@ -1,0 +1,114 @@
+//! Which systems a property is tried on: all rows of the systems' table, and variants of them.
+
+use everybuddy::SystemSpec;
+use everybuddy::systems::ROWS;
+
+/// Returns what the suite runs over: all rows, and variants of those that have lists.
+pub fn specs() -> Vec<SystemSpec> {
+    let mut texts: Vec<String> = Vec::new();
+    for row in ROWS {
+        let takes = |key| row.options.contains(&key);
+        // What delays coalescing refuses requests that could be served, as its paper has it, unless it is told
+        // to coalesce first.
+        if takes("reclaim") {
+            let on = "reclaim=on";
+            texts.push(format!("{}+{on}", row.name));
+            texts.push(format!("{}+order=3+{on}", row.name));
+            texts.push(format!("{}+order=3+zone=spaces+space=64KiB+{on}", row.name));
+            if takes("debt") {
+                texts.push(format!("{}+{on}+debt=on", row.name));
+                texts.push(format!(
+                    "{}+list=linux+batch=2+high=3+order=3+{on}+debt=on",
+                    row.name
+                ));
+            }
+            if takes("list") {
+                for list in [
+                    "linux+batch=2+high=3+order=3+zone=spaces+space=64KiB",
+                    "linux+batch=31+high=186+hold=iteration",
+                    "bypass+high=3",
+                    "linux-6",
+                    "spring+high=700",
+                    "spring+high=3+order=3+zone=spaces+space=32KiB",
+                ] {
+                    texts.push(format!("{}+list={list}+{on}", row.name));
+                }
+            }
+            continue;
+        }
+        texts.push(row.name.to_string());
+        texts.push(format!("{}+order=3", row.name));
+        if takes("percpu") {
+            texts.push(format!("{}+percpu=locked", row.name));
+        }
+        if takes("check") {
+            texts.push(format!("{}+check=off", row.name));
+        }
+        if takes("batch") {
+            texts.push(format!("{}+batch=2+high=3", row.name));
+            // The suite's memories are small, where the batch by memory is 1: so the real one too.
+            texts.push(format!("{}+batch=31+high=186", row.name));
+            if takes("percpu") {
+                texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
+            }
+        }
+        if takes("high") && !takes("batch") {
+            texts.push(format!("{}+high=3", row.name));
+            texts.push(format!("{}+high=700", row.name));
+        }
+        if takes("zone") {
+            // Memory in very many spaces, in few, and in one.
+            texts.push(format!("{}+order=3+zone=spaces+space=32KiB", row.name));
+            texts.push(format!("{}+zone=spaces+select=fresh", row.name));
+            texts.push(format!("{}+zone=one", row.name));
+        }
+        if takes("lock") {
+            let line = if takes("line") { "+line=beside" } else { "" };
+            texts.push(format!("{}+lock=ticket{line}", row.name));
+        }
+        if takes("idle") {
+            // Domains that are merged whenever one comes back, and after a while.
+            texts.push(format!("{}+order=3+zone=domains+idle=1", row.name));
+            texts.push(format!("{}+zone=domains", row.name));
+        }
+        if takes("idle") && takes("bulk") {
+            texts.push(format!("{}+order=3+zone=domains+bulk=rows", row.name));
+        }
+        if takes("hold") {
+            texts.push(format!("{}+hold=iteration", row.name));
+            texts.push(format!("{}+lock=ticket+hold=when-contended", row.name));
+        }
+        if takes("batch") && takes("hold") && takes("zone") {
+            let small = "order=3+zone=spaces+space=32KiB";
+            texts.push(format!(
+                "{}+{small}+batch=31+high=186+hold=iteration",
+                row.name
+            ));
+        }
+        if takes("queue") {
+            // Queues that are always full, and such as never are; each way to join the services.
+            texts.push(format!("{}+queue=1", row.name));
+            texts.push(format!("{}+order=3+queue=2+sync=semaphore", row.name));
+            texts.push(format!("{}+queue=4096+manager=thread", row.name));
+            texts.push(format!("{}+separate=off", row.name));
+            texts.push(format!("{}+order=3+queue=64+remnants=first", row.name));
+            texts.push(format!("{}+order=3+structure=list", row.name));
+            texts.push(format!("{}+structure=bitmap", row.name));
+            texts.push(format!(
+                "{}+order=3+structure=bitmap+separate=off",
+                row.name
+            ));
+        }
+        if takes("bulk") {
+            texts.push(format!("{}+bulk=rows", row.name));
+        }
+        if takes("bulk") && takes("zone") {
+            texts.push(format!(
+                "{}+order=3+zone=spaces+space=64KiB+bulk=rows",
+                row.name
+            ));
+        }
+    }
+    let parse = |text: &String| text.parse().expect("a row takes the options that it lists");
+    texts.iter().map(parse).collect()
+}

@@ -1,0 +1,14 @@
+//! The allocators' tests from outside, in one program: systems are compiled once for all of them.
+
+mod adapters;
+mod corpus;
+mod domains;
+mod holds;
+mod lists;
+mod metadata;
+mod native;
+mod oracle;
+mod predictive;
+mod silent;
+mod spaces;
+mod stops;

@@ -1,0 +1,70 @@
+//! A CPU that neither calls nor parks: what it keeps can't be had, and everybody else is still found.
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::{AllocateError, CpuId, Flags, FrameRange, RegionError, Release, Request, Setup};
+use everybuddy_suite::platform::waiting_by;
+use everybuddy_suite::{Cpu, System, claim, on};
+
+/// Runs with CPU 1 silent.
+fn silence(system: &System<'_>) {
+    let set = NativeCpus::new(3);
+    let mut cpus: Vec<Cpu> = (0..3).map(|id| claim(&set, id)).collect();
+    // CPUs 1 and 2 keep four frames each. Only CPU 2 parks.
+    for cpu in &mut cpus[1..] {
+        let held: Vec<_> = (0..4)
+            .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
+            .collect();
+        held.iter()
+            .for_each(|frame| system.free(cpu, Release::frame(*frame)).unwrap());
+    }
+    system.park(&mut cpus[2]);
+    let kept = system.snapshot(&mut cpus[0]).buffered_frames;
+    assert!(kept >= 8, "{kept}");
+
+    let mut held = Vec::new();
+    let error = loop {
+        match system.allocate(&mut cpus[0], Request::FRAME) {
+            Ok(frame) => held.push(frame),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, AllocateError::Busy, "frames may exist");
+    let left = system.snapshot(&mut cpus[0]).buffered_frames;
+    assert_eq!(
+        held.len() as u64,
+        64 - left,
+        "all but what the silent CPU keeps"
+    );
+    assert!(left >= 4 && left < kept);
+    let flags = Flags::NO_WAIT;
+    let hasty = system.allocate(&mut cpus[0], Request::FRAME.with_flags(flags));
+    assert_eq!(hasty, Err(AllocateError::Busy));
+    let nested = system.allocate_nested(CpuId(0), Request::FRAME);
+    assert_eq!(nested, Err(AllocateError::Busy));
+    assert_eq!(system.quiesce(&mut cpus[0]), Err(AllocateError::Busy));
+    let range = FrameRange::new(0, 64);
+    assert_eq!(system.remove(&mut cpus[0], range), Err(RegionError::Busy));
+
+    // It parks: now the rest is found, and then memory is exhausted for good.
+    system.park(&mut cpus[1]);
+    while let Ok(frame) = system.allocate(&mut cpus[0], Request::FRAME) {
+        held.push(frame);
+    }
+    assert_eq!(held.len(), 64);
+    let error = system.allocate(&mut cpus[0], Request::FRAME).unwrap_err();
+    assert_eq!(error, AllocateError::Exhausted);
+}
+
+#[test]
+fn a_silent_cpu_is_given_up_and_the_others_are_found() {
+    let ranges = [FrameRange::new(0, 64)];
+    for name in [
+        "lbs-31+batch=2+high=8",
+        "lbs-1+high=6",
+        "spring+high=16",
+        "linux-6",
+    ] {
+        // Doesn't wait at all: nobody here will answer.
+        waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
+    }
+}

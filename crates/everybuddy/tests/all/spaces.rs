@@ -1,0 +1,143 @@
+//! Buddy spaces: what one CPU does wrong with a frame whose space another has.
+//!
+//! Why it exists: such a release takes a lock that isn't its CPU's own, and changes counts of a space that it
+//! doesn't have. A wrong one must be a typed error, and leave that space, the pool and everything else as it
+//! was.
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::{Block, CpuId, FrameRange, FreeError, Pfn, Release, Request, Setup};
+use everybuddy_suite::{Cpu, System, claim, on, order};
+
+/// Four spaces of eight frames, or one of 4 MiB and more; a hole at the end.
+const RANGES: &[FrameRange] = &[FrameRange::new(0, 32), FrameRange::new(40, 8)];
+
+/// Takes a block.
+fn take(system: &System<'_>, cpu: &mut Cpu, size: u8) -> Block {
+    let start = system.allocate(cpu, Request::order(order(size))).unwrap();
+    Block::new(start, order(size))
+}
+
+/// Releases frames wrongly in all ways.
+fn misuse(name: &str, system: &System<'_>) {
+    let set = NativeCpus::new(2);
+    let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
+    // Each has a space now; with one space, they share it.
+    let own = take(system, &mut cpus[0], 2);
+    let block = take(system, &mut cpus[1], 1);
+    let single = take(system, &mut cpus[1], 0);
+    let freed = take(system, &mut cpus[1], 0);
+    system.free(&mut cpus[1], Release::block(freed)).unwrap();
+    let run = system.allocate(&mut cpus[1], Request::frames(3)).unwrap();
+    let held = [
+        (own.start, 4),
+        (block.start, 2),
+        (single.start, 1),
+        (run, 2),
+        (Pfn(run.0 + 2), 1),
+    ];
+    let never = (0..32)
+        .rev()
+        .find(|frame| {
+            let has = |run: &(Pfn, u32)| (run.0.0..run.0.0 + run.1).contains(frame);
+            *frame != freed.start.0 && !held.iter().any(has)
+        })
+        .unwrap();
+    let state = |cpu: &mut Cpu| (system.check(cpu).unwrap(), system.snapshot(cpu));
+    let before = state(&mut cpus[0]);
+    let by_order = |start: u32, size| Release::block(Block::new(Pfn(start), order(size)));
+    let (start, end) = (block.start.0, system.span().frames());
+    let (pair, largest) = (order(1), system.max_order().get());
+    let cases = [
+        ("twice", by_order(freed.start.0, 0), FreeError::NotAllocated),
+        (
+            "twice, as a run",
+            Release::frames(freed.start, 1),
+            FreeError::NotAllocated,
+        ),
+        (
+            "never allocated",
+            by_order(never, 0),
+            FreeError::NotAllocated,
+        ),
+        (
+            "never allocated, a run",
+            Release::frames(Pfn(never), 1),
+            FreeError::NotAllocated,
+        ),
+        (
+            "too small",
+            by_order(start, 0),
+            FreeError::WrongOrder { allocated: pair },
+        ),
+        (
+            "too large",
+            by_order(start, largest),
+            FreeError::WrongOrder { allocated: pair },
+        ),
+        (
+            "inside",
+            by_order(start + 1, 0),
+            FreeError::InsideBlock { order: pair },
+        ),
+        ("a hole", by_order(35, 0), FreeError::Hole),
+        (
+            "a run in a hole",
+            Release::frames(Pfn(33), 3),
+            FreeError::Hole,
+        ),
+        ("outside", by_order(end, 0), FreeError::Foreign),
+        ("far outside", by_order(u32::MAX, 0), FreeError::Foreign),
+        (
+            "reaching out",
+            Release::frames(Pfn(end - 1), 2),
+            FreeError::Foreign,
+        ),
+        (
+            "all memory",
+            Release::frames(Pfn(0), 32),
+            FreeError::NotAllocated,
+        ),
+        (
+            "nothing",
+            Release::frames(single.start, 0),
+            FreeError::ZeroFrames,
+        ),
+    ];
+    for (what, release, error) in cases {
+        for cpu in &mut cpus {
+            assert_eq!(system.free(cpu, release), Err(error), "{name}: {what}");
+            assert_eq!(before, state(cpu), "{name}: {what}");
+        }
+        if error != FreeError::ZeroFrames {
+            let nested = system.free_nested(CpuId(0), release);
+            assert_eq!(nested, Err(error), "{name}: {what}, nested");
+        }
+    }
+    // Each gives back what the other has; a second time is one too many.
+    for (index, (start, frames)) in held.into_iter().enumerate() {
+        let release = Release::frames(start, frames);
+        system.free(&mut cpus[index % 2], release).unwrap();
+        let again = system.free(&mut cpus[1 - index % 2], release);
+        assert_eq!(again, Err(FreeError::NotAllocated), "{name}");
+    }
+    system.park(&mut cpus[1]);
+    system.quiesce(&mut cpus[0]).unwrap();
+    assert_eq!(system.check(&mut cpus[0]).unwrap().free, 40);
+    let blocks = system.snapshot(&mut cpus[0]).available_blocks(order(3));
+    assert_eq!(blocks, 5, "{name}: all is coalesced");
+}
+
+#[test]
+fn misuse_of_a_frame_in_another_cpus_space_is_an_error_and_changes_nothing() {
+    for spec in [
+        "is+order=3+space=32KiB",
+        "is+order=3+space=32KiB+lock=ticket+line=beside",
+        "is+order=3+space=64KiB+select=fresh",
+        "is+order=3",
+        "bs+order=3+zone=spaces+space=32KiB",
+        "lis-1+order=3+space=32KiB",
+        "lis-31+batch=2+high=4+order=3+space=32KiB",
+    ] {
+        on(spec, &Setup::new(RANGES, 2), |system| misuse(spec, system));
+    }
+}

@@ -1,0 +1,173 @@
+//! Serewa's system, with a thread that stops in the middle and never goes on.
+//!
+//! Why it exists: a service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
+//! be lost or be in two places: each is allocated, free, or in the slot or the hand that the thread stopped with; and
+//! everybody else goes on.
+//!
+//! Invariant: a program is run again and again, and stopped at its first, second, third ... operation of a queue, until
+//! it runs to its end.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+
+use everybuddy::platform::{NativeCpus, Spin, Waiting};
+use everybuddy::{AllocateError, CpuToken, Event, FrameRange, Pfn, Release, Request, Setup};
+use everybuddy_suite::platform::waiting_by;
+use everybuddy_suite::{Cpu, System, claim, on};
+
+const FRAMES: u64 = 64;
+
+/// What a stopped thread unwinds with.
+struct Stopped;
+
+/// Returns a listener that stops its thread once, after `left` operations of a queue.
+fn stops_after(mut left: u32) -> Box<dyn FnMut(Event)> {
+    let mut stopped = false;
+    Box::new(move |event| {
+        if let (Event::Queue { .. }, false) = (event, stopped) {
+            if left == 0 {
+                stopped = true;
+                panic_any(Stopped);
+            }
+            left -= 1;
+        }
+    })
+}
+
+/// Waits briefly: who stopped is not worth more.
+fn briefly(attempt: u32) {
+    Spin::pause(attempt.min(1));
+}
+
+/// What one run of the program came to.
+struct Ran {
+    finished: bool,
+    waiting: u64,
+}
+
+/// Requests and releases of all kinds, services in between; `held` is what was given and not asked back.
+fn program(system: &System<'_>, cpu: &mut Cpu, held: &mut HashSet<u32>) {
+    let mut runs: Vec<(Pfn, u32)> = Vec::new();
+    for (step, frames) in [1, 5, 2, 8, 3, 1, 1, 13].into_iter().enumerate() {
+        if let Ok(start) = system.allocate(cpu, Request::frames(frames)) {
+            for frame in start.0..start.0 + frames {
+                assert!(held.insert(frame), "frame {frame:#x} was given twice");
+            }
+            runs.push((start, frames));
+        }
+        if step % 3 == 2 {
+            let (start, frames) = runs.swap_remove(0);
+            // In two parts; what is on its way back is nobody's.
+            let part = 1 + frames / 3;
+            for (start, frames) in [(start, part), (Pfn(start.0 + part), frames - part)] {
+                (start.0..start.0 + frames).for_each(|frame| {
+                    held.remove(&frame);
+                });
+                if frames > 0 {
+                    system.free(cpu, Release::frames(start, frames)).unwrap();
+                }
+            }
+        }
+        if step % 2 == 1 {
+            system.serve(cpu, step / 2 % 2, 2);
+        }
+    }
+    system.quiesce(cpu).unwrap();
+}
+
+/// Runs the program until it stops, then sees what is left.
+fn run(name: &str, stop_after: u32, system: &System<'_>) -> Ran {
+    let cpus = NativeCpus::new(2);
+    let mut held = HashSet::new();
+    let mut first = claim(&cpus, 0);
+    first.probe().listener = Some(stops_after(stop_after));
+    let program = AssertUnwindSafe(|| program(system, &mut first, &mut held));
+    let finished = match catch_unwind(program) {
+        Ok(()) => true,
+        Err(panic) if panic.is::<Stopped>() => false,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    // The first CPU is never heard of again.
+    let mut other = claim(&cpus, 1);
+    let stop = stop_after;
+    let sum = |cpu: &mut Cpu| {
+        let census = system
+            .check(cpu)
+            .unwrap_or_else(|v| panic!("{name} at {stop}: {v}"));
+        let sum = census.free + census.queued + census.allocated + census.buffered;
+        assert_eq!(sum, FRAMES, "{name} at {stop}: {census:?}");
+        assert!(census.allocated >= held.len() as u64, "{census:?}");
+        census
+    };
+    let before = sum(&mut other);
+    // Others get everything but what is allocated and what the first had in hand.
+    let mut taken = Vec::new();
+    let error = loop {
+        match system.allocate(&mut other, Request::FRAME) {
+            Ok(frame) => {
+                assert!(!held.contains(&frame.0), "{name} at {stop}: given twice");
+                taken.push(frame);
+            }
+            Err(error) => break error,
+        }
+    };
+    let after = sum(&mut other);
+    assert_eq!(after.free, 0, "{name} at {stop}: {after:?}");
+    let lost = after.queued;
+    assert!(
+        lost < FRAMES,
+        "{name} at {stop}: more than one block: {after:?}"
+    );
+    assert_eq!(taken.len() as u64 + before.allocated + lost, FRAMES);
+    // What stands in a slot may come back yet; what is in a hand is not being given back by anybody.
+    match error {
+        AllocateError::Exhausted => {}
+        AllocateError::Busy => assert!(lost > 0, "{name} at {stop}: nothing is in hand"),
+        error => panic!("{name} at {stop}: {error}"),
+    }
+    for frame in taken {
+        system.free(&mut other, Release::frame(frame)).unwrap();
+    }
+    sum(&mut other);
+    Ran {
+        finished,
+        waiting: lost,
+    }
+}
+
+#[test]
+fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_for() {
+    // Panics are how threads stop here; they are not failures.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.payload().is::<Stopped>() {
+            hook(info);
+        }
+    }));
+    let ranges = [FrameRange::new(0, FRAMES)];
+    let setup = Setup::new(&ranges, 2);
+    for text in [
+        "serewa+order=4+queue=8",
+        "serewa+order=4+queue=1",
+        "serewa+order=6+queue=64+structure=list",
+        "serewa+order=4+queue=4+sync=semaphore+structure=bitmap",
+    ] {
+        let (mut stop_after, mut in_hand) = (0, 0);
+        loop {
+            let ran = waiting_by(briefly, || {
+                on(text, &setup, |system| run(text, stop_after, system))
+            });
+            if ran.finished {
+                break;
+            }
+            in_hand += u32::from(ran.waiting > 0);
+            stop_after += 1;
+        }
+        assert!(
+            stop_after > 20,
+            "{text}: only {stop_after} operations of a queue"
+        );
+        assert!(in_hand > 0, "{text}: nobody stopped with anything in hand");
+        eprintln!("{text}: stopped at {stop_after} places, {in_hand} times with frames in hand");
+    }
+}
