@@ -68,7 +68,7 @@ pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};
 pub use platform::{CpuId, CpuToken, Native, Platform};
-pub use probe::{Counts, Event, NoProbe, Probe, Queue, QueueStep};
+pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};

@@ -118,116 +118,135 @@ impl Probe for NoProbe {
     fn record(&mut self, _: Event) {}
 }
 
-/// Counts every event of one CPU.
-///
-/// ```
-/// use everybuddy::{Counts, Event, Probe};
-/// let mut counts = Counts::default();
-/// counts.record(Event::Refill { frames: 31 });
-/// assert_eq!((counts.refills, counts.frames_refilled), (1, 31));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Splits of a block.
-    pub splits: u64,
-    /// Coalescings of two buddies.
-    pub coalescings: u64,
-    /// Refills of a per-CPU list.
-    pub refills: u64,
-    /// Frames that refills moved.
-    pub frames_refilled: u64,
-    /// Drains of a per-CPU list.
-    pub drains: u64,
-    /// Frames that drains moved.
-    pub frames_drained: u64,
-    /// Order-0 requests and releases that went past the per-CPU list.
-    pub bypasses_order0: u64,
-    /// Requests and releases of larger orders that went past the per-CPU list.
-    pub bypasses_larger: u64,
-    /// Lock acquisitions.
-    pub locks: u64,
-    /// Lock acquisitions that were not immediate.
-    pub locks_contended: u64,
-    /// Times a waiter looked at a lock again.
-    pub lock_waits: u64,
-    /// Times all CPUs were asked to give back what they buffer.
-    pub reclaims: u64,
-    /// Times a CPU found every domain taken, and waited to be given a part of another CPU's.
-    pub ghosts: u64,
-    /// Times such a waiter looked again.
-    pub ghost_waits: u64,
-    /// Domains divided for a CPU that waited.
-    pub extensions: u64,
-    /// Pairs of domains merged into one.
-    pub merges: u64,
-    /// Predictions of how far a run goes on.
-    pub predictions: u64,
-    /// Frames that were predicted.
-    pub frames_predicted: u64,
-    /// Areas of memory that went into a queue.
-    pub queued: u64,
-    /// The lengths of the queues then, added up.
-    pub queue_lengths: u64,
-    /// The longest.
-    pub queue_longest: u64,
-    /// Areas of memory that found a queue full.
-    pub queue_full: u64,
-    /// Frames dropped from a list after a racing double free.
-    pub raced_double_frees: u64,
+/// How two numbers of one count become one.
+enum Join {
+    /// They are added.
+    Sum,
+    /// The larger one counts.
+    Most,
 }
 
-impl Counts {
-    /// Adds the counts of another CPU.
-    pub fn add(&mut self, other: &Counts) {
-        let Counts {
-            splits,
-            coalescings,
-            refills,
-            frames_refilled,
-            drains,
-            frames_drained,
-            bypasses_order0,
-            bypasses_larger,
-            locks,
-            locks_contended,
-            lock_waits,
-            reclaims,
-            ghosts,
-            ghost_waits,
-            extensions,
-            merges,
-            predictions,
-            frames_predicted,
-            queued,
-            queue_lengths,
-            queue_longest,
-            queue_full,
-            raced_double_frees,
-        } = other;
-        self.splits += splits;
-        self.coalescings += coalescings;
-        self.refills += refills;
-        self.frames_refilled += frames_refilled;
-        self.drains += drains;
-        self.frames_drained += frames_drained;
-        self.bypasses_order0 += bypasses_order0;
-        self.bypasses_larger += bypasses_larger;
-        self.locks += locks;
-        self.locks_contended += locks_contended;
-        self.lock_waits += lock_waits;
-        self.reclaims += reclaims;
-        self.ghosts += ghosts;
-        self.ghost_waits += ghost_waits;
-        self.extensions += extensions;
-        self.merges += merges;
-        self.predictions += predictions;
-        self.frames_predicted += frames_predicted;
-        self.queued += queued;
-        self.queue_lengths += queue_lengths;
-        self.queue_longest = self.queue_longest.max(*queue_longest);
-        self.queue_full += queue_full;
-        self.raced_double_frees += raced_double_frees;
+impl Join {
+    /// Returns what both counted together.
+    const fn add(self, own: u64, other: u64) -> u64 {
+        match self {
+            Join::Sum => own + other,
+            Join::Most if own > other => own,
+            Join::Most => other,
+        }
     }
+
+    /// Returns what was counted after `before`; of a largest value, the largest so far.
+    const fn since(self, after: u64, before: u64) -> u64 {
+        match self {
+            Join::Sum => after.saturating_sub(before),
+            Join::Most => after,
+        }
+    }
+}
+
+/// A count that results report as a metric of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The name of the metric.
+    pub metric: &'static str,
+    /// What is counted.
+    pub definition: &'static str,
+    /// Reads the count.
+    pub read: fn(&Counts) -> u64,
+}
+
+/// Declares the fields of [`Counts`], and everything that must name each of them. A field is its documentation, how two
+/// numbers are joined, its name, and the metric under which results report it, if they do so by itself.
+macro_rules! counts {
+    ($(#[doc = $doc:literal] $join:ident $field:ident $(=> $metric:literal)?;)+) => {
+        /// Counts every event of one CPU.
+        ///
+        /// ```
+        /// use everybuddy::{Counts, Event, Probe};
+        /// let mut counts = Counts::default();
+        /// counts.record(Event::Refill { frames: 31 });
+        /// assert_eq!((counts.refills, counts.frames_refilled), (1, 31));
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $(#[doc = $doc] pub $field: u64,)+
+        }
+
+        impl Counts {
+            /// The counts that results report as they are. The documentation of a field defines its metric.
+            pub const COUNTED: &'static [Counted] = &[
+                $($(Counted {
+                    metric: $metric,
+                    definition: $doc,
+                    read: |counts| counts.$field,
+                },)?)+
+            ];
+
+            /// Adds the counts of another CPU.
+            pub fn add(&mut self, other: &Counts) {
+                $(self.$field = Join::$join.add(self.$field, other.$field);)+
+            }
+
+            /// Returns what was counted after `before`, an earlier state of the same counts. A largest value stays
+            /// the largest so far.
+            #[must_use]
+            pub fn since(&self, before: &Counts) -> Counts {
+                Counts {
+                    $($field: Join::$join.since(self.$field, before.$field),)+
+                }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Blocks that were split in two.
+    Sum splits => "splits";
+    /// Pairs of buddies that were coalesced.
+    Sum coalescings => "coalescings";
+    /// Refills of a per-CPU list.
+    Sum refills;
+    /// Frames that refills moved.
+    Sum frames_refilled;
+    /// Drains of a per-CPU list.
+    Sum drains;
+    /// Frames that drains moved.
+    Sum frames_drained;
+    /// Order-0 requests and releases that went past the per-CPU list.
+    Sum bypasses_order0;
+    /// Requests and releases of larger orders that went past the per-CPU list.
+    Sum bypasses_larger;
+    /// Lock acquisitions.
+    Sum locks;
+    /// Lock acquisitions that were not immediate.
+    Sum locks_contended;
+    /// How often a waiting CPU looked at a lock again.
+    Sum lock_waits;
+    /// How often all CPUs were asked to give back what they buffer, because a request could not be served.
+    Sum reclaims => "reclaims";
+    /// How often a CPU found every domain held, and waited for a part of another CPU's domain.
+    Sum ghosts => "ghosts";
+    /// How often a CPU that waited for a part of a domain looked again.
+    Sum ghost_waits => "ghost_polls";
+    /// Domains that were divided for a waiting CPU.
+    Sum extensions => "extensions";
+    /// Pairs of domains that were merged into one.
+    Sum merges => "merges";
+    /// Predictions of how far a run goes on.
+    Sum predictions;
+    /// Frames that were predicted.
+    Sum frames_predicted;
+    /// Areas of memory that went into a queue.
+    Sum queued;
+    /// The lengths of the queues then, added up.
+    Sum queue_lengths;
+    /// The longest.
+    Most queue_longest;
+    /// Areas of memory that found a queue full.
+    Sum queue_full;
+    /// Frames dropped from a list after a racing double free.
+    Sum raced_double_frees;
 }
 
 impl Probe for Counts {
@@ -323,5 +342,68 @@ mod tests {
         assert_eq!((sum.ghosts, sum.ghost_waits), (3, 15));
         assert_eq!((sum.extensions, sum.merges), (3, 3));
         assert_eq!((sum.queue_lengths, sum.queue_longest), (21, 7));
+        assert_eq!(hear(3).since(&hear(2)), hear(1));
+    }
+
+    #[test]
+    fn counts_joined_and_taken_apart_are_the_same() {
+        // Numbers of each field from a generator: a field that is forgotten, or joined with another, shows.
+        let mut state = 1u64;
+        let mut counts = || {
+            let mut counts = Counts::default();
+            for _ in 0..200 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let (frames, waits) = ((state >> 40) as u32 % 99, (state >> 48) as u32 % 9);
+                let queue = Queue::Dividing;
+                counts.record(match (state >> 33) % 16 {
+                    0 => Event::Split(Order::ZERO),
+                    1 => Event::Coalesce(Order::ZERO),
+                    2 => Event::Refill { frames },
+                    3 => Event::Drain { frames },
+                    4 => Event::Bypass(Order::ZERO),
+                    5 => Event::Bypass(Order::TEN),
+                    6 => Event::Lock {
+                        contended: frames % 2 == 0,
+                        waits,
+                    },
+                    7 => Event::Reclaim,
+                    8 => Event::Ghost { waits },
+                    9 => Event::Extend,
+                    10 => Event::Merge,
+                    11 => Event::Predicted { frames },
+                    12 => Event::Queued {
+                        queue,
+                        length: frames,
+                    },
+                    13 => Event::QueueFull(queue),
+                    14 => Event::RacedDoubleFree,
+                    _ => Event::Link,
+                });
+            }
+            counts
+        };
+        for _ in 0..50 {
+            let (a, b) = (counts(), counts());
+            let mut sum = a;
+            sum.add(&b);
+            let mut back = b;
+            back.add(&a);
+            assert_eq!(sum, back);
+            let longest = |counts: Counts| Counts {
+                queue_longest: 0,
+                ..counts
+            };
+            assert_eq!(longest(sum.since(&a)), longest(b));
+            assert_eq!(sum.since(&Counts::default()), sum);
+            assert_eq!(sum.queue_longest, a.queue_longest.max(b.queue_longest));
+            for counted in Counts::COUNTED {
+                assert_eq!(
+                    (counted.read)(&sum),
+                    (counted.read)(&a) + (counted.read)(&b)
+                );
+            }
+        }
     }
 }

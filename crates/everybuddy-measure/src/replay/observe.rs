@@ -315,7 +315,7 @@ impl Tally {
             self.entered += u64::from(moves + bypasses > 0);
             self.crossed += moved + bypasses;
         }
-        self.counts = sum(&self.counts, &difference(after, before));
+        self.counts.add(&after.since(before));
     }
 
     /// Adds the operations of another thread.
@@ -329,30 +329,7 @@ impl Tally {
         self.contended_visits += other.contended_visits;
         self.runs += other.runs;
         self.residual += other.residual;
-        self.counts = sum(&self.counts, &other.counts);
-    }
-}
-
-fn sum(a: &Counts, b: &Counts) -> Counts {
-    let mut sum = *a;
-    sum.add(b);
-    sum
-}
-
-/// Returns what was counted after `before`, of those counts that results report.
-fn difference(after: &Counts, before: &Counts) -> Counts {
-    Counts {
-        splits: after.splits - before.splits,
-        coalescings: after.coalescings - before.coalescings,
-        locks: after.locks - before.locks,
-        locks_contended: after.locks_contended - before.locks_contended,
-        lock_waits: after.lock_waits - before.lock_waits,
-        reclaims: after.reclaims - before.reclaims,
-        ghosts: after.ghosts - before.ghosts,
-        ghost_waits: after.ghost_waits - before.ghost_waits,
-        extensions: after.extensions - before.extensions,
-        merges: after.merges - before.merges,
-        ..Counts::default()
+        self.counts.add(&other.counts);
     }
 }
 

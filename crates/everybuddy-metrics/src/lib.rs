@@ -1,0 +1,297 @@
+//! The metrics of all results: one table, from which everything that names a metric is made.
+//!
+//! # Purpose
+//!
+//! A result is a row with the name of a metric. What the name means, its unit, which values are good and how a table
+//! heads it are defined here and nowhere else. Rows take their units from here, experiments and claims are checked
+//! against it, and tables, the page, `everybuddy metrics` and docs/metrics.md are generated from it.
+//!
+//! This is a crate of its own so that `xtask`, which generates docs/metrics.md, compiles in a second: it depends on
+//! the allocators, which have no dependencies, and not on what measures them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `table`, `experiments` | the metrics; those that only experiments measure |
+//! | `columns` | the columns of the table that `compare` makes |
+//! | `markdown` | the lists in docs/metrics.md |
+//!
+//! **To add a metric** that counts an event of the allocators: an event and a field of
+//! [`Counts`](everybuddy::Counts) with the metric's name, and the place that records the event. Rows, docs and
+//! `compare --all-columns` follow. To add any other metric: its entry in `table.rs`, and what makes its rows.
+//!
+//! # Invariants
+//!
+//! Names differ. Every row that leaves the program names a metric of this table, and one of its statistics.
+
+mod columns;
+mod experiments;
+mod markdown;
+mod table;
+
+use everybuddy::{Counted, Counts};
+
+pub use columns::{At, COLUMNS, Column, Places, When};
+pub use markdown::markdown;
+
+/// Which values of a metric are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Small ones.
+    Lower,
+    /// Large ones.
+    Higher,
+    /// Neither: the metric describes.
+    Neither,
+}
+
+impl Better {
+    /// Returns the word for it, as `everybuddy metrics` and experiments write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neither => "",
+        }
+    }
+}
+
+/// What a metric is about: the sections of docs/metrics.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// How long calls take.
+    Time,
+    /// What happens inside an allocator.
+    Inside,
+    /// What free memory looks like.
+    Memory,
+    /// What a trace is like.
+    Trace,
+    /// What only `bench` measures.
+    Bench,
+    /// What only experiments measure.
+    Experiment,
+}
+
+impl Group {
+    /// All groups, in the order in which they are listed.
+    pub const ALL: [Group; 6] = [
+        Group::Time,
+        Group::Inside,
+        Group::Memory,
+        Group::Trace,
+        Group::Bench,
+        Group::Experiment,
+    ];
+
+    /// Returns the heading of the group.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Group::Time => "Time",
+            Group::Inside => "Internal counters",
+            Group::Memory => "Free memory",
+            Group::Trace => "Traces",
+            Group::Bench => "Benchmarks only",
+            Group::Experiment => "Experiments only",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// The name in rows and in files of experiments.
+    pub name: &'static str,
+    /// What it is about.
+    pub group: Group,
+    /// A short heading for a table.
+    pub head: &'static str,
+    /// The unit: `ns`, `B`, `frames`, `1/s`, or `1` for numbers and ratios.
+    pub unit: &'static str,
+    /// Which values are good.
+    pub better: Better,
+    /// The statistics that rows have.
+    pub statistics: &'static [&'static str],
+    /// How it is calculated, where a formula says it; plain text.
+    pub formula: &'static str,
+    /// What it is: sentences, with names in back quotes.
+    pub definition: &'static str,
+    /// The count that is reported as it is, for metrics that are counts.
+    pub counted: Option<&'static Counted>,
+}
+
+impl Metric {
+    /// Returns the unit of one of its statistics: a number of events and a share have none.
+    pub fn unit(&self, statistic: &str) -> &'static str {
+        match (statistic, self.unit) {
+            ("rate", "1/s") => "1/s",
+            ("count" | "rate", _) => "1",
+            (_, unit) => unit,
+        }
+    }
+
+    /// Returns its name as a title: `miss_rate` becomes `Miss rate`.
+    pub fn title(&self) -> String {
+        let words = self.name.replace('_', " ");
+        let mut letters = words.chars();
+        let first = letters
+            .next()
+            .map(|letter| letter.to_ascii_uppercase())
+            .into_iter();
+        first.chain(letters).collect()
+    }
+
+    /// Makes a metric of a count.
+    const fn counting(counted: &'static Counted) -> Metric {
+        Metric {
+            name: counted.metric,
+            group: Group::Inside,
+            head: counted.metric,
+            unit: "1",
+            better: Better::Lower,
+            statistics: table::OF_COUNTS,
+            formula: "",
+            definition: counted.definition.trim_ascii(),
+            counted: Some(counted),
+        }
+    }
+}
+
+/// The metrics that are counts of the allocators.
+const COUNTED: &[Counted] = Counts::COUNTED;
+/// Where the metrics of experiments begin, where those that are counts do, and how many there are.
+const STARTS: [usize; 3] = {
+    let experiments = table::OWN.len();
+    let counts = experiments + experiments::OWN.len();
+    [experiments, counts, counts + COUNTED.len()]
+};
+
+/// All metrics: those that are calculated, then those that are counted.
+pub static METRICS: [Metric; STARTS[2]] = {
+    let mut all = [table::OWN[0]; STARTS[2]];
+    let mut at = 0;
+    while at < STARTS[2] {
+        all[at] = if at < STARTS[0] {
+            table::OWN[at]
+        } else if at < STARTS[1] {
+            experiments::OWN[at - STARTS[0]]
+        } else {
+            Metric::counting(&COUNTED[at - STARTS[1]])
+        };
+        at += 1;
+    }
+    all
+};
+
+/// The statistics, and what they are.
+pub const STATISTICS: &[(&str, &str)] = &[
+    ("value", "a single number"),
+    (
+        "count",
+        "a number of events, or of the values that others of its statistics sum up",
+    ),
+    (
+        "rate",
+        "events per second, or the share of the events that are meant",
+    ),
+    ("mean", "the mean"),
+    ("stddev", "the standard deviation"),
+    (
+        "ci95",
+        "half the width of the 95% confidence interval of the mean (Student's distribution)",
+    ),
+    ("min", "the smallest value"),
+    (
+        "p5",
+        "the 5th percentile (nearest rank: a value that occurred)",
+    ),
+    ("p10", "the 10th percentile"),
+    ("p25", "the first quartile"),
+    ("p50", "the median"),
+    ("p75", "the third quartile"),
+    ("p90", "the 90th percentile"),
+    ("p95", "the 95th percentile"),
+    ("p99", "the 99th percentile"),
+    ("p999", "the 99.9th percentile"),
+    ("max", "the largest value"),
+    ("published", "what the source printed"),
+];
+
+/// The operations that rows are about, and what they are. Rows of `emulation` name functions of a program instead.
+pub const OPERATIONS: &[(&str, &str)] = &[
+    ("allocate", "allocations"),
+    ("free", "frees"),
+    ("pair", "an allocation and a free, measured together"),
+    ("all", "allocations and frees, or neither"),
+];
+
+/// Returns the metric of this name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_complete_and_differ() {
+        for (at, metric) in METRICS.iter().enumerate() {
+            let others = METRICS.iter().skip(at + 1);
+            assert!(
+                others.clone().all(|other| other.name != metric.name),
+                "{}",
+                metric.name
+            );
+            assert!(
+                ["1", "ns", "B", "frames", "1/s"].contains(&metric.unit),
+                "{}",
+                metric.name
+            );
+            assert!(
+                metric.definition.ends_with('.') && !metric.head.is_empty(),
+                "{}",
+                metric.name
+            );
+            assert!(!metric.statistics.is_empty(), "{}", metric.name);
+            for statistic in metric.statistics {
+                assert!(
+                    STATISTICS.iter().any(|known| known.0 == *statistic),
+                    "{statistic}"
+                );
+            }
+        }
+        for counted in COUNTED {
+            assert!(find(counted.metric).is_some_and(|metric| metric.counted.is_some()));
+        }
+    }
+
+    #[test]
+    fn columns_are_of_metrics_and_differ() {
+        for (at, column) in COLUMNS.iter().enumerate() {
+            let metric = find(column.metric).expect(column.metric);
+            assert!(
+                metric.statistics.contains(&column.statistic),
+                "{}",
+                column.metric
+            );
+            assert!(metric.better != Better::Neither, "{}", column.metric);
+            assert!(
+                COLUMNS
+                    .iter()
+                    .skip(at + 1)
+                    .all(|other| other.head != column.head)
+            );
+        }
+        assert!(COLUMNS.iter().filter(|column| column.is_default).count() <= 10);
+    }
+
+    #[test]
+    fn units_follow_from_metric_and_statistic() {
+        let unit = |name, statistic| find(name).expect(name).unit(statistic);
+        assert_eq!(unit("latency", "p99"), "ns");
+        assert_eq!(unit("latency", "count"), "1");
+        assert_eq!(unit("throughput", "rate"), "1/s");
+        assert_eq!(unit("residual", "mean"), "frames");
+        assert_eq!(unit("blocking_probability", "rate"), "1");
+    }
+}
