@@ -43,7 +43,8 @@ const DEVIATES: &str = "Memory need not be a power of two. A part of an allocati
     request may be refused while locally free buddies could be coalesced. What a CPU's list keeps (+list=linux, \
     bypass, linux-6, spring; the paper has no CPUs) counts as allocated. +zone=domains is refused: what is allocated \
     belongs to no domain, so a class of blocks has no count there, and no slack. The bound of two delays holds for a \
-    free into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, and \
+    free into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, \
+    and \
     leaves the rest to later calls.";
 
 /// `watermark`: the lazy buddy by watermarks.

@@ -2,8 +2,10 @@
 //!
 //! # Purpose
 //! This is the only place where layers meet. A *composition* is a type alias for layers over layers, in the file of its
-//! family; a *row* is an empty type that names a composition and the options that make a system of it. Two lists in this
-//! file hold all compositions and all rows; building, dispatch by name, the tests, the laboratory and SYSTEMS.md go over
+//! family; a *row* is an empty type that names a composition and the options that make a system of it. Two lists in
+//! this
+//! file hold all compositions and all rows; building, dispatch by name, the tests, the laboratory and SYSTEMS.md go
+//! over
 //! them.
 //!
 //! | to | call | the system is |
@@ -174,7 +176,8 @@ pub fn layout<S: System, P: Platform>(
 
 /// Builds a system by name, if it has this composition. O(frames).
 ///
-/// [`build`] is this for a row; this is for code that handles every row of a composition, such as all options of `lbs-31`.
+/// [`build`] is this for a row; this is for code that handles every row of a composition, such as all options of
+/// `lbs-31`.
 ///
 /// # Errors
 /// Any [`BuildError`]; [`BuildError::BadOption`] names the option by which the composition differs.
@@ -326,7 +329,8 @@ pub fn with_any_system<P: Platform>(
 /// instead of for all of them.
 ///
 /// # Errors
-/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor does not run then.
+/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor does not run
+/// then.
 pub fn with_policy<P: Platform, V: WithSystem<P>>(
     spec: &SystemSpec,
     setup: &Setup<'_>,

@@ -110,7 +110,7 @@ options! {
     batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length",
         "The number of frames that a refill or a drain of a per-CPU list moves.";
     high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB",
-        "The high watermark: a per-CPU list of so many frames drains.";
+        "The high watermark: the length, in frames, at which a per-CPU list drains.";
     order = "order": Order, "10",
         "The order of the largest block.";
     percpu = "percpu": ListAccess, "`token`",

@@ -37,12 +37,15 @@ impl System for Serewa {
         source: "[Serewa] 2.2, figure 1",
         faithful: "Exact requests, any part freed by itself (2.2.1); resource management, dividing and linking apart, \
             joined by two queues (2.2.2); memory divided initially by statistics (2.2.3); balanced trees \
-            (2.2.4). Each can be switched: separate=, division=, structure=. A caller that requests blocks rounds sizes \
+            (2.2.4). Each can be switched: separate=, division=, structure=. A caller that requests blocks rounds \
+            sizes \
             up.",
-        deviates: "The manager runs in the caller; with manager=thread it runs on a thread, as in the paper. Queues are \
+        deviates: "The manager runs in the caller; with manager=thread it runs on a thread, as in the paper. Queues \
+        are \
             bounded rings without locks; with sync=semaphore each operation takes a semaphore. A caller that finds a \
             queue full does the work itself; a request that finds no block does what waits before it fails; a piece \
-            whose buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. Trees \
+            whose buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. \
+            Trees \
             allocate the lowest address. Requests that come faster than remnants are divided break one large block \
             after another; with remnants=first they divide what waits. The paper specifies none of this.",
         options: &[

@@ -59,7 +59,8 @@ impl System for Spring {
             is that of spring-core.",
         deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096. The paper specifies neither how it predicts \
             nor how far; here a run is predicted to last as long again as it has lasted, and at most to its region's \
-            end. There is no clock: the request after a run notices that it has ended. +high=N bounds what a CPU keeps; \
+            end. There is no clock: the request after a run notices that it has ended. +high=N bounds what a CPU \
+            keeps; \
             otherwise a sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that \
             of spring-core.",
         options: &[
