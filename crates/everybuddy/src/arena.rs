@@ -9,7 +9,8 @@
 //! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,
 //!    and overlaps no other.
 //! 2. Every element was constructed in place before the slice is returned, or lies in zeroed bytes that the platform
-//!    declares to be such an element (model checkers' cells can't be cast from zeroed bytes). Elements are never dropped.
+//!    declares to be such an element (model checkers' cells can't be cast from zeroed bytes). Elements are never
+//!    dropped.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -135,8 +136,8 @@ impl<'a> Arena<'a> {
         Ok(unsafe { self.start.add(start) }.cast::<T>())
     }
 
-    /// Constructs `length` cells that hold zero. O(length), or O(1) in zeroed memory where the platform's cells are then
-    /// what `new` makes.
+    /// Constructs `length` cells that hold zero. O(length), or O(1) in zeroed memory where zero bytes are such
+    /// cells.
     pub(crate) fn zeros<P: Platform, T: CellValue>(
         &mut self,
         length: usize,
