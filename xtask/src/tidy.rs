@@ -198,9 +198,9 @@ fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Err
 }
 
 fn generated(root: &Path, faults: &mut Vec<String>) {
-    if fs::read_to_string(root.join("SYSTEMS.md")).unwrap_or_default() != crate::docs::systems() {
+    for path in crate::docs::stale(root) {
         let what = "out of date: cargo run -p xtask -- docs";
-        faults.push(format!("SYSTEMS.md:1: generated: {what}"));
+        faults.push(format!("{path}:1: generated: {what}"));
     }
 }
 
