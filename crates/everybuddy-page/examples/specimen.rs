@@ -1,8 +1,12 @@
-//! Writes the page of a made-up report, to look at: `cargo run -p everybuddy-page --example specimen -- FILE`.
+//! Writes the page of a made-up report: `cargo run -p everybuddy-page --example specimen -- FILE`.
 //!
-//! Exists so that the page can be worked on without measuring anything.
+//! # Purpose
 //!
-//! Invariant: the file that is written is exactly what `render` returns.
+//! Work on the page without measuring anything.
+//!
+//! # Invariants
+//!
+//! The file contains exactly what `render` returns.
 
 #[path = "../tests/specimen/mod.rs"]
 mod specimen;

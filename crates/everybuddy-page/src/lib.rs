@@ -1,7 +1,9 @@
-//! Pages that show results: a comparison, or experiments; each one HTML file that works offline.
+//! Pages that show results of a comparison or of experiments, each as one HTML file that works offline.
 //!
-//! Exists as a crate of its own so that it is built and tested without the allocators: plain data
-//! goes in ([`Report`], [`Study`]), text comes out ([`render`], [`render_study`]).
+//! # Purpose
+//!
+//! This is a separate crate so that it is built and tested without the allocators: plain data goes in ([`Report`],
+//! [`Study`]), text comes out ([`render`], [`render_study`]).
 //!
 //! ```
 //! let report = everybuddy_page::Report {
@@ -13,21 +15,23 @@
 //! # Ok::<(), everybuddy_page::NoLibrary>(())
 //! ```
 //!
-//! | file or folder | one idea |
+//! | file or folder | contents |
 //! |---|---|
-//! | `report` | what the page of a comparison shows, as plain data |
-//! | `study` | what the page of experiments shows, as plain data |
-//! | `round` | numbers with as many digits as they deserve |
+//! | `report` | the data of the page of a comparison |
+//! | `study` | the data of the page of experiments |
+//! | `round` | rounding of numbers to the digits that matter |
 //! | `library` | the text of plotly.js, which draws the charts |
-//! | `pack` | how data travels in the page, and what is left out when it is too much |
-//! | `html/` | what can be read without JavaScript: text, tables, definitions, empty figures |
-//! | `assets/` | what a browser does with it: `style/` and `script/`, one idea a file |
+//! | `pack` | encoding of the data in the page, and the choice of what is omitted |
+//! | `html/` | everything that can be read without JavaScript: text, tables, definitions, empty figures |
+//! | `assets/` | everything that runs in the browser: `style/` and `script/`, one topic per file |
 //!
-//! **To add a figure:** a row in `html/figures.rs`, a sentence in `html/say.rs`, and a file in
-//! `assets/script/` that draws it and makes its table.
+//! **To add a figure:** add a row in `html/figures.rs`, a caption in `html/say.rs`, and a file in `assets/script/`
+//! that draws the figure and builds its table.
 //!
-//! Invariant: a page never asks the network for anything (its content security policy forbids
-//! it), never trusts a name, and says what it leaves out.
+//! # Invariants
+//!
+//! A page makes no network requests (its content security policy forbids them), never trusts a name, and states what
+//! it omits.
 
 mod html;
 mod library;
@@ -40,34 +44,34 @@ pub use library::NoLibrary;
 pub use report::Report;
 pub use study::Study;
 
-/// The most that a page should weigh, in bytes. Memory maps are left out until it does.
+/// The size limit of a page in bytes. Memory maps are omitted until the page fits.
 pub const BUDGET: usize = 3 << 20;
 
-/// A page.
+/// A rendered page.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The text of the HTML file.
     pub html: String,
-    /// Moments of the memory maps that it shows, of each trace.
+    /// The number of memory maps that the page shows per trace.
     pub moments: usize,
-    /// Moments that there were.
+    /// The number of memory maps that were available.
     pub moments_given: usize,
 }
 
-/// Makes the page of a report, of at most [`BUDGET`] bytes if leaving out memory maps suffices.
+/// Renders the page of a report, in at most [`BUDGET`] bytes if omitting memory maps suffices.
 ///
-/// Takes some tenths of a second: most of it packs the library, once a process.
+/// Takes a few tenths of a second, mostly to compress the library once per process.
 ///
 /// # Errors
-/// [`NoLibrary`] if the crate `plotly` does not hold its script where it is looked for.
+/// Returns [`NoLibrary`] if the crate `plotly` does not contain its script in the expected place.
 pub fn render(report: &Report) -> Result<Page, NoLibrary> {
     render_within(report, BUDGET)
 }
 
-/// Makes the page of a report, of at most `budget` bytes if leaving out memory maps suffices.
+/// Renders the page of a report, in at most `budget` bytes if omitting memory maps suffices.
 ///
 /// # Errors
-/// As [`render`].
+/// Like [`render`].
 pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> {
     let library = library::packed()?;
     let packed = pack::Packed::new(report);
@@ -87,12 +91,12 @@ pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> 
     }
 }
 
-/// Makes the page of experiments.
+/// Renders the page of experiments.
 ///
-/// Takes some tenths of a second, as [`render`].
+/// Takes a few tenths of a second, like [`render`].
 ///
 /// # Errors
-/// As [`render`].
+/// Like [`render`].
 pub fn render_study(study: &Study) -> Result<String, NoLibrary> {
     let library = library::packed()?;
     Ok(html::study::document(study, library).into_string())

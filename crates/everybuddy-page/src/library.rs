@@ -1,39 +1,43 @@
 //! The text of plotly.js, which draws the charts.
 //!
-//! Exists so that a well-kept library draws, without a copy of it in this repository and without
-//! anything but cargo to get it: the crate `plotly` brings the text along.
+//! # Purpose
 //!
-//! Invariant: what is returned is plotly.js and nothing else of what that crate would put into a page.
+//! A well-maintained library draws the charts, without a copy of it in this repository and without any download
+//! besides cargo's: the crate `plotly` contains the text.
+//!
+//! # Invariants
+//!
+//! The result is plotly.js and none of the other scripts that the crate would add to a page.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use crate::pack;
 
-/// The crate `plotly` no longer holds its script where it is looked for.
+/// The crate `plotly` no longer contains its script in the expected place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoLibrary;
 
 impl fmt::Display for NoLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the crate `plotly` has no script of plotly.js in `Plot::offline_js_sources()`: this \
-             program was built with a version of it that keeps its script elsewhere \
-             (crates/everybuddy-page/src/library.rs looks for it)",
+            "plotly.js not found in `Plot::offline_js_sources()` of the crate `plotly`: this program \
+             was built with a version that stores its script elsewhere\nhelp: update \
+             crates/everybuddy-page/src/library.rs",
         )
     }
 }
 
 impl std::error::Error for NoLibrary {}
 
-/// Returns the library as the page holds it. Packs it once a process.
+/// Returns the library in the encoding of the page. It is compressed once per process.
 pub(crate) fn packed() -> Result<&'static str, NoLibrary> {
     static PACKED: OnceLock<Option<String>> = OnceLock::new();
     let text = || find(&plotly::Plot::offline_js_sources()).map(|text| pack::pack(text.as_bytes()));
     PACKED.get_or_init(text).as_deref().ok_or(NoLibrary)
 }
 
-/// Finds plotly.js among scripts by the comment that it opens with.
+/// Finds plotly.js among scripts by its opening comment.
 fn find(scripts: &str) -> Option<&str> {
     scripts.split("<script").skip(1).find_map(|script| {
         let text = script.split_once('>')?.1.split_once("</script>")?.0;
@@ -49,7 +53,7 @@ mod tests {
     #[test]
     fn plotly_is_found_and_nothing_else() {
         let sources = plotly::Plot::offline_js_sources();
-        let text = find(&sources).expect("the crate `plotly` holds its script");
+        let text = find(&sources).expect("the crate `plotly` contains its script");
         assert!(text.len() > 1_000_000, "{} bytes", text.len());
         assert!(text.trim_end().ends_with("});") || text.trim_end().ends_with("}));"));
         assert!(!text.contains("MathJax.loader"));

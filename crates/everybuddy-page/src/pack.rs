@@ -1,10 +1,13 @@
-//! How data travels in the page, and what is left out when it is too much.
+//! The encoding of the data in the page, and the choice of what is omitted.
 //!
-//! Exists because the library and the data are some megabytes as text: compressed with gzip, which
-//! every browser inflates by itself, and written in base64, which can hold no markup.
+//! # Purpose
 //!
-//! Invariant: maps of a moment are one parcel for all systems of a trace, so leaving out a moment
-//! changes no other parcel.
+//! The library and the data are several megabytes of text. They are compressed with gzip, which every browser can
+//! decompress, and encoded in base64, which cannot contain markup.
+//!
+//! # Invariants
+//!
+//! The maps of one moment form one parcel for all systems of a trace, so omitting a moment changes no other parcel.
 
 use std::io::Write;
 
@@ -16,15 +19,15 @@ use serde::Serialize;
 
 use crate::report::{Map, Report, Trace};
 
-/// Compresses and writes in base64.
+/// Compresses and encodes in base64.
 pub(crate) fn pack(bytes: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Writing to memory can't fail; if it did, the page would say that it can't read its data.
+    // Writing to memory cannot fail. If it did, the page would report that it cannot read its data.
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     STANDARD.encode(written.unwrap_or_default())
 }
 
-/// All parcels that there could be.
+/// All parcels of a report, before any is omitted.
 pub(crate) struct Packed<'r> {
     traces: Vec<PackedTrace<'r>>,
 }
@@ -35,17 +38,17 @@ struct PackedTrace<'r> {
     moments: Vec<(f64, String)>,
 }
 
-/// What a trace brings along.
+/// The encoded data of a trace.
 pub(crate) struct Parcel {
-    /// Its numbers.
+    /// The numbers.
     pub(crate) numbers: String,
-    /// Its maps, one for each moment.
+    /// The maps, one per moment.
     pub(crate) maps: Vec<String>,
-    /// Moments that there were.
+    /// The number of moments that were available.
     pub(crate) moments_given: usize,
 }
 
-/// A trace's numbers, and which moments its maps are of.
+/// The numbers of a trace, and the moments of its maps.
 #[derive(Serialize)]
 struct Numbers<'r> {
     #[serde(flatten)]
@@ -54,7 +57,7 @@ struct Numbers<'r> {
 }
 
 impl<'r> Packed<'r> {
-    /// Packs the maps of a report.
+    /// Encodes the maps of a report.
     pub(crate) fn new(report: &'r Report) -> Packed<'r> {
         let packed = |trace: &'r Trace| {
             let moments = trace.systems.iter().map(|s| s.maps.len()).max();
@@ -73,13 +76,13 @@ impl<'r> Packed<'r> {
         }
     }
 
-    /// Returns the most moments that a trace has.
+    /// Returns the largest number of moments of any trace.
     pub(crate) fn most_moments(&self) -> usize {
         let moments = self.traces.iter().map(|trace| trace.moments.len());
         moments.max().unwrap_or(0)
     }
 
-    /// Returns what each trace brings along, with at most so many moments at about equal distances.
+    /// Returns the data of each trace, with at most `most` moments at about equal distances.
     pub(crate) fn parcels(&self, most: usize) -> Vec<Parcel> {
         self.traces.iter().map(|trace| trace.parcel(most)).collect()
     }
@@ -94,7 +97,7 @@ impl PackedTrace<'_> {
             trace: self.trace,
             moments: kept.iter().map(|(position, _)| *position).collect(),
         };
-        // Plain data with text keys always becomes JSON; were it not so, the page would say so.
+        // Plain data with text keys always becomes JSON. If it did not, the page would report an error.
         let json = serde_json::to_vec(&numbers).unwrap_or_default();
         Parcel {
             numbers: pack(&json),
@@ -104,13 +107,13 @@ impl PackedTrace<'_> {
     }
 }
 
-/// Chooses at most `most` of `all` places, from the middle of equal stretches.
+/// Chooses at most `most` of `all` positions, each from the middle of one of `most` equal sections.
 fn chosen(all: usize, most: usize) -> impl Iterator<Item = usize> {
     let kept = all.min(most);
     (0..kept).map(move |at| (2 * at + 1) * all / (2 * kept))
 }
 
-/// Writes the maps of a moment one after the other; none as a map without runs.
+/// Encodes the maps of a moment one after another; `None` is encoded as a map without runs.
 fn written<'m>(maps: impl Iterator<Item = Option<&'m Map>>) -> Vec<u8> {
     let (none, mut bytes) = (Map::default(), Vec::new());
     for map in maps {

@@ -1,11 +1,14 @@
-//! What the page shows, as plain data.
+//! The data of the page of a comparison.
 //!
-//! Exists so that the page can be built and tested without allocators: whoever has measured something fills
-//! in a [`Report`], and these types are all that the page knows.
+//! # Purpose
 //!
-//! Invariant: times are nanoseconds, shares are fractions from 0 to 1, memory is counted in frames of 4 KiB.
-//! A number that does not exist is `None`, or not a number (`f64::NAN`) where a list must keep its length:
-//! the page then shows nothing, and never a zero.
+//! The page can be built and tested without allocators. The measuring program fills in a [`Report`]; the page depends
+//! on these types only.
+//!
+//! # Invariants
+//!
+//! Times are in nanoseconds, shares are fractions from 0 to 1, and memory is counted in frames of 4 KiB. A missing
+//! number is `None`, or `f64::NAN` where a list must keep its length. The page shows nothing for it, never a zero.
 
 mod map;
 mod statistics;
@@ -17,69 +20,69 @@ pub use map::{FREE, LISTED, Map, MapRun, OWNERS};
 pub use statistics::{Bin, LiveSample, OrderShare, Quantiles, RunLengths, Share, Statistics};
 pub use system::{Latency, OverTrace, Samples, System, Window};
 
-/// Everything that the page shows.
+/// The contents of the page.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The heading of the page.
     pub title: String,
-    /// The command line that made it.
+    /// The command line that produced it.
     pub command: String,
-    /// When it was made, as people write it.
+    /// The date, formatted for readers.
     pub date: String,
-    /// The program's version, with the commit where known.
+    /// The program's version, with the commit if known.
     pub version: String,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// Times of single calls up to this can't be told from nothing, in nanoseconds: the timer's spread.
+    /// The resolution of single times in nanoseconds (the timer's spread): shorter times are not distinguished.
     pub timer_floor_ns: f64,
-    /// The seed of the order in which systems took turns.
+    /// The seed of the order in which the systems took turns.
     pub seed: u64,
-    /// How often each timed pass was repeated.
+    /// The number of repetitions of each timed pass.
     pub rounds: u32,
-    /// The traces, in the order of the tabs. Names need not differ.
+    /// The traces, in the order of the tabs. Names may repeat.
     pub traces: Vec<Trace>,
 }
 
 /// The machine of a measurement.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
-    /// The processor's model, or nothing if unknown.
+    /// The model of the processor; empty if unknown.
     pub processor: String,
-    /// Its CPUs, as many as the program saw; 0 if unknown.
+    /// The number of CPUs that the program could use; 0 if unknown.
     pub cores: u32,
-    /// The kernel and its release, or nothing if unknown.
+    /// The kernel and its release; empty if unknown.
     pub kernel: String,
-    /// A sentence on whether it was quiet, and how far the numbers can be trusted.
+    /// A sentence about the load of the machine and the reliability of the numbers.
     pub quiet: String,
-    /// Other programs were running: the page then shows that sentence as a warning.
+    /// Whether other programs were running: the page then shows that sentence as a warning.
     pub was_busy: bool,
 }
 
-/// A trace, and all systems on it.
+/// A trace and the results of all systems on it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
-    /// Its name; anything that a user may call a file.
+    /// The name: any name that a user may give to a file.
     pub name: String,
-    /// Its calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Most frames live at once.
+    /// The maximum number of frames in use.
     pub peak_frames: u64,
-    /// Frames that the systems managed; 0 if there are no systems.
+    /// The number of frames that the systems managed; 0 if there are no systems.
     pub managed_frames: u64,
-    /// CPUs of the replay; of the trace if there are no systems.
+    /// The number of CPUs of the replay, or of the trace if there are no systems.
     pub cpus: u32,
-    /// Threads of the replay: on one, nothing can contend. 0 if there are no systems.
+    /// The number of threads of the replay; a single thread never contends. 0 if there are no systems.
     pub threads: u32,
-    /// How calls came to CPUs, memory was prepared, and the like: a sentence.
+    /// A sentence about the assignment of calls to CPUs, the preparation of memory, and similar conditions.
     pub dealt: String,
-    /// What the trace itself is like.
+    /// The statistics of the trace.
     pub statistics: Statistics,
-    /// Who owned frames, by index from 1 in the maps: programs by name, at most [`OWNERS`].
+    /// The owners of frames, by index from 1 in the maps: programs by name, at most [`OWNERS`].
     pub owners: Vec<String>,
-    /// The systems. None: the page shows the trace's statistics alone.
+    /// The systems. If there are none, the page shows the trace's statistics alone.
     pub systems: Vec<System>,
-    /// The replay with nothing behind it: mean time of an allocation and of a free, in nanoseconds.
+    /// The replay overhead: mean time of an allocation and of a free without an allocator, in nanoseconds.
     pub floor_ns: [Option<f64>; 2],
-    /// The same for the throughput, in calls a second.
+    /// The throughput of the replay without an allocator, in calls per second.
     pub floor_throughput: Option<f64>,
 }

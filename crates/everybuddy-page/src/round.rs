@@ -1,8 +1,12 @@
-//! Numbers with as many digits as they deserve.
+//! Rounds numbers to the digits that matter.
 //!
-//! Exists because digits that nobody can see on a chart make most of the page's size.
+//! # Purpose
 //!
-//! Invariant: what does not exist stays null; nothing else becomes null.
+//! Digits that are invisible on a chart would make up most of the size of the page.
+//!
+//! # Invariants
+//!
+//! A missing number stays null; no other number becomes null.
 
 use serde::{Serialize, Serializer};
 
@@ -13,7 +17,7 @@ fn significant(value: f64, digits: i32) -> f64 {
     }
     let places = digits - 1 - value.abs().log10().floor() as i32;
     match places {
-        // A division by a power of ten is exact to the last digit, a multiplication by 0.1 is not.
+        // A division by a power of ten is exact to the last digit; a multiplication by 0.1 is not.
         300.. => value,
         0.. => {
             let scale = 10f64.powi(places);
@@ -26,7 +30,7 @@ fn significant(value: f64, digits: i32) -> f64 {
     }
 }
 
-/// A number that is written without a fraction if it has none: `12`, not `12.0`.
+/// A number that is written without a fraction if it is an integer: `12`, not `12.0`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Short {
@@ -43,22 +47,22 @@ fn short(value: f64, digits: i32) -> Option<Short> {
     }
 }
 
-/// A number with five digits.
+/// Serializes a number with five digits.
 pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     short(*value, 5).serialize(serializer)
 }
 
-/// Times with three digits: a pixel of a chart is coarser.
+/// Serializes times with three digits: a pixel of a chart is coarser.
 pub(crate) fn times<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(|value| short(*value, 3)))
 }
 
-/// Shares with four places.
+/// Serializes shares with four decimal places.
 pub(crate) fn shares<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(|value| place(*value)))
 }
 
-/// Lists of shares with four places.
+/// Serializes lists of shares with four decimal places.
 pub(crate) fn lists_of_shares<S: Serializer>(
     lists: &[Vec<f64>],
     serializer: S,

@@ -1,147 +1,151 @@
-//! What the page of experiments shows, as plain data.
+//! The data of the page of experiments.
 //!
-//! Exists so that papers' figures and tables, and what came out here, can be laid out without measuring
-//! anything: whoever has measured fills in a [`Study`].
+//! # Purpose
 //!
-//! Invariant: a number that does not exist is `None`, and the page then shows nothing. Positions on axes are
-//! finite. A column has as many values as its table has lines.
+//! The figures and tables of papers, and the results measured here, can be rendered without measuring anything: the
+//! measuring program fills in a [`Study`].
+//!
+//! # Invariants
+//!
+//! A missing number is `None`, and the page shows nothing for it. Positions on axes are finite. A column has as many
+//! values as its table has lines.
 
 use serde::Serialize;
 
 use crate::report::Machine;
 
-/// Everything that the page shows.
+/// The contents of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
     /// The heading of the page.
     pub title: String,
-    /// The command line that made it.
+    /// The command line that produced it.
     pub command: String,
-    /// When it was made, as people write it.
+    /// The date, formatted for readers.
     pub date: String,
-    /// The program's version, with the commit where known.
+    /// The program's version, with the commit if known.
     pub version: String,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// What reading the clock costs on average, in nanoseconds.
+    /// The mean cost of reading the clock, in nanoseconds.
     pub timer_ns: f64,
-    /// What all random choices came from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Everything was so many times shorter than it should be; 1 for a run that counts.
+    /// The factor by which everything was shortened; 1 for a valid run.
     pub shrink: u32,
-    /// The experiments, in the order of the page. Names differ.
+    /// The experiments, in the order of the page, with distinct names.
     pub experiments: Vec<Experiment>,
 }
 
-/// One experiment: what a paper has, and what came out.
+/// One experiment: published and measured results.
 #[derive(Clone, Debug, Default)]
 pub struct Experiment {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// A one-sentence description.
     pub title: String,
-    /// Paper, section, figure or table.
+    /// The paper and its section, figure or table.
     pub source: String,
-    /// How often it was measured, and how rounds were summed up: a sentence.
+    /// A sentence about the number of measurements and how rounds were summarized.
     pub measured: String,
-    /// How far the result can be compared with its source, in words.
+    /// The limits of the comparison with the source, in words.
     pub remarks: String,
-    /// The figure, where it has one.
+    /// The figure, if there is one.
     pub figure: Option<Figure>,
-    /// The tables of what came out.
+    /// The tables of results.
     pub tables: Vec<Table>,
-    /// What its source printed, where that has no counterpart in the tables.
+    /// The printed numbers of the source that have no counterpart in the tables.
     pub printed: Option<Printed>,
-    /// What has to come out.
+    /// The claims.
     pub claims: Vec<Claim>,
 }
 
-/// A figure: panels with one legend.
+/// A figure: panels with a common legend.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figure {
-    /// Source and conditions, in a line.
+    /// Source and conditions, in one line.
     pub note: String,
-    /// The panels, in the order in which they are read.
+    /// The panels, in reading order.
     pub panels: Vec<Panel>,
-    /// Every series once.
+    /// Each series once.
     pub legend: Vec<Key>,
 }
 
-/// What a line or a mark of a figure stands for.
+/// An entry of the legend.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Key {
     /// The name of the series.
     pub name: String,
-    /// Which of the colours and marks it has.
+    /// The index of its colour and mark.
     pub look: usize,
-    /// How it is drawn.
+    /// The style in which it is drawn.
     pub shape: Shape,
 }
 
-/// How a series is drawn.
+/// The style in which a series is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// A line.
     #[default]
     Line,
-    /// A line through marks, with the interval of each.
+    /// A line through marks with intervals.
     Interval,
-    /// Marks with the interval of each, and no line.
+    /// Marks with intervals, without a line.
     Points,
-    /// A ring around each point, and no line.
+    /// A ring around each point, without a line.
     Ring,
 }
 
-/// A pair of axes with what is between them.
+/// A pair of axes and its contents.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Panel {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// A stretch of the horizontal axis that is shaded, and why.
+    /// A shaded range of the horizontal axis, and the reason.
     pub shade: Option<(f64, f64, String)>,
 }
 
-/// An axis: positions are numbers, and what they mean is text.
+/// An axis: positions are numbers, labels are text.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The label, with the unit.
     pub label: String,
-    /// From where to where it reaches.
+    /// The smallest and the largest position.
     pub range: (f64, f64),
-    /// Where it is marked, and what the marks say.
+    /// The tick marks: positions and labels.
     pub marks: Vec<(f64, String)>,
-    /// Of what the positions are logarithms; nothing where they are the numbers themselves.
+    /// The base of a logarithmic axis; `None` for a linear axis.
     pub base: Option<f64>,
 }
 
 /// One series.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Series {
-    /// Its name, as the legend has it.
+    /// The name, as in the legend.
     pub name: String,
-    /// Which of the colours and marks it has.
+    /// The index of its colour and mark.
     pub look: usize,
-    /// How it is drawn.
+    /// The style in which it is drawn.
     pub shape: Shape,
-    /// Position and value.
+    /// Positions and values.
     pub points: Vec<(f64, f64)>,
-    /// The interval of each value, or nothing.
+    /// The interval of each value; may be empty.
     pub intervals: Vec<(f64, f64)>,
-    /// A word beside each point; fewer than points where some have none.
+    /// A label for each point; may be shorter than `points`.
     pub labels: Vec<String>,
 }
 
-/// A table of what came out: a line for each system.
+/// A table of results: one line per system.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The systems.
     pub names: Vec<String>,
@@ -149,65 +153,65 @@ pub struct Table {
     pub columns: Vec<Column>,
 }
 
-/// A column of a table, and what was expected of it.
+/// A column of a table, and its expected values.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// On what it was measured: columns beside each other of the same share a heading.
+    /// The workload or trace: adjacent columns with the same source share a heading.
     pub source: String,
-    /// What the numbers are.
+    /// The name of the number.
     pub what: String,
     /// The numbers.
     pub values: Vec<Option<f64>>,
-    /// What was expected; all `None` where nothing was.
+    /// The expected values; all `None` if there are none.
     pub expected: Vec<Option<f64>>,
-    /// Who expected it: `source`, or `expected` where it follows from what was done.
+    /// The origin of the expected values: `source`, or `expected` if they follow from the method.
     pub by: String,
-    /// The line with the best number, if there is one.
+    /// The line with the best number, if any.
     pub best: Option<usize>,
 }
 
-/// Numbers that a paper printed: text, as it is.
+/// Numbers that a paper printed, as text.
 #[derive(Clone, Debug, Default)]
 pub struct Printed {
-    /// What the numbers are.
+    /// The title.
     pub title: String,
-    /// The heads of the columns.
+    /// The column headings.
     pub heads: Vec<String>,
     /// The lines.
     pub lines: Vec<Vec<String>>,
 }
 
-/// What has to come out, and whether it did.
+/// A claim and its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
-    /// What is said.
+    /// The text of the claim.
     pub text: String,
-    /// Whether it holds.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The numbers, a line for each case.
+    /// The numbers, one line per case.
     pub cases: Vec<(Verdict, String)>,
-    /// Why it does not come out here, where that is known.
+    /// The reason for a deviation, if known.
     pub why: Option<String>,
 }
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds.
+    /// The claim is confirmed.
     Holds,
-    /// It does not, and it is known why.
+    /// The claim is not confirmed, for a known reason.
     Differs,
-    /// It does not.
+    /// The claim is not confirmed.
     Fails,
     /// The rounds disagree, or there are no numbers.
     Undecided,
-    /// Nobody judged it: the run was shortened.
+    /// The claim was not checked: the run was shortened.
     #[default]
     NotJudged,
 }
 
 impl Verdict {
-    /// All of them, in the order in which they are counted.
+    /// All verdicts, in display order.
     pub const ALL: [Verdict; 5] = [
         Verdict::Holds,
         Verdict::Differs,

@@ -1,17 +1,21 @@
-//! What the page does, in a real browser.
+//! The behaviour of the page in a real browser.
 //!
-//! Exists because no other test sees an exception, a request, an empty chart or a control that does
-//! nothing. It needs Chromium, which `ci/page.sh` installs; without one it says so and passes. It
-//! writes pictures of the page to `target/page-shots`, for people to look at.
+//! # Purpose
 //!
-//! Invariant: the browser has the file and nothing else; a request for anything else fails the test.
+//! No other test detects an exception, a request, an empty chart or a control without effect. The tests need
+//! Chromium, which `ci/page.sh` installs; without it they report that and pass. They write screenshots of the page to
+//! `target/page-shots` for manual inspection.
+//!
+//! # Invariants
+//!
+//! The browser has access to this file only; a request for anything else fails the test.
 
 mod browsing;
 mod specimen;
 
 use browsing::{Page, open};
 
-/// Scrolls through the page until every figure of the trace in front was drawn.
+/// Scrolls through the page until every figure of the visible trace was drawn.
 const ALL_DRAWN: &str = "(async () => {
     const wait = (ms) => new Promise((done) => setTimeout(done, ms));
     const figures = [...document.querySelectorAll('section.trace:not([hidden]) figure.fig')];
@@ -26,7 +30,7 @@ const ALL_DRAWN: &str = "(async () => {
     return figures.filter((one) => !one.dataset.drawn).map((one) => one.id).join();
 })()";
 
-/// Names of panels of the trace in front that show nothing: neither marks, nor paint, nor words.
+/// Returns the names of panels of the visible trace that are empty: without marks, paint or text.
 const EMPTY: &str =
     "[...document.querySelectorAll('section.trace:not([hidden]) .panel')].filter((panel) => {
     const marks = panel.querySelectorAll('.trace path, .trace .point').length;
@@ -53,7 +57,7 @@ fn every_figure_is_drawn_without_errors_or_requests() {
         draw_all(&page);
         assert_eq!(page.text(EMPTY), "", "panels are empty");
     }
-    // Both systems of a map, and more than the ground.
+    // Both systems of a map, and more colours than the background.
     let maps = page
         .number("document.querySelectorAll('section.trace:not([hidden]) canvas.memory').length");
     assert_eq!(maps, 2.0);
@@ -105,7 +109,7 @@ fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
     page.text(&format!("{}.click(), ''", chip("all")));
     draw_again(&page);
     assert_eq!(page.number(lines), 16.0);
-    // No two systems look the same.
+    // All systems look different.
     let looks = "new Set([...document.querySelectorAll('#trace-gcc_build-blocks .scatterlayer .trace')].map((one) => {
         const line = one.querySelector('.js-line');
         return line.style.stroke + line.style.strokeDasharray;
@@ -117,7 +121,7 @@ fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
     page.is_clean();
 }
 
-/// Brings two far figures into sight, so that what is due is drawn.
+/// Scrolls to two distant figures, so that pending figures are drawn.
 fn draw_again(page: &Page) {
     for figure in ["lists", "blocks"] {
         page.text(&format!(
@@ -139,7 +143,7 @@ fn hovering_tells_values() {
     for figure in [
         "latency", "pace", "lists", "blocks", "kept", "demand", "runs",
     ] {
-        // Whatever kind of mark the chart has: a line's marker, a bar.
+        // Any kind of mark that the chart has: a line's marker, a bar.
         let mark = format!(
             "#trace-gcc_build-{figure} .plot .point path, #trace-gcc_build-{figure} .plot path.point"
         );
@@ -148,7 +152,7 @@ fn hovering_tells_values() {
         let told = format!(
             "document.querySelectorAll('#trace-gcc_build-{figure} .hoverlayer text').length"
         );
-        assert!(page.number(&told) > 0.0, "{figure} tells nothing");
+        assert!(page.number(&told) > 0.0, "{figure} shows no hover text");
         page.shoot_window(&format!("hover-{figure}.png"));
     }
     page.is_clean();
@@ -171,11 +175,11 @@ fn tabs_work_by_key_and_are_in_the_address() {
     );
     page.press("End");
     assert_eq!(page.text(front), "trace-numpy_thp");
-    // An address of a figure of another trace brings that trace to the front.
+    // An address of a figure of another trace selects that trace.
     page.text("location.hash = 'trace-gcc_build-map', ''");
     page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
-    // A definition does not change the trace.
+    // An address of a definition does not change the trace.
     page.text("location.hash = 'def-miss', ''");
     page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
@@ -209,12 +213,16 @@ fn the_map_answers_keys_and_the_slider() {
     page.press("ArrowRight");
     page.settle();
     let after = page.text(picture);
-    assert_ne!(before, after, "another moment, the same picture");
+    assert_ne!(before, after, "the image did not change with the moment");
     page.text(
         "[...document.querySelectorAll('#trace-gcc_build-map .choice button')][1].click(), ''",
     );
     page.settle();
-    assert_ne!(page.text(picture), after, "by order as by owner");
+    assert_ne!(
+        page.text(picture),
+        after,
+        "the image did not change with the colouring"
+    );
     assert!(
         page.text("document.querySelector('.owners').textContent")
             .contains("order 0")
@@ -305,7 +313,7 @@ fn before_printing_everything_is_drawn() {
     page.settle();
     page.settle();
     page.print("print.pdf");
-    // What printing has drawn is drawn again for the screen; what it has not stays undrawn.
+    // Figures that printing has drawn are redrawn for the screen; the others stay undrawn.
     let missing = "(async () => {
         const missing = () => [...document.querySelectorAll('section.trace:not([hidden]) figure.fig')]
             .filter((one) => !one.dataset.drawn).map((one) => one.id).join();
@@ -377,7 +385,7 @@ fn it_fits_every_width_and_can_be_looked_at() {
         page.prefers(theme);
         for width in [360, 768, 1920] {
             page.wide(width);
-            // Other traces change lengths, not colours.
+            // Other traces change lengths, but not colours.
             let traces = if theme == "light" && width != 768 {
                 3
             } else {

@@ -1,9 +1,13 @@
-//! What the page's text promises, without a browser.
+//! Guarantees of the page's text, tested without a browser.
 //!
-//! Exists so that most of what can go wrong is found in a second: markup in names, an address that
-//! would be fetched, a figure without a place, a link that leads nowhere, a page that is too large.
+//! # Purpose
 //!
-//! Invariant: nothing here looks at what scripts do; `browser.rs` does.
+//! Most errors are found within a second: markup in names, an address that would be fetched, a figure without a
+//! container, a dead link, a page that is too large.
+//!
+//! # Invariants
+//!
+//! These tests ignore the effects of scripts; `browser.rs` tests those.
 
 mod specimen;
 
@@ -27,10 +31,10 @@ const FIGURES: [&str; 11] = [
 ];
 
 fn html(report: &Report) -> String {
-    render(report).expect("the library is there").html
+    render(report).expect("the library is found").html
 }
 
-/// The page without what a browser only reads as data or runs as code.
+/// Returns the page without data and scripts.
 fn markup(html: &str) -> String {
     let mut rest = html;
     let mut out = String::new();
@@ -64,7 +68,7 @@ fn a_page_of_real_size_stays_below_the_budget() {
     assert_eq!(
         says,
         page.moments < 8,
-        "it says so if and only if something is left out"
+        "the note exists if and only if maps are omitted"
     );
 }
 
@@ -73,13 +77,13 @@ fn maps_are_left_out_one_moment_after_the_other() {
     let report = small();
     let whole = render_within(&report, usize::MAX).unwrap();
     assert_eq!(whole.moments, 8);
-    assert!(!whole.html.contains("To keep this file small"));
+    assert!(!whole.html.contains("To limit its size"));
     let mut budget = whole.html.len() - 1;
     let mut moments = 8;
     while moments > 0 {
         let page = render_within(&report, budget).unwrap();
         assert!(page.moments < moments);
-        assert!(page.html.contains("To keep this file small"));
+        assert!(page.html.contains("To limit its size"));
         let held = values(&page.html, "id")
             .iter()
             .filter(|id| id.starts_with("map-0-"))
@@ -88,7 +92,7 @@ fn maps_are_left_out_one_moment_after_the_other() {
         moments = page.moments;
         budget = page.html.len() - 1;
     }
-    // There is nothing more to leave out: the page comes all the same.
+    // Nothing more can be omitted: the page is rendered anyway.
     assert_eq!(render_within(&report, 1000).unwrap().moments, 0);
 }
 
@@ -117,7 +121,7 @@ fn every_figure_has_its_place_and_every_link_leads_somewhere() {
     let markup = markup(&html);
     let ids = values(&markup, "id");
     let known: HashSet<&str> = ids.iter().copied().collect();
-    assert_eq!(known.len(), ids.len(), "an id is there twice");
+    assert_eq!(known.len(), ids.len(), "duplicate id");
     for trace in &report.traces {
         for figure in FIGURES {
             let id = format!("trace-{}-{figure}", trace.name);
@@ -128,7 +132,7 @@ fn every_figure_has_its_place_and_every_link_leads_somewhere() {
         .iter()
         .filter_map(|href| href.strip_prefix('#'))
     {
-        assert!(known.contains(target), "#{target} leads nowhere");
+        assert!(known.contains(target), "#{target} is a dead link");
     }
     for target in values(&markup, "aria-labelledby") {
         assert!(known.contains(target), "{target} labels nothing");

@@ -1,11 +1,15 @@
-//! What the page of experiments promises: its text without a browser, and what it does in one.
+//! Guarantees of the page of experiments: its text without a browser, and its behaviour in one.
 //!
-//! Exists because a figure that is not drawn, a claim that is not shown, or a page that is too wide for a telephone
-//! is seen by nobody who only reads code. Without Chromium the browser's tests say so and pass.
+//! # Purpose
 //!
-//! Invariant: the browser has the file and nothing else; a request for anything else fails the test.
+//! Reading code does not reveal a figure that is not drawn, a claim that is not shown, or a page that is too wide for
+//! a telephone. Without Chromium, the browser tests report that and pass.
+//!
+//! # Invariants
+//!
+//! The browser has access to this file only; a request for anything else fails the test.
 
-#[allow(dead_code)] // The other page's tests do more with the same browser.
+#[allow(dead_code)] // The tests of the other page use more of this module.
 mod browsing;
 #[path = "specimen/study.rs"]
 mod made_up;
@@ -17,10 +21,10 @@ use everybuddy_page::study::{Study, Verdict};
 use everybuddy_page::{BUDGET, render_study};
 
 fn html(study: &Study) -> String {
-    render_study(study).expect("the library is there")
+    render_study(study).expect("the library is found")
 }
 
-/// The page without what a browser only reads as data or runs as code.
+/// Returns the page without data and scripts.
 fn markup(html: &str) -> String {
     let mut rest = html;
     let mut out = String::new();
@@ -45,10 +49,10 @@ fn everything_has_its_place_and_every_link_leads_somewhere() {
     let markup = markup(&html);
     let ids = values(&markup, "id");
     let known: HashSet<&str> = ids.iter().copied().collect();
-    assert_eq!(known.len(), ids.len(), "an id is there twice");
+    assert_eq!(known.len(), ids.len(), "duplicate id");
     let links = values(&markup, "href");
     for target in links.iter().filter_map(|href| href.strip_prefix('#')) {
-        assert!(known.contains(target), "#{target} leads nowhere");
+        assert!(known.contains(target), "#{target} is a dead link");
     }
     for own in &study.experiments {
         let anchor = format!("experiment-{}", own.name);
@@ -94,13 +98,13 @@ fn verdicts_are_counted_and_each_is_a_word() {
 #[test]
 fn a_number_stands_beside_what_was_expected_with_ratio_and_difference() {
     let markup = markup(&html(&made_up::study()));
-    // 0.75 here, 0.50 in the source; and 3 where nothing was expected.
+    // 0.75 measured, 0.50 in the source; and 3 where nothing was expected.
     let cell = |text: &str| format!("<td class=\"beside\">{text}</td>");
     let line = ["0.50", "1.50", "+0.25"].map(cell).concat();
     assert!(markup.contains(&format!(">0.75</td>{line}")));
     let nothing = [""; 3].map(cell).concat();
     assert!(markup.contains(&format!(">3.00</td>{nothing}")));
-    // Of nothing no ratio can be formed.
+    // The ratio to zero is undefined.
     let zero = ["0", "", "+2.00"].map(cell).concat();
     assert!(markup.contains(&format!(">2.00</td>{zero}")));
     assert!(!markup.contains("NaN") && !markup.contains(">inf"));
@@ -110,9 +114,9 @@ fn a_number_stands_beside_what_was_expected_with_ratio_and_difference() {
 fn a_shortened_run_says_so_and_a_long_one_does_not() {
     let mut study = made_up::study();
     study.shrink = 1;
-    assert!(!html(&study).contains("no measurements"));
+    assert!(!html(&study).contains("not measurements"));
     study.shrink = 50;
-    assert!(html(&study).contains("50 times shorter"));
+    assert!(html(&study).contains("shortened 50 times"));
 }
 
 #[test]
@@ -182,7 +186,7 @@ fn every_panel_is_drawn_without_errors_or_requests() {
     let drawn = "[...document.querySelectorAll('.panel')].filter((panel) =>
         panel.querySelectorAll('.trace path, .trace .point').length).length";
     assert_eq!(page.number(drawn), panels as f64);
-    // Every axis says where it is marked, and every name has a key; a ring shares that of its name.
+    // Every axis has tick marks, and every name has a legend entry; a ring shares the entry of the line of its name.
     let unmarked = "[...document.querySelectorAll('.panel')].filter((panel) =>
         panel.querySelectorAll('.xtick').length < 2 || panel.querySelectorAll('.ytick').length < 2).length";
     assert_eq!(page.number(unmarked), 0.0);
@@ -205,7 +209,7 @@ fn nothing_is_wider_than_the_window() {
             draw_all(&page);
             let beyond = "document.documentElement.scrollWidth - innerWidth";
             assert!(page.number(beyond) <= 0.0, "{width}");
-            // What does not fit scrolls by itself, and charts fit their panels.
+            // Wide tables scroll by themselves, and charts fit their panels.
             let torn = "[...document.querySelectorAll('.plot .main-svg')].filter((one) => {
                 const panel = one.closest('.panel').getBoundingClientRect();
                 return one.getBoundingClientRect().right > panel.right + 1;
@@ -229,7 +233,7 @@ fn colours_follow_the_reader() {
     page.text("document.getElementById('theme').click(), ''");
     page.settle();
     assert_ne!(page.text(colour), light);
-    // Verdicts differ from each other in colour, too.
+    // Verdicts also differ in colour.
     let kinds = "new Set([...document.querySelectorAll('.overview .verdict')].map((one) =>
         getComputedStyle(one).color)).size";
     assert_eq!(page.number(kinds), 5.0);

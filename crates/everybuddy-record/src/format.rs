@@ -1,14 +1,17 @@
-//! Where things lie in an event and in a page: the kernel's own descriptions, parsed.
+//! The layout of events and pages: a parser for the kernel's own descriptions.
 //!
-//! Exists because kernels differ: fields move, grow and vanish between versions and machines.
-//! Each event has a file `format`, pages have `events/header_page`, and a perf.data brings those of
-//! the events that it holds; nothing about offsets is known otherwise.
+//! # Purpose
 //!
-//! Invariant: a [`Field`] that was read from any text takes its value from any bytes without
-//! reaching beyond them. Numbers are little-endian, as on every machine that this crate records on
-//! and in every file that it takes.
+//! Kernels differ: fields move, grow and disappear between versions and machines. Each event has a file `format`,
+//! pages have `events/header_page`, and a perf.data file contains the descriptions of its events. This crate has no
+//! other knowledge of offsets.
+//!
+//! # Invariants
+//!
+//! A [`Field`] parsed from any text extracts its value from any bytes without reading past their end. Numbers are
+//! little-endian, as on every machine that this crate records on and in every file that it accepts.
 
-/// Where a field lies in a record.
+/// The location of a field in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     /// First byte.
@@ -17,22 +20,22 @@ pub(crate) struct Field {
     pub(crate) size: usize,
     /// Whether its value has a sign.
     pub(crate) is_signed: bool,
-    /// Whether its value says where the text lies that it stands for (`__data_loc`).
+    /// Whether its value is the location of the actual text (`__data_loc`).
     pub(crate) is_elsewhere: bool,
 }
 
 /// A described record: its number, and its fields by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// Number by which records of this kind are known; 0 in descriptions of pages.
+    /// The number of this kind of record; 0 in descriptions of pages.
     pub(crate) id: u16,
-    /// Name of the event; empty in descriptions of pages.
+    /// The name of the event; empty in descriptions of pages.
     pub(crate) name: String,
     fields: Vec<(String, Field)>,
 }
 
 impl Format {
-    /// Parses a description. Lines that are no fields are passed over.
+    /// Parses a description. Lines that are not fields are ignored.
     pub(crate) fn parse(text: &str) -> Format {
         let mut format = Format::default();
         for line in text.lines().map(str::trim) {
@@ -53,7 +56,7 @@ impl Format {
         Some(found.1)
     }
 
-    /// Gives all fields, in the order of the description.
+    /// Returns all fields, in the order of the description.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, Field)> {
         self.fields
             .iter()
@@ -89,13 +92,12 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
 }
 
 impl Field {
-    /// Returns the field's bytes; `None` when the record is too short.
+    /// Returns the field's bytes, or `None` if the record is too short.
     pub(crate) fn bytes(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
-    /// Returns the value of a whole number of 1, 2, 4 or 8 bytes; signed ones are widened with
-    /// their sign.
+    /// Returns the value of an integer of 1, 2, 4 or 8 bytes; signed values are sign-extended.
     pub(crate) fn value(self, record: &[u8]) -> Option<u64> {
         let bytes = self.bytes(record)?;
         if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
@@ -109,7 +111,7 @@ impl Field {
         Some(u64::from_le_bytes(wide))
     }
 
-    /// Returns one of so many equal parts of the field: an array's entry.
+    /// Returns one of `entries` equal parts of the field: an array element.
     pub(crate) fn entry(self, index: usize, entries: usize) -> Field {
         let size = self.size / entries;
         Field {
@@ -119,8 +121,8 @@ impl Field {
         }
     }
 
-    /// Returns the text of the field, up to the first zero byte; that of a `__data_loc` field lies
-    /// elsewhere in the record: at the offset in its lower 16 bits, of the length in its upper ones.
+    /// Returns the text of the field, up to the first zero byte. The text of a `__data_loc` field is elsewhere in the
+    /// record: its lower 16 bits contain the offset, its upper bits the length.
     pub(crate) fn text(self, record: &[u8]) -> Option<String> {
         let bytes = match self.is_elsewhere {
             true => {

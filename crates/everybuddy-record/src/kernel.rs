@@ -1,55 +1,59 @@
-//! What a kernel tells about its memory: the events that recordings of any kind are made of.
+//! Memory events of a kernel: the common form of recordings of any kind.
 //!
-//! Exists so that each source (a ring buffer, perf.data, a text) only translates, and one
-//! assembly makes a [`Trace`](everybuddy_trace::Trace) of what all of them say.
+//! # Purpose
 //!
-//! Invariant: an event holds what the kernel said and nothing that was inferred; what a source
-//! does not tell is 0, `None` or -1, never guessed.
+//! Each source (a ring buffer, perf.data, a text) only translates to these events, and a single assembly builds a
+//! [`Trace`](everybuddy_trace::Trace) from them.
+//!
+//! # Invariants
+//!
+//! An event contains what the kernel reported and nothing inferred. Unreported values are 0, `None` or -1, never
+//! guessed.
 
-/// One event of a kernel.
+/// One kernel event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelEvent {
-    /// Nanoseconds on the source's own clock, whatever its zero.
+    /// Nanoseconds on the source's own clock, with an arbitrary zero.
     pub time_ns: u64,
-    /// CPU on which it happened.
+    /// The CPU on which it happened.
     pub cpu: u16,
-    /// Thread that ran there.
+    /// The thread that was running there.
     pub tid: u32,
-    /// Process of that thread, where the source tells it.
+    /// The process of that thread, if the source reports it.
     pub tgid: Option<u32>,
-    /// Whether an interrupt had stopped the thread.
+    /// Whether an interrupt had suspended the thread.
     pub in_interrupt: bool,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
-/// What can happen.
+/// The kinds of kernel events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The page allocator gave a block (`kmem:mm_page_alloc`).
+    /// The page allocator allocated a block (`kmem:mm_page_alloc`).
     Allocate {
         /// First frame.
         pfn: u64,
-        /// Order of the block, as the kernel said it: any number.
+        /// The order of the block as the kernel reported it: any number.
         order: u32,
-        /// Allocation flags by the kernel's own numbers; 0 when unknown.
+        /// Allocation flags in the kernel's own encoding; 0 if unknown.
         gfp: u32,
-        /// Mobility; -1 when unknown.
+        /// Mobility; -1 if unknown.
         migratetype: i8,
     },
-    /// The page allocator refused (`kmem:mm_page_alloc` without a page).
+    /// An allocation failed (`kmem:mm_page_alloc` without a page).
     Refuse {
-        /// Order asked for.
+        /// The requested order.
         order: u32,
     },
-    /// A block, or a part of one, went back (`kmem:mm_page_free`).
+    /// A block, or a part of one, was freed (`kmem:mm_page_free`).
     Free {
         /// First frame.
         pfn: u64,
-        /// Order of what went back: any number.
+        /// The freed order: any number.
         order: u32,
     },
-    /// The thread touched memory that was not there (`exceptions:page_fault_user` and `_kernel`).
+    /// The thread accessed memory that was not mapped (`exceptions:page_fault_user` and `_kernel`).
     Fault {
         /// The address.
         address: u64,
@@ -58,30 +62,30 @@ pub enum What {
     },
     /// The thread entered a system call (`raw_syscalls:sys_enter`, `syscalls:sys_enter_NAME`).
     SystemCall {
-        /// Number of the call (x86-64).
+        /// The number of the call (x86-64).
         number: u64,
-        /// Its arguments; 0 where unknown.
+        /// Its arguments; 0 if unknown.
         arguments: [u64; 6],
     },
     /// The thread left a system call (`raw_syscalls:sys_exit`, `syscalls:sys_exit_NAME`).
     SystemCallEnd {
-        /// Number of the call (x86-64).
+        /// The number of the call (x86-64).
         number: u64,
-        /// What it returned.
+        /// Its return value.
         result: i64,
     },
-    /// The thread made another (`task:task_newtask`).
+    /// The thread created another thread (`task:task_newtask`).
     NewTask {
         /// The new thread.
         tid: u32,
-        /// Flags of the clone call: `CLONE_THREAD` tells threads from processes.
+        /// The flags of the clone call: `CLONE_THREAD` distinguishes threads from processes.
         clone_flags: u64,
-        /// Name of the new thread, its maker's; empty when unknown.
+        /// The name of the new thread, copied from its creator; empty if unknown.
         name: String,
     },
-    /// The thread began another program (`sched:sched_process_exec`).
+    /// The thread started another program (`sched:sched_process_exec`).
     Exec {
-        /// Path of the program; empty when unknown.
+        /// The path of the program; empty if unknown.
         program: String,
     },
     /// The thread began to exit (`sched:sched_process_exit`).
@@ -89,6 +93,6 @@ pub enum What {
 }
 
 impl What {
-    /// Flag of [`What::NewTask`]: the new thread belongs to its maker's process.
+    /// Flag of [`What::NewTask`]: the new thread belongs to its creator's process.
     pub const CLONE_THREAD: u64 = 0x0001_0000;
 }

@@ -1,8 +1,12 @@
-//! Entry points for fuzzing: arbitrary bytes in, rules that must hold whatever they are.
+//! Entry points for fuzzing: functions that accept arbitrary bytes and check rules that must always hold.
 //!
-//! Exists so that a fuzzer and the property tests drive the same code with the same bytes.
+//! # Purpose
 //!
-//! Invariant: a function here returns for every input, or panics with the rule that was broken.
+//! A fuzzer and the property tests run the same code on the same bytes.
+//!
+//! # Invariants
+//!
+//! A function here returns for every input, or panics with the broken rule.
 
 pub mod readers;
 
@@ -18,7 +22,7 @@ fn legal(events: &[Event]) -> Result<Legal, Broken> {
     legalize(events.to_vec(), Leniency::Strict, &mut Repairs::default())
 }
 
-/// Reads numbers from bytes; beyond their end all is 0.
+/// Reads numbers from bytes; past the end, all numbers are 0.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -36,7 +40,7 @@ impl Bytes<'_> {
         (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte()))
     }
 
-    /// A number that is mostly small, so that frames and tasks meet again, and sometimes absurd.
+    /// Returns a number that is mostly small, so that frames and tasks repeat, and sometimes absurd.
     fn number(&mut self) -> u64 {
         match self.byte() {
             255 => self.whole(),
@@ -53,7 +57,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// An address in one of a few pages of each part of a process.
+    /// Returns an address in one of a few pages of each part of a process.
     fn address(&mut self) -> u64 {
         const PARTS: [u64; 6] = [
             0,
@@ -126,7 +130,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Makes events of any bytes.
+/// Creates events from arbitrary bytes.
 pub fn kernel_events(bytes: &[u8]) -> Vec<KernelEvent> {
     let mut bytes = Bytes(bytes);
     let mut events = Vec::new();
@@ -149,11 +153,11 @@ pub fn kernel_events(bytes: &[u8]) -> Vec<KernelEvent> {
     events
 }
 
-/// Assembles a trace of any bytes, and checks that it replays by itself.
+/// Assembles a trace from arbitrary bytes, and checks that it replays by itself.
 ///
 /// # Panics
 ///
-/// When it does not, or when faults and regions do not belong to it.
+/// If it does not, or if the faults and regions do not belong to it.
 pub fn assemble(bytes: &[u8]) {
     let (is_everything, bytes) = match bytes.split_first() {
         Some((first, rest)) => (first % 2 == 1, rest),
@@ -199,7 +203,7 @@ pub fn assemble(bytes: &[u8]) {
         .faults
         .windows(2)
         .all(|pair| pair[0].row < pair[1].row);
-    assert!(rising, "faults have rising rows");
+    assert!(rising, "faults are sorted by row");
     let of_events = trace.events.iter().filter_map(|event| event.region);
     for region in of_events {
         assert!(
@@ -208,16 +212,20 @@ pub fn assemble(bytes: &[u8]) {
         );
     }
     let kept = accounts.allocations + accounts.frees - accounts.too_far;
-    assert_eq!(kept, trace.events.len() as u64, "every event is counted");
+    assert_eq!(
+        kept,
+        trace.events.len() as u64,
+        "the count of kept events is wrong"
+    );
     let seen: u64 = accounts
         .iter()
         .filter(|(field, ..)| field.ends_with("_seen"))
         .map(|(.., count)| count)
         .sum();
-    assert_eq!(seen, pushed, "every event that was seen is counted");
+    assert_eq!(seen, pushed, "the count of seen events is wrong");
 }
 
-/// Descriptions as x86-64 kernels give them: of a page, and of each tracepoint.
+/// Descriptions of a page and of each tracepoint, as on x86-64 kernels.
 #[cfg(target_os = "linux")]
 const HEADER_PAGE: &str = "field: u64 timestamp;offset:0;size:8;signed:0;
 field: local_t commit;offset:8;size:8;signed:1;
@@ -247,14 +255,13 @@ const FIELDS: [&str; 9] = [
      field:long ret;offset:16;size:8;signed:1;",
 ];
 
-/// Takes any bytes for a page of a ring buffer, then for the records of one; what they say is
-/// assembled.
+/// Interprets arbitrary bytes as a page of a ring buffer, then as the records of a page, and assembles the events.
 ///
 /// Tracepoints have the numbers 1 to 9 in the order of `record/decode.rs`.
 ///
 /// # Panics
 ///
-/// When a record does not lie inside of the page, or the trace does not replay.
+/// If a record is not inside the page, or the trace does not replay.
 #[cfg(target_os = "linux")]
 pub fn ring_buffer(bytes: &[u8]) {
     let Some(layout) = page::PageLayout::new(&Format::parse(HEADER_PAGE)) else {
@@ -280,7 +287,7 @@ pub fn ring_buffer(bytes: &[u8]) {
                 assembly.push(event);
             }
         }
-        assert!(length <= whole.len(), "records share no byte");
+        assert!(length <= whole.len(), "records overlap");
         let events = assembly.finish("trial").trace.events;
         assert!(legal(&events).is_ok(), "the trace does not replay");
     }

@@ -1,44 +1,47 @@
 //! The rules of a trace, one event at a time.
 //!
-//! Exists so that reading, repairing and resolving mean the same by "this trace replays by
-//! itself". A [`Ledger`] follows the events, knows every block, and refuses the first event that
-//! breaks a rule, without having changed anything: repairing goes on from there.
+//! # Purpose
 //!
-//! Invariant: a block's count of live frames is the number of frames that the map gives it as
-//! live.
+//! Reading, repairing and resolving share one definition of "this trace replays by itself". A [`Ledger`] follows the
+//! events and knows every block. It rejects the first event that breaks a rule, without changing its state, so that a
+//! repair can continue from there.
+//!
+//! # Invariants
+//!
+//! A block's count of live frames equals the number of frames that the map records as live for it.
 
 use crate::error::Problem;
 use crate::live::{FrameMap, Owner};
 use crate::model::{Event, LARGEST_ORDER, Op};
 
-/// Frames that a trace may span: a frame number relative to the lowest must fit in 32 bits, with
-/// room for holes and alignment around it.
+/// The largest span of frames of a trace. A frame number relative to the lowest must fit into 32 bits, with room for
+/// holes and alignment.
 pub const LARGEST_SPAN: u64 = (1 << 32) - (1 << 24);
 
-/// Most events of a trace: blocks are numbered with 31 bits.
+/// The maximum number of events: blocks are numbered with 31 bits.
 const MOST_EVENTS: usize = (1 << 31) - 2;
 
-/// A rule broken by the event in a row.
+/// A broken rule: the row of the event and the problem.
 pub type Broken = (usize, Problem);
 
-/// What an event did to its block.
+/// The effect of an event on its block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Applied {
-    /// Number of the block, by order of allocation.
+    /// The number of the block, by order of allocation.
     pub(crate) block: u32,
-    /// First frame of the event, relative to its block.
+    /// The first frame of the event, relative to its block.
     pub(crate) offset: u32,
-    /// Whether the event is about all frames of the block.
+    /// Whether the event covers all frames of the block.
     pub(crate) whole: bool,
-    /// Whether nothing of the block lives after the event.
+    /// Whether no frame of the block is live after the event.
     pub(crate) last: bool,
 }
 
 /// A block that a trace allocated.
 pub(crate) struct Block {
-    /// Row of the allocation.
+    /// The row of the allocation.
     pub(crate) row: u32,
-    /// Row of the last free, when there was one.
+    /// The row of the last free, if any.
     freed: u32,
     /// Frames not yet freed.
     live: u32,
@@ -54,7 +57,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Makes a ledger for events whose frames lie in the span of `events`.
+    /// Creates a ledger for events whose frames are in the span of `events`.
     pub(crate) fn new(events: &[Event]) -> Result<Ledger, Broken> {
         if events.len() > MOST_EVENTS {
             return Err((MOST_EVENTS, Problem::TooManyRows));
@@ -72,7 +75,7 @@ impl Ledger {
         &self.blocks
     }
 
-    /// Carries out one event, in `row`, or says which rule it breaks.
+    /// Applies one event, in `row`, or returns the rule that it breaks.
     pub(crate) fn apply(&mut self, row: usize, event: &Event) -> Result<Applied, Problem> {
         check_shape(event)?;
         if event.time_ns < self.time_ns {
@@ -127,7 +130,7 @@ impl Ledger {
                 allocated,
             });
         }
-        // Both are aligned, so the range lies inside the block; parts of it may have been freed.
+        // Both are aligned, so the range is inside the block. Parts of it may have been freed.
         let foreign = |owner| owner != Owner::Live(number);
         if let Some((dead, _)) = self.frames.find(pfn, last_frame(pfn, order), foreign) {
             return Err(self.double_free(dead, number));
@@ -146,8 +149,8 @@ impl Ledger {
         })
     }
 
-    /// Returns what still lives of the block that holds the live frame `pfn`, as aligned pieces
-    /// as large as possible, each with its first frame and order.
+    /// Returns the live rest of the block that contains the live frame `pfn`, as the largest possible aligned blocks,
+    /// each with its first frame and order.
     pub(crate) fn live_pieces(&self, pfn: u64) -> Vec<(u64, u8)> {
         let mut pieces = Vec::new();
         if let Owner::Live(number) = self.frames.get(pfn) {
@@ -157,7 +160,7 @@ impl Ledger {
         pieces
     }
 
-    /// Finds the first live frame from `first` on inside the block of `event`.
+    /// Finds the first live frame at or after `first` inside the block of `event`.
     pub(crate) fn next_live(&self, first: u64, event: &Event) -> Option<u64> {
         Some(self.find_live(first, last_frame(event.pfn, event.order))?.0)
     }
@@ -198,12 +201,12 @@ impl Ledger {
     }
 }
 
-/// Returns the last frame of an aligned block; aligned ones never reach beyond the last number.
+/// Returns the last frame of an aligned block. An aligned block never exceeds the last frame number.
 fn last_frame(pfn: u64, order: u8) -> u64 {
     pfn + ((1 << order) - 1)
 }
 
-/// Checks what can be seen from an event alone: a known order, and a frame aligned to it.
+/// Checks an event by itself: a known order, and a frame aligned to it.
 pub(crate) fn check_shape(event: &Event) -> Result<(), Problem> {
     let (pfn, order) = (event.pfn, event.order);
     if order > LARGEST_ORDER {
@@ -215,18 +218,18 @@ pub(crate) fn check_shape(event: &Event) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the lowest and the highest frame of events, or the row that lies too far from others.
+/// Returns the lowest and the highest frame of the events, or the row that is too far from the others.
 pub(crate) fn span(events: &[Event]) -> Result<(u64, u64), Broken> {
     let (mut low, mut high) = ((u64::MAX, 0), (0, 0));
     for (row, event) in events.iter().enumerate() {
-        // Rows with other faults are refused later, by themselves, and must not overflow here.
+        // Rows with other errors are rejected later, each by itself, and must not overflow here.
         let frames = 1u64 << event.order.min(LARGEST_ORDER);
         low = low.min((event.pfn, row));
         high = high.max((event.pfn.saturating_add(frames - 1), row));
     }
     let (first, last) = (low.0.min(high.0), high.0);
     if last - first >= LARGEST_SPAN {
-        // The stranger is the one farther from where the trace begins.
+        // The outlier is the frame farther from the start of the trace.
         let begin = events[0].pfn;
         let row = if begin - first > last.saturating_sub(begin) {
             low.1
@@ -238,9 +241,11 @@ pub(crate) fn span(events: &[Event]) -> Result<(u64, u64), Broken> {
     Ok((first, last))
 }
 
-/// Checks all rules; returns for each event the row that allocated its block.
+/// Checks all rules. Returns, for each event, the row that allocated its block.
 ///
-/// Takes time in proportion to the number of events and of lower tables that blocks cover.
+/// # Complexity
+///
+/// Linear in the number of events and of lower tables that the blocks cover.
 pub(crate) fn check(events: &[Event]) -> Result<Vec<u32>, Broken> {
     let mut ledger = Ledger::new(events)?;
     let mut allocations = Vec::with_capacity(events.len());

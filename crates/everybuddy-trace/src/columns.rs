@@ -1,10 +1,14 @@
-//! Columns of whole numbers out of Parquet files, whoever wrote them.
+//! Reads columns of integers from Parquet files of any writer.
 //!
-//! Exists because programs write the same number as different types: pandas as a nullable signed
-//! 64-bit integer what another calls unsigned with 16 bits. Here any width and sign is accepted as
-//! long as the values fit, columns may lie in any order, and unknown ones are not touched.
+//! # Purpose
 //!
-//! Invariant: every column that is given back has exactly the table's number of rows.
+//! Programs write the same number with different types: pandas writes a nullable signed 64-bit integer where another
+//! program writes an unsigned 16-bit integer. This module accepts any width and sign as long as the values fit, and
+//! columns in any order. It ignores unknown columns.
+//!
+//! # Invariants
+//!
+//! Every returned column has exactly the number of rows of the table.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,10 +24,10 @@ use crate::error::{Problem, TraceError};
 use crate::guard::guarded;
 use crate::repair::{Leniency, Repair, Repairs};
 
-/// Values decoded at once: large enough to amortize the call, small enough for the cache.
+/// The number of values decoded per call: large enough to amortize the call, small enough for the cache.
 const BATCH: usize = 8192;
 
-/// Rows set aside in advance, at most: a damaged file may claim any number.
+/// The maximum number of rows that are reserved in advance: a damaged file may claim any number.
 const RESERVED_ROWS: usize = 1 << 22;
 
 /// An open Parquet file.
@@ -34,7 +38,7 @@ pub(crate) struct Table {
     rows: usize,
 }
 
-/// What to do with values that are missing or do not fit.
+/// The treatment of missing or unsuitable values.
 pub(crate) struct Sieve {
     leniency: Leniency,
     dropped: BTreeMap<usize, Repair>,
@@ -48,7 +52,7 @@ impl Sieve {
         }
     }
 
-    /// Refuses a row, or when lenient marks it to be dropped. The first reason counts.
+    /// Rejects a row or, if lenient, marks it to be dropped. The first reason counts.
     pub(crate) fn reject(&mut self, row: usize, problem: Problem) -> Result<(), Problem> {
         if self.leniency == Leniency::Strict {
             return Err(problem);
@@ -62,17 +66,17 @@ impl Sieve {
         Ok(())
     }
 
-    /// Returns whether a row is to be dropped.
+    /// Returns `true` if a row will be dropped.
     pub(crate) fn drops(&self, row: usize) -> bool {
         self.dropped.contains_key(&row)
     }
 
-    /// Returns whether no row is to be dropped.
+    /// Returns `true` if no row will be dropped.
     pub(crate) fn is_empty(&self) -> bool {
         self.dropped.is_empty()
     }
 
-    /// Adds what will be dropped to a report.
+    /// Adds the dropped rows to a report.
     pub(crate) fn report(&self, repairs: &mut Repairs) {
         for repair in self.dropped.values() {
             repairs.add(*repair, 1);
@@ -81,7 +85,7 @@ impl Sieve {
 }
 
 impl Table {
-    /// Opens a file and checks that it has the needed columns.
+    /// Opens a file and checks that it has the required columns.
     pub(crate) fn open(path: &Path, needed: &[&'static str]) -> Result<Table, TraceError> {
         let file = File::open(path).map_err(|error| TraceError::io(path, error))?;
         let about = file
@@ -115,7 +119,7 @@ impl Table {
         }
     }
 
-    /// Returns the number of rows that the file claims; [`Table::column`] holds it to its word.
+    /// Returns the number of rows that the file claims; [`Table::column`] checks the claim.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -130,14 +134,13 @@ impl Table {
             .collect()
     }
 
-    /// Makes an error of this file.
+    /// Creates an error about this file.
     pub(crate) fn error(&self, row: Option<usize>, problem: Problem) -> TraceError {
         TraceError::new(&self.file, row.map(|row| row as u64), problem)
     }
 
-    /// Reads a column that [`Table::open`] was told to need, or gives `default` for every row of
-    /// one that the file lacks. Rows that `sieve` lets pass although they have no fitting value
-    /// get `default`.
+    /// Reads a column, which must be in the list passed to [`Table::open`], or returns `default` for every row if the
+    /// file lacks the column. Rows without a suitable value that `sieve` accepts get `default`.
     pub(crate) fn column<T: TryFrom<i128> + Copy>(
         &self,
         name: &'static str,
@@ -184,7 +187,11 @@ impl Table {
                 ColumnReader::Int64ColumnReader(mut reader) => {
                     self.drain(&mut reader, i128::from, &mut take)?;
                 }
-                _ => return Err(self.damaged(format!("column {name} changes its type"))),
+                _ => {
+                    return Err(
+                        self.damaged(format!("column {name} changes its type between row groups"))
+                    );
+                }
             }
         }
         if values.len() != self.rows {
@@ -196,14 +203,14 @@ impl Table {
 
     fn position(&self, name: &str) -> Option<usize> {
         let schema = self.reader.metadata().file_metadata().schema_descr();
-        // A column inside of a list or structure has a longer path and is not meant.
+        // A column inside a list or structure has a longer path and does not count.
         schema
             .columns()
             .iter()
             .position(|column| column.path().parts() == [name])
     }
 
-    /// Returns whether a column's numbers are unsigned; an error if they are no whole numbers.
+    /// Returns `true` if the numbers of a column are unsigned, or an error if they are not integers.
     fn unsigned(&self, name: &'static str, column: &ColumnDescriptor) -> Result<bool, TraceError> {
         let other = |found: String| {
             Err(self.error(
@@ -246,7 +253,7 @@ impl Table {
         let Some(chunk) = chunks.get(position) else {
             return Err(self.damaged(format!("row group {group} lacks a column")));
         };
-        // The library would set aside memory for any size that a damaged file claims.
+        // The library would reserve memory for any size that a damaged file claims.
         let start = chunk
             .dictionary_page_offset()
             .unwrap_or(chunk.data_page_offset());
@@ -254,7 +261,7 @@ impl Table {
             .checked_add(chunk.compressed_size())
             .and_then(|end| u64::try_from(end).ok());
         if start < 0 || chunk.compressed_size() < 0 || end.is_none_or(|end| end > self.bytes) {
-            return Err(self.damaged("a column lies outside of the file".to_string()));
+            return Err(self.damaged("a column is outside the file".to_string()));
         }
         match chunk.compression() {
             Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) => {}
@@ -267,7 +274,7 @@ impl Table {
         })
     }
 
-    /// Hands every value of one column chunk to `take`, `None` for a missing one.
+    /// Passes every value of one column chunk to `take`, `None` for a missing value.
     fn drain<D: DataType>(
         &self,
         reader: &mut ColumnReaderImpl<D>,
@@ -290,7 +297,7 @@ impl Table {
                     .try_for_each(|value| take(Some(widen(value))))?;
                 continue;
             }
-            // Only columns without lists or structures come here: level 0 is a missing value.
+            // This is called only for columns without lists or structures, so level 0 is a missing value.
             let mut values = values.drain(..);
             for level in &levels {
                 let value = if *level > 0 { values.next() } else { None };

@@ -1,22 +1,25 @@
-//! The files beside a trace: faults, and the address regions that they lie in.
+//! The companion files of a trace: faults and address regions.
 //!
-//! Exists because only faults know what memory an allocation was for. Both files are optional:
-//! without faults no region is known; without a table of regions each is known by number alone.
+//! # Purpose
 //!
-//! Invariant: the faults that come out have rising rows, each of an allocation, and regions that
-//! exist.
+//! Only the faults reveal what memory an allocation was for. Both files are optional: without faults no region is
+//! known, and without a table of regions each region is known by number alone.
+//!
+//! # Invariants
+//!
+//! The faults are sorted by row, each belongs to an allocation, and their regions exist.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::columns::{Sieve, Table};
 use crate::error::{Problem, TraceError};
-use crate::mend::DROPPED;
 use crate::model::{AddressRegion, Event, Fault, Op, RegionId, RegionKind};
 use crate::repair::{Leniency, Repair, Repairs};
+use crate::repair_events::DROPPED;
 use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_REGIONS};
 
-/// Returns the path of a file beside a trace: `NAME.KIND.parquet` beside `NAME.parquet`.
+/// Returns the path of a companion file: `NAME.KIND.parquet` for `NAME.parquet`.
 pub(crate) fn beside(trace: &Path, kind: &str) -> PathBuf {
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".parquet").unwrap_or(&name);
@@ -28,12 +31,12 @@ pub(crate) fn beside(trace: &Path, kind: &str) -> PathBuf {
 pub(crate) struct Regions {
     pub(crate) list: Vec<AddressRegion>,
     by_number: HashMap<u64, RegionId>,
-    /// Whether a table described them: then a number outside of it is a fault.
+    /// Whether a table described the regions: then a number outside the table is an error.
     described: bool,
 }
 
 impl Regions {
-    /// Reads the table of regions beside a trace, if there is one.
+    /// Reads the table of regions of a trace, if there is one.
     pub(crate) fn read(
         trace: &Path,
         leniency: Leniency,
@@ -86,7 +89,7 @@ impl Regions {
         Some(id)
     }
 
-    /// Finds the region of a fault; 0 stands for none.
+    /// Finds the region of a fault; number 0 means no region.
     fn of_fault(&mut self, number: u64) -> Result<Option<RegionId>, Problem> {
         match self.by_number.get(&number) {
             Some(id) => Ok(Some(*id)),
@@ -97,9 +100,9 @@ impl Regions {
     }
 }
 
-/// Reads the faults beside a trace, if there are any.
+/// Reads the faults of a trace, if there are any.
 ///
-/// `rows` gives for each row of the trace's file the position of its event, or [`DROPPED`].
+/// `rows` contains, for each row of the trace's file, the position of its event, or [`DROPPED`].
 pub(crate) fn read_faults(
     trace: &Path,
     events: &[Event],
@@ -151,7 +154,7 @@ pub(crate) fn read_faults(
     Ok(faults)
 }
 
-/// Finds the allocation of a fault; `None` when its row was dropped, and the fault with it.
+/// Finds the allocation of a fault. Returns `None` if its row was dropped, and the fault with it.
 fn find_allocation(
     row: u64,
     events: &[Event],

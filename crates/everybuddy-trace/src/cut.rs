@@ -1,11 +1,13 @@
-//! Cuts a part out of a trace.
+//! Extracts a part of a trace.
 //!
-//! Exists because long recordings hold more than a question needs: one phase, one program, the first
-//! million calls.
+//! # Purpose
 //!
-//! Invariant: what comes out replays by itself. It holds exactly the allocations that were asked for
-//! and the frees of their blocks that lie within the cut; nothing is added. A cut of everything is
-//! the trace itself.
+//! A long recording contains more than one question needs: select one phase, one program, or the first million calls.
+//!
+//! # Invariants
+//!
+//! The result replays by itself. It contains exactly the selected allocations and the frees of their blocks within
+//! the cut; nothing is added. A cut that selects everything is the trace itself.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,51 +16,54 @@ use crate::check::Ledger;
 use crate::error::TraceError;
 use crate::model::{Op, RegionId, Trace};
 
-/// What to keep of a trace: calls that all given conditions hold for.
+/// The selection: calls that satisfy all given conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// From this time on, in nanoseconds of the trace.
+    /// Start time (inclusive), in nanoseconds of the trace.
     pub from_ns: Option<u64>,
-    /// Up to before this time, in nanoseconds of the trace.
+    /// End time (exclusive), in nanoseconds of the trace.
     pub to_ns: Option<u64>,
     /// Rows of the trace, counted from 0, without the end.
     pub events: Option<Range<usize>>,
-    /// At most so many calls, from the first that is kept.
+    /// The maximum number of calls, counted from the first selected call.
     pub first: Option<usize>,
-    /// Threads whose allocations are kept; the frees of their blocks are, whoever calls them.
+    /// Threads whose allocations are selected. Frees of their blocks are kept, whichever thread makes them.
     pub tasks: Option<BTreeSet<u32>>,
-    /// Whether calls keep the time of the trace, instead of counting from where the cut begins.
+    /// Whether calls keep their original timestamps, instead of counting from the start of the cut.
     pub keeps_time: bool,
 }
 
-/// What a cut left out.
+/// The number of calls, faults and regions that a cut removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutReport {
-    /// Calls of the trace.
+    /// Calls of the original trace.
     pub before: u64,
     /// Calls that were kept.
     pub kept: u64,
-    /// Calls outside of the times, rows or number asked for.
+    /// Calls outside the selected times, rows or number.
     pub outside: u64,
-    /// Allocations within, of other threads.
+    /// Allocations of other threads within the selection.
     pub others: u64,
-    /// Frees within, of blocks that were allocated outside or by others.
+    /// Frees, within the selection, of blocks that were allocated outside it or by other threads.
     pub frees_of_others: u64,
-    /// Faults that went with their allocations.
+    /// Faults that were removed with their allocations.
     pub faults_dropped: u64,
-    /// Address regions that nothing kept lies in.
+    /// Address regions that contain no remaining call or fault.
     pub regions_dropped: u64,
 }
 
-/// Cuts a part out of a trace.
+/// Extracts a part of a trace.
 ///
-/// Frees keep their flags; faults, regions and metadata follow the calls. Where anything was left out,
-/// the metadata `cut` says what was asked for, and `stats`, which speaks of the whole, is dropped.
-/// The result may be empty. Takes about 0.1 us for each event of the trace.
+/// Frees keep their flags; faults, regions and metadata follow the calls. If anything was removed, the metadata `cut`
+/// records the selection, and `stats`, which describes the whole trace, is dropped. The result may be empty.
+///
+/// # Complexity
+///
+/// About 0.1 us per event of the trace.
 ///
 /// # Errors
 ///
-/// The first event that breaks a rule; none in a trace from [`read`](crate::read()).
+/// Returns the first event that breaks a rule. Never fails for a trace from [`read`](crate::read()).
 pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
     let mut report = CutReport {
         before: trace.events.len() as u64,
@@ -89,7 +94,7 @@ pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
     }
     keep_regions(trace, &mut part);
     report.regions_dropped = (trace.regions.len() - part.regions.len()) as u64;
-    // Time counts from the trace's own beginning unless something before the cut was left out.
+    // Time is counted from the start of the trace unless something before the cut was removed.
     let begin = match kept.first() {
         Some(first) if *first > 0 => trace.events[*first].time_ns,
         _ => 0,
@@ -141,7 +146,7 @@ fn choose(trace: &Trace, cut: &Cut, report: &mut CutReport) -> Result<Vec<usize>
     Ok(kept)
 }
 
-/// Keeps the regions that kept calls and faults lie in.
+/// Keeps the regions of the remaining calls and faults.
 fn keep_regions(trace: &Trace, part: &mut Trace) {
     let mut places: Vec<Option<RegionId>> = vec![None; trace.regions.len()];
     let used: BTreeSet<RegionId> = part
@@ -165,7 +170,7 @@ fn keep_regions(trace: &Trace, part: &mut Trace) {
     }
 }
 
-/// Lets time count from where the cut begins; returns that, on the clock of the trace.
+/// Shifts the timestamps to the start of the cut; returns that start on the clock of the trace.
 fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
     let begin_ns = match cut.keeps_time {
         true => 0,
@@ -180,7 +185,7 @@ fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
     begin_ns
 }
 
-/// Says what was asked for, as JSON.
+/// Describes the selection as JSON.
 fn describe(cut: &Cut, report: &CutReport, begin_ns: u64) -> String {
     let mut said = format!("{{\"calls\":{},\"kept\":{}", report.before, report.kept);
     let mut say = |name: &str, value: Option<String>| {

@@ -1,54 +1,58 @@
-//! What can be wrong with a trace, in words for people.
+//! Errors in traces, with messages for readers.
 //!
-//! Exists so that every refusal says three things: where (file and row), what, and what to do
-//! about it. The kinds are data, so that programs and tests can tell them apart.
+//! # Purpose
 //!
-//! Invariant: rows are counted from 0, in the file as it lies on disk, as `row` of
-//! `NAME.faults.parquet`, pandas and polars count them.
+//! Every error message states the place (file and row), the problem, and a remedy. The kinds are data, so that
+//! programs and tests can distinguish them.
+//!
+//! # Invariants
+//!
+//! Rows are counted from 0 in the file on disk, as in the column `row` of `NAME.faults.parquet`, in pandas and in
+//! polars.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::model::LARGEST_ORDER;
 
-/// Why a trace was refused: where, what, and what to do.
+/// The reason why a trace was rejected: the place, the problem, and a remedy.
 ///
-/// Prints as one line: `gcc.parquet, row 1234: free of frame 0x1f3 ...: what to do`.
+/// Prints `gcc.parquet, row 1234: free of frame 0x1f3 ...`, and on a second line `help:` and the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TraceError {
-    /// File at fault; the trace's name when a trace in memory was refused.
+    /// The file with the error, or the name of a trace in memory.
     pub file: PathBuf,
-    /// Row at fault, counted from 0; `None` when the file as a whole is at fault.
+    /// The row with the error, counted from 0; `None` if the error concerns the whole file.
     pub row: Option<u64>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with a trace.
+/// The kinds of errors in a trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The operating system refused to read or write the file.
+    /// The operating system could not read or write the file.
     Io(std::io::Error),
     /// The file is empty: no bytes.
     Empty,
-    /// The bytes are no Parquet file, or a damaged one.
+    /// The bytes are not a Parquet file, or the file is damaged.
     NotParquet(String),
-    /// A column is compressed in a way that this program does not read.
+    /// A column uses a compression that this program does not support.
     Compression(String),
-    /// Columns that a trace cannot do without are missing.
+    /// Required columns are missing.
     MissingColumns {
-        /// Columns that the file lacks.
+        /// The missing columns.
         missing: Vec<&'static str>,
-        /// Columns that such a file needs.
+        /// All required columns.
         needed: Vec<&'static str>,
     },
-    /// A column holds something other than whole numbers.
+    /// A column does not contain integers.
     ColumnType {
         /// Name of the column.
         column: &'static str,
-        /// What it holds.
+        /// The type of its values.
         found: String,
     },
     /// A value is missing (null).
@@ -56,64 +60,64 @@ pub enum Problem {
         /// Name of the column.
         column: &'static str,
     },
-    /// A value is outside of the range that its column allows.
+    /// A value is outside the range of its column.
     OutOfRange {
         /// Name of the column.
         column: &'static str,
         /// The value.
         value: i128,
     },
-    /// There is nothing in the trace.
+    /// The trace is empty.
     NoRows,
-    /// More events than block numbers can tell apart.
+    /// The trace has more events than there are block numbers.
     TooManyRows,
     /// `op` is neither 0 nor 1.
     UnknownOp(i128),
-    /// The order is larger than any that a trace may hold.
+    /// The order exceeds the largest that a trace may contain.
     UnknownOrder(u8),
-    /// The frame number is no multiple of the block's size.
+    /// The frame number is not a multiple of the block's size.
     Misaligned {
         /// First frame.
         pfn: u64,
         /// Order of the block.
         order: u8,
     },
-    /// The frames of the trace lie too far apart.
+    /// The frames of the trace are too far apart.
     Span {
         /// Lowest frame.
         first: u64,
         /// Highest frame.
         last: u64,
     },
-    /// The row's time is before that of the row above it.
+    /// The timestamp of the row is before that of the previous row.
     TimeRunsBack {
-        /// Time of this row, in nanoseconds.
+        /// The timestamp of this row, in nanoseconds.
         time_ns: u64,
-        /// Time of the row above.
+        /// The timestamp of the previous row.
         before_ns: u64,
     },
-    /// A frame is allocated that lives.
+    /// A live frame is allocated again.
     DoubleAllocation {
-        /// The frame that lives.
+        /// The live frame.
         pfn: u64,
-        /// Row that allocated it.
+        /// The row that allocated it.
         earlier: u64,
     },
-    /// A frame is freed that was never allocated.
+    /// A frame that was never allocated is freed.
     FreeWithoutAllocation {
         /// The frame.
         pfn: u64,
     },
-    /// A frame is freed that was freed before.
+    /// A frame is freed twice.
     DoubleFree {
         /// The frame.
         pfn: u64,
-        /// Row that last allocated it.
+        /// The row that last allocated it.
         allocated: u64,
-        /// Last row that freed something of that block.
+        /// The last row that freed a part of that block.
         freed: u64,
     },
-    /// A free gives back more than its block holds.
+    /// A free covers more frames than its block has.
     FreeLargerThanBlock {
         /// First frame.
         pfn: u64,
@@ -121,27 +125,27 @@ pub enum Problem {
         order: u8,
         /// Order of the block.
         block_order: u8,
-        /// Row that allocated the block.
+        /// The row that allocated the block.
         allocated: u64,
     },
-    /// A fault belongs to a row that the trace does not have.
+    /// A fault refers to a row beyond the end of the trace.
     FaultBeyondEnd {
-        /// Row that the fault names.
+        /// The row that the fault refers to.
         row: u64,
         /// Number of rows of the trace.
         events: u64,
     },
-    /// A fault belongs to a free.
+    /// A fault refers to a free.
     FaultOfFree {
-        /// Row that the fault names.
+        /// The row that the fault refers to.
         row: u64,
     },
-    /// Two faults belong to the same allocation.
+    /// Two faults refer to the same allocation.
     FaultTwice {
-        /// Row that both name.
+        /// The row that both refer to.
         row: u64,
     },
-    /// A fault lies in an address region that nobody described.
+    /// A fault refers to an address region that is not described.
     UnknownRegion {
         /// Number of the region.
         number: u64,
@@ -173,7 +177,7 @@ impl fmt::Display for TraceError {
         if let Some(row) = self.row {
             write!(out, ", row {row}")?;
         }
-        write!(out, ": {}: {}", self.problem, self.problem.help())
+        write!(out, ": {}\nhelp: {}", self.problem, self.problem.help())
     }
 }
 
@@ -187,44 +191,48 @@ impl std::error::Error for TraceError {
 }
 
 impl Problem {
-    /// Returns what a person can do about the problem.
+    /// Returns a remedy for the problem.
     pub fn help(&self) -> &'static str {
         match self {
             Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                "check the path; a trace is named by its file NAME.parquet"
+                "check the path: the argument is the file NAME.parquet"
             }
-            Problem::Io(_) => "check that the file can be read and its folder written",
-            Problem::Empty => "the recording or copy was broken off; get the file again",
-            Problem::NotParquet(_) => "get the file again, or import it from its original format",
-            Problem::Compression(_) => "write it again with zstd, snappy or no compression",
+            Problem::Io(_) => "check the permissions of the file and its directory",
+            Problem::Empty => "the recording or copy was interrupted; obtain the file again",
+            Problem::NotParquet(_) => {
+                "obtain the file again, or import it from its original format"
+            }
+            Problem::Compression(_) => "rewrite it with zstd, snappy or no compression",
             Problem::MissingColumns { .. } => {
-                "name the main file of a trace, NAME.parquet, or add the columns"
+                "pass the main file of a trace, NAME.parquet, or add the columns"
             }
             Problem::ColumnType { .. } => "write the column as integers",
-            Problem::NoValue { .. } => "fill the gap (use --lenient to drop such rows)",
-            Problem::NoRows => "record something that allocates memory",
-            Problem::TooManyRows => "cut the trace into shorter ones",
+            Problem::NoValue { .. } => "add the value, or use --lenient to drop such rows",
+            Problem::NoRows => "record a program that allocates memory",
+            Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
             Problem::UnknownOp(_) => {
-                "0 is an allocation and 1 a free (use --lenient to drop such rows)"
+                "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows"
             }
             Problem::Span { .. } => {
-                "a trace may span 2^32 - 2^24 frames (use --lenient to drop frames far from the others)"
+                "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others"
             }
-            Problem::TimeRunsBack { .. } => "sort the rows (use --lenient to have them sorted)",
+            Problem::TimeRunsBack { .. } => {
+                "sort the rows, or use --lenient to sort them while reading"
+            }
             Problem::DoubleAllocation { .. } => {
-                "a free was lost (use --lenient to add a free before such rows)"
+                "a free was lost; use --lenient to add a free before such rows"
             }
             Problem::FreeLargerThanBlock { .. } => {
-                "use --lenient to have such frees cut to their block"
+                "use --lenient to shorten such frees to their block"
             }
             Problem::FaultBeyondEnd { .. }
             | Problem::FaultOfFree { .. }
             | Problem::FaultTwice { .. }
             | Problem::UnknownRegion { .. } => {
-                "does the file belong to this trace? (use --lenient to drop such faults)"
+                "check that the file belongs to this trace, or use --lenient to drop such faults"
             }
             Problem::RegionNumber { .. } => {
-                "number regions from 1, each once (use --lenient to drop such regions)"
+                "number regions from 1 without duplicates, or use --lenient to drop such regions"
             }
             Problem::OutOfRange { .. }
             | Problem::UnknownOrder(_)
@@ -240,27 +248,24 @@ impl fmt::Display for Problem {
         match self {
             Problem::Io(error) => write!(out, "{error}"),
             Problem::Empty => write!(out, "the file is empty"),
-            Problem::NotParquet(why) => write!(out, "not a Parquet file, or damaged ({why})"),
-            Problem::Compression(codec) => write!(out, "compressed with {codec}"),
+            Problem::NotParquet(why) => write!(out, "not a Parquet file, or a damaged one ({why})"),
+            Problem::Compression(codec) => write!(out, "unsupported compression {codec}"),
             Problem::MissingColumns { missing, needed } => {
                 let (missing, needed) = (missing.join(", "), needed.join(", "));
-                write!(out, "columns missing: {missing}; needed are {needed}")
+                write!(out, "missing columns {missing} (required: {needed})")
             }
             Problem::ColumnType { column, found } => {
-                write!(out, "column {column} holds {found}, not whole numbers")
+                write!(out, "column {column} contains {found} instead of integers")
             }
-            Problem::NoValue { column } => write!(out, "no value in column {column}"),
+            Problem::NoValue { column } => write!(out, "missing value in column {column}"),
             Problem::OutOfRange { column, value } => {
-                write!(out, "{value} is outside of the range of column {column}")
+                write!(out, "{value} is outside the range of column {column}")
             }
             Problem::NoRows => write!(out, "the trace has no rows"),
             Problem::TooManyRows => write!(out, "the trace has 2^31 rows or more"),
             Problem::UnknownOp(op) => write!(out, "unknown op {op}"),
             Problem::UnknownOrder(order) => {
-                write!(
-                    out,
-                    "order {order} is above {LARGEST_ORDER}, the largest known"
-                )
+                write!(out, "order {order} exceeds the maximum of {LARGEST_ORDER}")
             }
             Problem::Misaligned { pfn, order } => {
                 write!(
@@ -271,23 +276,23 @@ impl fmt::Display for Problem {
             Problem::Span { first, last } => {
                 write!(
                     out,
-                    "frames from {first:#x} to {last:#x} are too many to replay"
+                    "the frames from {first:#x} to {last:#x} are too far apart to replay"
                 )
             }
             Problem::TimeRunsBack { time_ns, before_ns } => {
                 write!(
                     out,
-                    "time {time_ns} ns is before {before_ns} ns of the row above"
+                    "time {time_ns} ns is before the {before_ns} ns of the previous row"
                 )
             }
             Problem::DoubleAllocation { pfn, earlier } => {
                 write!(
                     out,
-                    "allocation of frame {pfn:#x}, live since row {earlier}"
+                    "allocation of frame {pfn:#x}, which is in use since row {earlier}"
                 )
             }
             Problem::FreeWithoutAllocation { pfn } => {
-                write!(out, "free of frame {pfn:#x} that no allocation gave")
+                write!(out, "free of frame {pfn:#x}, which was never allocated")
             }
             Problem::DoubleFree {
                 pfn,
@@ -295,7 +300,7 @@ impl fmt::Display for Problem {
                 freed,
             } => write!(
                 out,
-                "free of frame {pfn:#x}, which is dead: allocated in row {allocated}, \
+                "free of frame {pfn:#x}, which is already free: allocated in row {allocated}, \
                  freed by row {freed}"
             ),
             Problem::FreeLargerThanBlock {
@@ -309,20 +314,20 @@ impl fmt::Display for Problem {
                  a block of order {block_order}"
             ),
             Problem::FaultBeyondEnd { row, events } => {
-                write!(out, "fault of row {row}, but the trace has {events} rows")
+                write!(
+                    out,
+                    "fault of row {row}, but the trace has only {events} rows"
+                )
             }
             Problem::FaultOfFree { row } => {
                 write!(out, "fault of row {row}, which is not an allocation")
             }
             Problem::FaultTwice { row } => write!(out, "second fault of row {row}"),
             Problem::UnknownRegion { number } => {
-                write!(
-                    out,
-                    "fault in address region {number}, which is not described"
-                )
+                write!(out, "fault in unknown address region {number}")
             }
             Problem::RegionNumber { number } => {
-                write!(out, "address region {number} is 0 or described twice")
+                write!(out, "address region number {number} is 0 or a duplicate")
             }
         }
     }

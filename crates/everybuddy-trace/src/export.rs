@@ -1,10 +1,13 @@
-//! Traces as text for other programs: CSV, and what `perf script` would print.
+//! Exports traces as text for other programs: CSV, and the output format of `perf script`.
 //!
-//! Exists so that a trace can be read by whatever has no Parquet, and be fed to tools that read perf's
-//! text.
+//! # Purpose
 //!
-//! Invariant: the import of `everybuddy-record` reads both back: of CSV every column is the same, of
-//! perf's text every call (time, CPU, thread, frame, order, mobility, flags).
+//! Programs without Parquet support can read a trace, and tools that read perf's text can process it.
+//!
+//! # Invariants
+//!
+//! The import of `everybuddy-record` reads both formats back. CSV preserves every column; perf's text preserves every
+//! call (time, CPU, thread, frame, order, mobility, flags).
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -12,7 +15,7 @@ use std::str::FromStr;
 
 use crate::model::{Event, Fault, Op, Trace};
 
-/// The columns of CSV, in the order in which they are written; the first six are needed.
+/// The columns of CSV, in the order in which they are written; the first six are required.
 pub const CSV_COLUMNS: [&str; 14] = [
     "time_ns",
     "cpu",
@@ -30,11 +33,10 @@ pub const CSV_COLUMNS: [&str; 14] = [
     "fault",
 ];
 
-/// A format of text.
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExportFormat {
-    /// Numbers with commas, one row for each call, after a line of names: the columns of the trace,
-    /// and of its faults.
+    /// Comma-separated values, one row per call, after a header line: the columns of the trace and of its faults.
     Csv,
     /// The lines of `perf script --ns`: calls of the allocator only.
     PerfScript,
@@ -44,7 +46,7 @@ impl ExportFormat {
     /// Every format.
     pub const ALL: [ExportFormat; 2] = [ExportFormat::Csv, ExportFormat::PerfScript];
 
-    /// Returns the format's name, as a command line has it.
+    /// Returns the format's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             ExportFormat::Csv => "csv",
@@ -72,20 +74,22 @@ impl FromStr for ExportFormat {
                 .map(|format| format.name())
                 .collect();
             format!(
-                "no format is named `{text}`; there are {}",
+                "unknown format `{text}`; the formats are {}",
                 names.join(", ")
             )
         })
     }
 }
 
-/// Writes a trace as text.
+/// Exports a trace as text.
 ///
-/// Takes about 0.5 us for each event.
+/// # Complexity
+///
+/// About 0.5 us per event.
 ///
 /// # Errors
 ///
-/// Whatever `out` refuses; then it holds a part of the text.
+/// Returns any error of `out`, which then contains a part of the text.
 pub fn export(trace: &Trace, format: ExportFormat, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, out);
     match format {
@@ -137,7 +141,7 @@ fn number_of(fault: &Fault, trace: &Trace) -> u64 {
 fn write_line(event: &Event, out: &mut impl Write) -> io::Result<()> {
     let (seconds, nanos) = (event.time_ns / 1_000_000_000, event.time_ns % 1_000_000_000);
     let (pid, cpu, pfn, order) = (event.pid, event.cpu, event.pfn, event.order);
-    // A colon and the number is how perf writes a thread whose name it doesn't know.
+    // perf writes a thread with an unknown name as a colon and its number.
     write!(
         out,
         "{:>16} {pid:>7} [{cpu:03}] {seconds}.{nanos:09}: ",

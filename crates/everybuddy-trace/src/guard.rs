@@ -1,12 +1,15 @@
-//! Calls of libraries that survive their panics.
+//! Library calls that survive the library's panics.
 //!
-//! Exists because libraries take some of their input on trust: a few damaged files (1 in 100
-//! flipped bits of a small Parquet file) make them panic where they should refuse. A damaged file
-//! is an error for people, so such a panic becomes one, and its message does not reach standard
-//! error.
+//! # Purpose
 //!
-//! Invariant: panics outside of a guarded call are reported as if this module did not exist. The
-//! hook that a fuzzer sets, which ends the program, is one of those reports.
+//! Libraries trust some of their input: a few damaged files (1 in 100 flipped bits of a small Parquet file) make them
+//! panic instead of returning an error. A damaged file is a user error, so such a panic becomes an error, and its
+//! message does not reach standard error.
+//!
+//! # Invariants
+//!
+//! Panics outside a guarded call are reported as if this module did not exist. That includes the panic hook of a
+//! fuzzer, which ends the program.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -18,14 +21,14 @@ use parquet::errors::ParquetError;
 use crate::error::{Problem, TraceError};
 
 thread_local! {
-    /// Whether this thread is inside of a guarded call.
+    /// Whether this thread is inside a guarded call.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a library; `None` when it panics.
+/// Calls a library. Returns `None` if it panics.
 ///
-/// Costs a few nanoseconds; needs a program whose panics unwind. What the call may leave half done
-/// must be thrown away.
+/// Costs a few nanoseconds and requires a program whose panics unwind. State that the call may leave half-finished
+/// must be discarded.
 pub fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -42,7 +45,7 @@ pub fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls the Parquet library about `file`; its errors and panics mean that the file is damaged.
+/// Calls the Parquet library for `file`; its errors and panics mean that the file is damaged.
 pub(crate) fn guarded<T>(
     file: &Path,
     call: impl FnOnce() -> Result<T, ParquetError>,
@@ -50,7 +53,7 @@ pub(crate) fn guarded<T>(
     let why = match quietly(call) {
         Some(Ok(value)) => return Ok(value),
         Some(Err(error)) => error.to_string(),
-        None => "its structure contradicts itself".to_string(),
+        None => "its structure is inconsistent".to_string(),
     };
     Err(TraceError::new(file, None, Problem::NotParquet(why)))
 }

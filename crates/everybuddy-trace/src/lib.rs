@@ -1,19 +1,19 @@
-//! Page-allocation traces: what real programs asked of a page allocator, as files, checked.
+//! Page-allocation traces: the calls that real programs made to a page allocator, as checked files.
 //!
-//! A trace is a Parquet file with one row for each call of the allocator, in order of time:
-//! `NAME.parquet`. Beside it may lie `NAME.faults.parquet`, which says at what address each fault
-//! touched memory, and `NAME.vmas.parquet`, the address regions that these addresses belong to.
-//! The format, column by column, is documented once, in `traces/README.md` of the repository.
+//! A trace is a Parquet file with one row per call of the allocator, ordered by time: `NAME.parquet`. It may have two
+//! companion files. `NAME.faults.parquet` contains the address at which each fault accessed memory, and
+//! `NAME.vmas.parquet` contains the address regions of these addresses. `traces/README.md` of the repository
+//! documents the format, column by column.
 //!
-//! | step | function | what it gives |
+//! | step | function | result |
 //! |------|----------|---------------|
-//! | read and check | [`read()`] | a [`Trace`]: events as they were recorded, address regions |
+//! | read and check | [`read()`] | a [`Trace`]: events as recorded, and address regions |
 //! | resolve | [`resolve()`] | [`Resolved`]: each free matched with its allocation, ready for replay |
-//! | summarize | [`Statistics::of`] | counts, runs, lifetimes, live frames over time |
+//! | summarize | [`Statistics::of`] | counts, runs, lifetimes, frames in use over time |
 //! | write | [`write()`] | the same three files |
 //! | export | [`export()`] | CSV, or text like that of `perf script` |
-//! | gather sizes | [`Sizes::of`] | how many blocks of each order the first requests need; [`division()`] divides memory by it |
-//! | cut | [`cut()`] | a part of a trace that replays by itself |
+//! | gather sizes | [`Sizes::of`] | the number of blocks of each order that the first requests need; [`division()`] divides memory accordingly |
+//! | cut | [`cut()`] | a part of a trace, which replays by itself |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), everybuddy_trace::TraceError> {
@@ -27,13 +27,15 @@
 //! # }
 //! ```
 //!
-//! Recordings become traces in the crate `everybuddy-record`.
+//! The crate `everybuddy-record` turns recordings into traces.
 //!
-//! Invariant of the whole crate: a [`Trace`] that [`read()`] gave **replays by itself**. Time never
-//! runs backwards, no live frame is allocated, and every free lies inside a block that lives.
-//! [`Leniency::Strict`] refuses a file for which this does not hold, with its first bad row;
-//! [`Leniency::Lenient`] repairs it and says what it did, in [`Repairs`]. Damaged files of any
-//! kind give a [`TraceError`], never a panic.
+//! # Invariants
+//!
+//! A [`Trace`] returned by [`read()`] **replays by itself**: time never decreases, no live frame is allocated, and
+//! every free is inside a live block.
+//! [`Leniency::Strict`] rejects a file that violates this and reports its first bad row;
+//! [`Leniency::Lenient`] repairs the file and reports the repairs in [`Repairs`]. A damaged file of any kind produces
+//! a [`TraceError`], never a panic.
 
 mod check;
 mod columns;
@@ -43,10 +45,10 @@ mod error;
 mod export;
 mod guard;
 mod live;
-mod mend;
 mod model;
 mod read;
 mod repair;
+mod repair_events;
 mod resolve;
 mod schema;
 mod sizes;

@@ -1,35 +1,38 @@
-//! Who owns each frame: a two-level table over the frames of a trace.
+//! The owner of each frame: a two-level table over the frames of a trace.
 //!
-//! Exists because checking a trace asks this question for every frame of every event, and neither
-//! a plain array (a machine of 16 TiB) nor a hash table (one entry for each of a block's frames)
-//! answers it quickly for every trace. The upper level has one entry for each group of 64 frames;
-//! it names one owner of the whole group, or a lower table with one owner for each frame. Memory
-//! is touched only where frames are used; a block of order 9 costs eight entries.
+//! # Purpose
 //!
-//! Invariant: an entry of the upper level names a lower table that no other entry names.
+//! Checking a trace looks up the owner of every frame of every event. Neither a plain array (a machine may have 16
+//! TiB) nor a hash table (one entry per frame of a block) is fast for every trace. The upper level has one entry per
+//! group of 64 frames. An entry names one owner of the whole group, or a lower table with one owner per frame. Only
+//! memory for used frames is touched; a block of order 9 takes eight entries.
+//!
+//! # Invariants
+//!
+//! An entry of the upper level refers to a lower table that no other entry refers to.
 
-/// Binary logarithm of the number of frames of a group.
+/// Binary logarithm of the number of frames per group.
 const GROUP_ORDER: u8 = 6;
 const GROUP: usize = 1 << GROUP_ORDER;
 
-/// Marks an entry of the upper level that names a lower table.
+/// Marks an entry of the upper level that refers to a lower table.
 const SPLIT: u64 = 1 << 63;
-/// Marks an owner whose block gave the frame back.
+/// Marks an owner that has freed the frame.
 const DEAD: u32 = 1 << 31;
 
-/// Who owns a frame.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// No block had it yet.
+    /// No block has contained the frame yet.
     Nobody,
-    /// The block with this number has it.
+    /// The block with this number contains it.
     Live(u32),
-    /// The block with this number was the last to have it.
+    /// The block with this number was the last to contain it.
     Dead(u32),
 }
 
 impl Owner {
-    /// Blocks are numbered below 2^31 - 1; 0 stands for nobody so that fresh memory is right.
+    /// Blocks are numbered below 2^31 - 1. The value 0 means no owner, so that zeroed memory is valid.
     fn encode(self) -> u32 {
         match self {
             Owner::Nobody => 0,
@@ -56,9 +59,9 @@ pub(crate) struct FrameMap {
 }
 
 impl FrameMap {
-    /// Makes a map of the frames `first` to `last`, all without owner.
+    /// Creates a map of the frames `first` to `last`, all without an owner.
     ///
-    /// Takes 8 bytes of address space for 64 frames, and memory as frames come into use.
+    /// Takes 8 bytes of address space per 64 frames, and memory as frames are used.
     pub(crate) fn new(first: u64, last: u64) -> FrameMap {
         let base = first >> GROUP_ORDER << GROUP_ORDER;
         let groups = ((last.max(base) - base) >> GROUP_ORDER) as usize + 1;
@@ -109,7 +112,7 @@ impl FrameMap {
                 return Some((frame, owner));
             }
             let (group, within) = self.place(frame);
-            // The rest of a group with a single owner need not be asked again.
+            // The rest of a group with a single owner has the same answer.
             let step = if self.groups[group] & SPLIT == 0 {
                 GROUP - within
             } else {
@@ -127,7 +130,7 @@ impl FrameMap {
         ((offset >> GROUP_ORDER) as usize, offset as usize % GROUP)
     }
 
-    /// Gives a group a lower table, and returns its index.
+    /// Assigns a lower table to a group, and returns its index.
     fn split(&mut self, group: usize) -> usize {
         let entry = self.groups[group];
         if entry & SPLIT != 0 {
@@ -182,6 +185,6 @@ mod tests {
         assert_eq!(map.find(132, 135, dead), None);
         assert_eq!(map.get(129), Owner::Live(0));
         map.set(0, 9, Owner::Dead(0));
-        assert_eq!(map.unused.len(), 1, "the lower table is used again");
+        assert_eq!(map.unused.len(), 1, "the lower table is reused");
     }
 }

@@ -1,23 +1,26 @@
-//! What a trace is in memory: events, address regions, faults.
+//! The in-memory representation of a trace: events, address regions, faults.
 //!
-//! Exists so that everything else (checking, replaying, counting) speaks of one plain structure
-//! and never of files. Events stay in the order of the file and keep the recorded frame numbers;
-//! nothing here is derived but [`Event::region`] of frees.
+//! # Purpose
 //!
-//! Invariant: a [`RegionId`] held by an event or a fault of a trace names an entry of
+//! All other modules (checks, replay, statistics) work on one plain structure and never on files. Events stay in file
+//! order and keep the recorded frame numbers. Nothing here is derived except [`Event::region`] of frees.
+//!
+//! # Invariants
+//!
+//! The [`RegionId`] of an event or a fault refers to an entry of
 //! [`Trace::regions`] of the same trace.
 
 use std::num::NonZeroU32;
 
-/// Largest order of a block that a trace may hold: blocks of 2^18 frames, 1 GiB of 4 KiB frames.
+/// The largest order of a block in a trace: blocks of 2^18 frames, 1 GiB of 4 KiB frames.
 ///
-/// Linux ends at 10, huge pages of 1 GiB at 18; larger numbers are damage.
+/// Linux's largest order is 10, and huge pages of 1 GiB have order 18; larger numbers indicate damage.
 pub const LARGEST_ORDER: u8 = 18;
 
 /// Binary logarithm of the size of a frame in bytes: frames are 4 KiB.
 pub const PAGE_SHIFT: u32 = 12;
 
-/// A recorded sequence of calls of a page allocator, with the address regions they served.
+/// A recorded sequence of calls of a page allocator, with the address regions that they served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Name of the trace: the file's name without `.parquet`.
@@ -26,16 +29,16 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// Address regions; a [`RegionId`] is a position in this list.
     pub regions: Vec<AddressRegion>,
-    /// Faults that led to allocations, by rising [`Fault::row`]; at most one for each event.
+    /// Faults that caused allocations, sorted by [`Fault::row`]; at most one per event.
     pub faults: Vec<Fault>,
-    /// Key and value pairs of the file (`stats`, `processes` and others), kept as they are.
+    /// Key and value pairs of the file (`stats`, `processes` and others), unchanged.
     pub metadata: Vec<(String, String)>,
 }
 
 impl Trace {
-    /// Returns the address region that `id` names.
+    /// Returns the address region of `id`.
     ///
-    /// `None` for an id of another trace. Constant time.
+    /// Returns `None` for an id of another trace. O(1).
     pub fn region(&self, id: RegionId) -> Option<&AddressRegion> {
         self.regions.get(id.index())
     }
@@ -43,41 +46,40 @@ impl Trace {
 
 /// One call of the allocator: an allocation or a free of a block of frames.
 ///
-/// 40 bytes; columns that a file lacks have the value given with each field.
+/// 40 bytes. A column that a file lacks has the value given for its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Nanoseconds since the recording began.
+    /// Nanoseconds since the recording started.
     pub time_ns: u64,
-    /// Number of the block's first frame, as the recorded machine had it.
+    /// The number of the block's first frame on the recorded machine.
     pub pfn: u64,
-    /// Thread that called.
+    /// The calling thread.
     pub pid: u32,
-    /// Raw allocation flags of the recorded kernel; 0 on frees or when unknown.
+    /// Raw allocation flags of the recorded kernel; 0 on frees or if unknown.
     pub gfp: u32,
-    /// Address region that the block serves, where known; frees have that of their allocation.
+    /// The address region of the block, if known; a free has the region of its allocation.
     pub region: Option<RegionId>,
     /// CPU on which the call ran.
     pub cpu: u16,
-    /// System call within which the call came, x86-64 numbers; [`Event::NO_SYSTEM_CALL`] if none
-    /// or unknown.
+    /// The system call that made the call, with x86-64 numbers; [`Event::NO_SYSTEM_CALL`] if none or unknown.
     pub sysno: u16,
     /// Whether the call allocates or frees.
     pub op: Op,
     /// Binary logarithm of the number of frames; at most [`LARGEST_ORDER`].
     pub order: u8,
-    /// Mobility: 0 unmovable, 1 movable, 2 reclaimable; -1 on frees or when unknown.
+    /// Mobility: 0 unmovable, 1 movable, 2 reclaimable; -1 on frees or if unknown.
     pub migratetype: i8,
-    /// What the thread was doing: the value of a [`Context`]; 0 when unknown.
+    /// The activity of the thread: the value of a [`Context`]; 0 if unknown.
     pub context: u8,
-    /// Marks of the recorder; none when unknown.
+    /// Flags set by the recorder; none if unknown.
     pub flags: EventFlags,
 }
 
 impl Event {
-    /// Value of [`Event::sysno`] outside any known system call.
+    /// The value of [`Event::sysno`] outside any known system call.
     pub const NO_SYSTEM_CALL: u16 = u16::MAX;
 
-    /// Gives an event with every optional column unknown.
+    /// Creates an event whose optional columns are all unknown.
     pub const fn new(time_ns: u64, cpu: u16, pid: u32, op: Op, pfn: u64, order: u8) -> Self {
         Event {
             time_ns,
@@ -97,7 +99,7 @@ impl Event {
 
     /// Returns the number of frames of the block, `2^order`.
     ///
-    /// Meaningful for orders up to 63; larger ones give 0, and are refused by every check.
+    /// Valid for orders up to 63. Larger orders return 0, and every check rejects them.
     pub const fn frames(&self) -> u64 {
         match 1u64.checked_shl(self.order as u32) {
             Some(frames) => frames,
@@ -106,67 +108,67 @@ impl Event {
     }
 }
 
-/// Direction of a call.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
-    /// The caller got a block (0 in files).
+    /// The call allocates a block (0 in files).
     Allocate = 0,
-    /// The caller gave a block, or a part of one, back (1 in files).
+    /// The call frees a block, or a part of one (1 in files).
     Free = 1,
 }
 
-/// Marks of an event, as bits of the column `flags`.
+/// Flags of an event: the bits of the column `flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EventFlags(
-    /// The bits, as the file has them; unknown bits are kept.
+    /// The bits of the file; unknown bits are preserved.
     pub u8,
 );
 
 impl EventFlags {
-    /// The call came in interrupt context.
+    /// The call was made in interrupt context.
     pub const INTERRUPT: EventFlags = EventFlags(1);
-    /// The free gives back a part of its block.
+    /// The call frees a part of its block.
     pub const PARTIAL: EventFlags = EventFlags(2);
-    /// After this free nothing of the block is live.
+    /// No frame of the block is live after this free.
     pub const DEAD: EventFlags = EventFlags(4);
-    /// The free was not seen but inferred: its frame was allocated again.
+    /// The free was not observed but inferred: its frame was allocated again.
     pub const SYNTHETIC: EventFlags = EventFlags(8);
-    /// The free was called by a task that was exiting.
+    /// An exiting task made the free.
     pub const AT_EXIT: EventFlags = EventFlags(16);
 
-    /// Returns whether all of `marks` are set.
+    /// Returns `true` if all of `marks` are set.
     pub const fn contains(self, marks: EventFlags) -> bool {
         self.0 & marks.0 == marks.0
     }
 
-    /// Returns the marks of both.
+    /// Returns the union of both.
     #[must_use]
     pub const fn with(self, marks: EventFlags) -> EventFlags {
         EventFlags(self.0 | marks.0)
     }
 }
 
-/// What a thread was doing when it called the allocator: the values of the column `ctx`.
+/// The activity of a thread when it called the allocator: the values of the column `ctx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Context {
-    /// Not known, or in the kernel after a memory system call.
+    /// Unknown, or in the kernel after a memory system call.
     Unknown = 0,
-    /// It faulted in user mode.
+    /// A page fault in user mode.
     UserFault = 1,
-    /// It was in a system call.
+    /// A system call.
     SystemCall = 2,
-    /// It faulted in the kernel, which touched user memory.
+    /// A page fault in the kernel, which accessed user memory.
     KernelFault = 3,
-    /// It was exiting.
+    /// The thread was exiting.
     Exiting = 4,
-    /// An interrupt had stopped it.
+    /// An interrupt had suspended the thread.
     Interrupt = 5,
 }
 
 impl Context {
-    /// Every context, in order of its value.
+    /// Every context, ordered by value.
     pub const ALL: [Context; 6] = [
         Context::Unknown,
         Context::UserFault,
@@ -176,8 +178,7 @@ impl Context {
         Context::Interrupt,
     ];
 
-    /// Returns the context that a value of [`Event::context`] stands for; values of no context
-    /// are [`Context::Unknown`].
+    /// Returns the context of a value of [`Event::context`]; unknown values are [`Context::Unknown`].
     pub fn from_value(value: u8) -> Context {
         Context::ALL
             .get(usize::from(value))
@@ -185,7 +186,7 @@ impl Context {
             .unwrap_or(Context::Unknown)
     }
 
-    /// Returns the context's name, for people.
+    /// Returns the context's name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Context::Unknown => "unknown",
@@ -203,7 +204,7 @@ impl Context {
 pub struct RegionId(NonZeroU32);
 
 impl RegionId {
-    /// Gives the id of the region at `index`; `None` from `u32::MAX` on.
+    /// Returns the id of the region at `index`, or `None` from `u32::MAX` on.
     pub fn from_index(index: usize) -> Option<RegionId> {
         let number = u32::try_from(index).ok()?.checked_add(1)?;
         NonZeroU32::new(number).map(RegionId)
@@ -214,7 +215,7 @@ impl RegionId {
         (self.0.get() - 1) as usize
     }
 
-    /// Returns the index plus one: never 0, so that 0 is free to mean "none".
+    /// Returns the index plus one: never 0, so that 0 can mean "none".
     pub const fn get(self) -> u32 {
         self.0.get()
     }
@@ -223,28 +224,28 @@ impl RegionId {
 /// A range of virtual addresses of one process, mapped as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRegion {
-    /// The file's number for this region (column `vma`); never 0.
+    /// The number of this region in the file (column `vma`); never 0.
     pub number: u64,
-    /// Process that owns the region; 0 when unknown.
+    /// The process that owns the region; 0 if unknown.
     pub tgid: u32,
-    /// First address, in bytes; 0 when unknown.
+    /// First address, in bytes; 0 if unknown.
     pub start: u64,
-    /// Length in bytes; 0 when unknown.
+    /// Length in bytes; 0 if unknown.
     pub len: u64,
-    /// What is mapped there.
+    /// The kind of mapping.
     pub kind: RegionKind,
-    /// When it was mapped, in nanoseconds since the recording began; 0 when unknown.
+    /// The time of the mapping, in nanoseconds since the recording started; 0 if unknown.
     pub created_ns: u64,
-    /// Protection bits of the mapping call; 0 when unknown.
+    /// Protection bits of the mapping call; 0 if unknown.
     pub prot: u32,
-    /// Flags of the mapping call; 0 when unknown.
+    /// Flags of the mapping call; 0 if unknown.
     pub flags: u32,
     /// File descriptor of the mapping call; -1 for none.
     pub fd: i32,
 }
 
 impl AddressRegion {
-    /// Gives a region of which nothing is known but its number.
+    /// Creates a region of which only the number is known.
     pub const fn unknown(number: u64) -> AddressRegion {
         AddressRegion {
             number,
@@ -259,10 +260,10 @@ impl AddressRegion {
         }
     }
 
-    /// Returns how many pages lie from page `vpn` to the region's end, that page included.
+    /// Returns the number of pages from page `vpn` to the end of the region, including that page.
     ///
-    /// 0 when the page lies outside of the recorded extent (a heap or stack that has grown since)
-    /// or when the extent is unknown. Saturates at `u32::MAX`.
+    /// Returns 0 if the page is outside the recorded extent (a heap or stack that has grown since) or if the extent
+    /// is unknown. Saturates at `u32::MAX`.
     pub fn pages_left(&self, vpn: u64) -> u32 {
         let end = self
             .start
@@ -275,7 +276,7 @@ impl AddressRegion {
     }
 }
 
-/// What an address region maps: the values of the column `kind`.
+/// The kind of mapping of an address region: the values of the column `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RegionKind {
@@ -294,7 +295,7 @@ pub enum RegionKind {
 }
 
 impl RegionKind {
-    /// Every kind, in order of its value.
+    /// Every kind, ordered by value.
     pub const ALL: [RegionKind; 6] = [
         RegionKind::Anonymous,
         RegionKind::File,
@@ -304,7 +305,7 @@ impl RegionKind {
         RegionKind::Other,
     ];
 
-    /// Returns the kind of a value of the file; unknown values are [`RegionKind::Other`].
+    /// Returns the kind for a value of the file; unknown values are [`RegionKind::Other`].
     pub fn from_value(value: u8) -> RegionKind {
         RegionKind::ALL
             .get(usize::from(value))
@@ -313,16 +314,16 @@ impl RegionKind {
     }
 }
 
-/// A page fault that led to an allocation.
+/// A page fault that caused an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Position of the allocation in [`Trace::events`].
+    /// The position of the allocation in [`Trace::events`].
     pub row: u32,
-    /// Number of the virtual page that faulted: address divided by the page size.
+    /// The number of the virtual page that faulted: the address divided by the page size.
     pub vpn: u64,
-    /// Region of that address, where known.
+    /// The region of that address, if known.
     pub region: Option<RegionId>,
-    /// Number of the fault; allocations of one fault share it. 0 when unknown.
+    /// The number of the fault, shared by all its allocations; 0 if unknown.
     pub sequence: u32,
 }
 

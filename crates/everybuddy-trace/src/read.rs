@@ -1,10 +1,13 @@
-//! Reads a trace from its files, checked.
+//! Reads a trace from its files and checks it.
 //!
-//! Exists as the only way from files to a [`Trace`]: whatever comes out of here has passed the
-//! rules of [`crate::check`], so that nothing downstream needs to ask again.
+//! # Purpose
 //!
-//! Invariant: strict reading changes nothing; lenient reading changes nothing in a trace that
-//! strict reading accepts.
+//! This is the only way from files to a [`Trace`]. Every result has passed the rules of [`crate::check`], so no later
+//! code needs to check again.
+//!
+//! # Invariants
+//!
+//! Strict reading changes nothing. Lenient reading changes nothing in a trace that strict reading accepts.
 
 use std::path::Path;
 
@@ -12,24 +15,25 @@ use crate::check::{self, Broken};
 use crate::columns::{Sieve, Table};
 use crate::companions::{Regions, read_faults};
 use crate::error::{Problem, TraceError};
-use crate::mend::{self, Mended, mend};
 use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
+use crate::repair_events::{self, Repaired, repair_events};
 use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
 
-/// Reads and checks the trace `NAME.parquet`, with `NAME.faults.parquet` and `NAME.vmas.parquet`
-/// beside it where they exist.
+/// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet` and
+/// `NAME.vmas.parquet`.
 ///
-/// With [`Leniency::Lenient`] a trace that does not replay by itself is repaired; the report says
-/// how, and is empty when nothing was wrong.
+/// With [`Leniency::Lenient`], a trace that does not replay by itself is repaired. The report lists the repairs, and
+/// is empty if there were none.
 ///
-/// Takes time in proportion to the number of events, about 0.1 us for each, and 40 bytes for each
-/// event besides as much for the time of reading.
+/// # Complexity
+///
+/// Linear in the number of events: about 0.1 us and 40 bytes each, plus as much memory again while reading.
 ///
 /// # Errors
 ///
-/// A [`TraceError`] with the file and the row at fault: files that are missing, damaged, or lack
-/// columns; traces without rows; and, when strict, the first row that breaks a rule.
+/// Returns a [`TraceError`] with the file and the row for files that are missing, damaged or lack columns, for traces
+/// without rows and, if strict, for the first row that breaks a rule.
 pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceError> {
     let mut repairs = Repairs::default();
     let table = Table::open(path, &NEEDED_OF_EVENTS)?;
@@ -73,35 +77,35 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
     ))
 }
 
-/// Events that keep all rules.
+/// Events that satisfy all rules.
 #[derive(Clone, Debug)]
 pub struct Legal {
     /// The events.
     pub events: Vec<Event>,
-    /// For each row of the file the position of its event, or [`Legal::DROPPED`].
+    /// For each row of the file, the position of its event, or [`Legal::DROPPED`].
     pub rows: Vec<u32>,
-    /// For each event the position of the allocation of its block.
+    /// For each event, the position of the allocation of its block.
     pub allocations: Vec<u32>,
 }
 
 impl Legal {
-    /// Mark of a row that was dropped.
-    pub const DROPPED: u32 = mend::DROPPED;
+    /// Marks a dropped row.
+    pub const DROPPED: u32 = repair_events::DROPPED;
 
-    /// Gives each free the region of its allocation.
+    /// Copies the region of each allocation to its frees.
     pub fn spread_regions(&mut self) {
-        // An allocation lies before its frees, so its region is known by then.
+        // An allocation precedes its frees, so its region is already known.
         for (row, allocation) in self.allocations.iter().enumerate() {
             self.events[row].region = self.events[*allocation as usize].region;
         }
     }
 }
 
-/// Checks events, or when lenient repairs them.
+/// Checks events or, if lenient, repairs them.
 ///
 /// # Errors
 ///
-/// The first broken rule.
+/// Returns the first broken rule.
 pub fn legalize(
     events: Vec<Event>,
     leniency: Leniency,
@@ -110,7 +114,7 @@ pub fn legalize(
     sifted(events, &Sieve::new(leniency), leniency, repairs)
 }
 
-/// As [`legalize`], without the rows that a sieve drops.
+/// Like [`legalize`], without the rows that a sieve drops.
 fn sifted(
     events: Vec<Event>,
     sieve: &Sieve,
@@ -128,7 +132,7 @@ fn sifted(
         }
         Err(fault) if leniency == Leniency::Strict => Err(fault),
         _ => {
-            let Mended { events, rows } = mend(events, sieve, repairs);
+            let Repaired { events, rows } = repair_events(events, sieve, repairs);
             let allocations = check::check(&events)?;
             Ok(Legal {
                 events,

@@ -1,20 +1,24 @@
-//! How strict reading is, and what lenient reading did.
+//! The strictness of reading, and a report of the repairs.
 //!
-//! Exists so that a repaired trace never passes for a recorded one: every row that was dropped,
-//! moved, changed or added is counted under its reason, and the counts go with the trace.
+//! # Purpose
 //!
-//! Invariant: a report without counts means that the trace is exactly what the file holds.
+//! A repaired trace must never pass for a recorded one. Every row that was dropped, moved, changed or added is
+//! counted by reason, and the counts accompany the trace.
+//!
+//! # Invariants
+//!
+//! A report without counts means that the trace equals the contents of the file.
 
 use std::fmt;
 
-/// What to do about a trace that does not replay by itself.
+/// The treatment of a trace that does not replay by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leniency {
-    /// Refuse it, naming the first fault.
+    /// Reject the trace and report the first error.
     #[default]
     Strict,
-    /// Repair it, counting each repair. Files that are not Parquet, lack needed columns or have
-    /// nothing left after repair are refused all the same.
+    /// Repair the trace and count each repair. Files that are not Parquet, lack required columns or are empty after
+    /// the repair are rejected anyway.
     Lenient,
 }
 
@@ -22,9 +26,9 @@ pub enum Leniency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Repair {
-    /// A row without a value in some column was dropped.
+    /// A row with a missing value was dropped.
     NoValue,
-    /// A row with a value that its column does not allow was dropped.
+    /// A row with a value outside the range of its column was dropped.
     OutOfRange,
     /// A row with an unknown `op` was dropped.
     UnknownOp,
@@ -32,23 +36,23 @@ pub enum Repair {
     UnknownOrder,
     /// A row whose frame is not aligned to its order was dropped.
     Misaligned,
-    /// A row whose frame lies too far from the others was dropped.
+    /// A row whose frame is too far from the others was dropped.
     Span,
-    /// A row was moved to its place in time; rows of the same time keep their order.
+    /// A row was moved to restore the order of time; rows with equal times keep their order.
     Sorted,
-    /// A free was added before an allocation of a frame that was live.
+    /// A free was added before an allocation of a live frame.
     FreeAdded,
     /// A free of a frame that was never allocated was dropped.
     FreeWithoutAllocation,
-    /// A free of a dead frame was dropped.
+    /// A free of a frame that is already free was dropped.
     DoubleFree,
-    /// A free that was larger than its block was cut to it.
+    /// A free that was larger than its block was shortened.
     FreeCut,
-    /// A fault of no allocation, or a second one of the same, was dropped.
+    /// A fault without an allocation, or a second fault of the same allocation, was dropped.
     FaultDropped,
-    /// A fault in an address region that is not described lost its region.
+    /// A fault in an unknown address region lost its region.
     UnknownRegion,
-    /// An address region without a number of its own was dropped.
+    /// An address region without a unique number was dropped.
     RegionDropped,
 }
 
@@ -71,37 +75,37 @@ impl Repair {
         Repair::RegionDropped,
     ];
 
-    /// Returns what was done, for people.
+    /// Returns a description of the repair.
     pub const fn name(self) -> &'static str {
         match self {
             Repair::NoValue => "rows with missing values dropped",
-            Repair::OutOfRange => "rows with impossible values dropped",
+            Repair::OutOfRange => "rows with invalid values dropped",
             Repair::UnknownOp => "rows with unknown op dropped",
             Repair::UnknownOrder => "rows with unknown order dropped",
             Repair::Misaligned => "rows with misaligned frames dropped",
             Repair::Span => "rows with frames far from the others dropped",
-            Repair::Sorted => "rows moved to their place in time",
+            Repair::Sorted => "rows sorted by time",
             Repair::FreeAdded => "frees added before allocations of live frames",
             Repair::FreeWithoutAllocation => "frees without allocation dropped",
-            Repair::DoubleFree => "frees of dead frames dropped",
-            Repair::FreeCut => "frees cut to their block",
-            Repair::FaultDropped => "faults that fit no allocation dropped",
+            Repair::DoubleFree => "frees of free frames dropped",
+            Repair::FreeCut => "frees shortened to their block",
+            Repair::FaultDropped => "faults without allocation dropped",
             Repair::UnknownRegion => "faults in unknown address regions",
             Repair::RegionDropped => "address regions dropped",
         }
     }
 }
 
-/// What lenient reading did: a count for each kind of repair.
+/// The repairs of lenient reading: a count for each kind.
 ///
-/// Prints as `3 frees without allocation dropped, 1 frees cut to their block`, or `nothing`.
+/// Prints as `3 frees without allocation dropped, 1 frees shortened to their block`, or `nothing`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
     counts: [u64; Repair::ALL.len()],
 }
 
 impl Repairs {
-    /// Returns how often a repair was made.
+    /// Returns the number of repairs of one kind.
     pub fn count(&self, repair: Repair) -> u64 {
         self.counts[repair as usize]
     }
@@ -111,12 +115,12 @@ impl Repairs {
         self.counts.iter().sum()
     }
 
-    /// Returns whether nothing was repaired.
+    /// Returns `true` if nothing was repaired.
     pub fn is_empty(&self) -> bool {
         self.total() == 0
     }
 
-    /// Gives each repair that was made, with its count.
+    /// Iterates over the kinds of repairs that were made, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Repair, u64)> + '_ {
         Repair::ALL
             .into_iter()

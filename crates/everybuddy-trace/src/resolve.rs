@@ -1,11 +1,14 @@
-//! Matches every free with its allocation, and makes a trace ready for replay.
+//! Matches every free with its allocation, and prepares a trace for replay.
 //!
-//! Exists because an allocator under test hands out frames of its own: a replay speaks of blocks
-//! by number, never of recorded frames. Hints (task, region, pages left) are looked up here once,
-//! so that the replay loop does nothing but read.
+//! # Purpose
 //!
-//! Invariant: step `i` is event `i` of the trace; blocks are numbered from 0 by order of their
-//! allocation, so a step that allocates always brings the next number.
+//! An allocator under test hands out its own frames, so a replay identifies blocks by number, never by recorded
+//! frames. Hints (task, region, pages left) are looked up here once, so that the replay loop only reads them.
+//!
+//! # Invariants
+//!
+//! Step `i` is event `i` of the trace. Blocks are numbered from 0 by order of allocation, so each allocating step has
+//! the next number.
 
 use std::path::Path;
 
@@ -16,50 +19,50 @@ use crate::model::{Op, Trace};
 /// A trace ready for replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// One step for each event, in the same order.
+    /// One step per event, in the same order.
     pub steps: Vec<Step>,
-    /// Number of blocks: of allocations.
+    /// The number of blocks, that is, of allocations.
     pub blocks: u32,
-    /// Most frames that were live at once.
+    /// The maximum number of frames in use.
     pub peak_frames: u64,
-    /// Most blocks of which something was live at once.
+    /// The maximum number of blocks with at least one frame in use.
     pub peak_blocks: u32,
-    /// Frames live after the last step.
+    /// The number of frames in use after the last step.
     pub final_frames: u64,
-    /// Blocks of which something is live after the last step.
+    /// The number of blocks with at least one frame in use after the last step.
     pub final_blocks: u32,
-    /// Largest order of an allocation.
+    /// The largest order of an allocation.
     pub largest_order: u8,
-    /// Highest number of a CPU, plus one.
+    /// The highest CPU number, plus one.
     pub cpus: u32,
 }
 
-/// One call to replay: 32 bytes, all that a replay loop needs.
+/// One call to replay: 32 bytes with everything that a replay loop needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Nanoseconds since the recording began.
+    /// Nanoseconds since the recording started.
     pub time_ns: u64,
-    /// Number of the block; below [`Resolved::blocks`].
+    /// The number of the block; below [`Resolved::blocks`].
     pub block: u32,
-    /// Thread that called.
+    /// The calling thread.
     pub task: u32,
-    /// Address region that the block serves: [`RegionId::get`](crate::RegionId::get), or 0 when
-    /// unknown. Frees have that of their allocation.
+    /// The address region of the block: [`RegionId::get`](crate::RegionId::get), or 0 if unknown. A free has the
+    /// region of its allocation.
     pub region: u32,
-    /// Pages of that region from the faulting page to its end, that page included; 0 when
-    /// unknown. Frees have that of their allocation.
+    /// The number of pages from the faulting page to the end of that region, including that page; 0 if unknown. A
+    /// free has the value of its allocation.
     pub left: u32,
-    /// First frame that is freed, relative to the block; 0 for allocations.
+    /// The first frame that is freed, relative to the block; 0 for allocations.
     pub offset: u32,
     /// CPU on which the call ran.
     pub cpu: u16,
-    /// Order that is allocated or freed; below the block's order when a part is freed.
+    /// The order that is allocated or freed; less than the block's order if a part is freed.
     pub order: u8,
-    /// What the step does.
+    /// The kind of the step.
     pub kind: StepKind,
 }
 
-/// What a step does to its block.
+/// The effect of a step on its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StepKind {
@@ -67,24 +70,24 @@ pub enum StepKind {
     Allocate,
     /// Frees the whole block at once.
     Free,
-    /// Frees a part of the block; some of it lives on.
+    /// Frees a part of the block; some frames stay in use.
     FreePart,
     /// Frees the last part of the block.
     FreeLastPart,
 }
 
 impl StepKind {
-    /// Returns whether the step allocates.
+    /// Returns `true` if the step allocates.
     pub const fn is_allocation(self) -> bool {
         matches!(self, StepKind::Allocate)
     }
 
-    /// Returns whether the step frees all frames of its block at once.
+    /// Returns `true` if the step frees all frames of its block at once.
     pub const fn is_whole_free(self) -> bool {
         matches!(self, StepKind::Free)
     }
 
-    /// Returns whether nothing of the block lives after the step.
+    /// Returns `true` if no frame of the block is in use after the step.
     pub const fn is_last_free(self) -> bool {
         matches!(self, StepKind::Free | StepKind::FreeLastPart)
     }
@@ -99,12 +102,14 @@ impl Step {
 
 /// Matches every free of a trace with its allocation.
 ///
-/// Takes time in proportion to the number of events, about 50 ns for each, and 32 bytes for each.
+/// # Complexity
+///
+/// Linear in the number of events: about 50 ns and 32 bytes each.
 ///
 /// # Errors
 ///
-/// The first event that breaks a rule, as strict reading would; its file is the trace's name. A
-/// trace from [`read`](crate::read()) resolves always.
+/// Returns the first event that breaks a rule, like strict reading; the file of the error is the trace's name. Never
+/// fails for a trace from [`read`](crate::read()).
 pub fn resolve(trace: &Trace) -> Result<Resolved, TraceError> {
     let broken =
         |(row, problem): Broken| TraceError::new(Path::new(&trace.name), Some(row as u64), problem);

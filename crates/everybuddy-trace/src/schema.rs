@@ -1,18 +1,22 @@
-//! The columns of the three files: their names, which are needed, and their types.
+//! The columns of the three files: names, required columns, and types.
 //!
-//! Exists so that reading and writing cannot drift apart, and that the contract stands in one
-//! place. What the values mean is documented in `traces/README.md`.
+//! # Purpose
 //!
-//! Invariant: files are written with exactly these columns, in this order, with unsigned types
-//! where the values are unsigned, so that pandas, polars and DuckDB show them as they are.
+//! Reading and writing share one definition and cannot diverge. `traces/README.md` documents the meaning of the
+//! values.
+//!
+//! # Invariants
+//!
+//! Files are written with exactly these columns, in this order, with unsigned types for unsigned values, so that
+//! pandas, polars and DuckDB display them correctly.
 
-/// Columns that `NAME.parquet` cannot do without.
+/// The required columns of `NAME.parquet`.
 pub(crate) const NEEDED_OF_EVENTS: [&str; 6] = ["time_ns", "cpu", "pid", "op", "pfn", "order"];
 
-/// Columns that `NAME.faults.parquet` cannot do without.
+/// The required columns of `NAME.faults.parquet`.
 pub(crate) const NEEDED_OF_FAULTS: [&str; 3] = ["row", "vpn", "vma"];
 
-/// Columns that `NAME.vmas.parquet` cannot do without.
+/// The required columns of `NAME.vmas.parquet`.
 pub(crate) const NEEDED_OF_REGIONS: [&str; 3] = ["vma", "start", "len"];
 
 /// Columns of `NAME.parquet`.
@@ -54,10 +58,10 @@ message vmas {
     required int64 created_ns (INTEGER(64,false));
 }";
 
-/// Columns whose neighbours lie close together: stored as differences. All others have few
-/// distinct values and are stored by dictionary.
+/// Columns whose consecutive values are close together are stored as differences. All others have few distinct values
+/// and are stored by dictionary.
 pub(crate) const DIFFERENCES: [&str; 5] = ["time_ns", "pfn", "row", "vpn", "fault"];
 
-/// Metadata that describes the columns of a file for the program that wrote it. It would be wrong
-/// for a file with other types, so it does not travel with a trace.
+/// Metadata that describes the columns of a file for the program that wrote it. It would be wrong for a file with
+/// other types, so it is not copied to other files.
 pub(crate) const FOREIGN_METADATA: [&str; 2] = ["ARROW:schema", "pandas"];

@@ -1,10 +1,13 @@
-//! What a trace is like: the numbers by which traces are chosen and results explained.
+//! Statistics of a trace: the numbers for choosing traces and explaining results.
 //!
-//! Exists so that every program that prints or plots them counts the same. All shares are
-//! fractions from 0 to 1, all times nanoseconds, all quantiles nearest-rank (a value that really
-//! occurred).
+//! # Purpose
 //!
-//! Invariant: the numbers depend on the trace alone, never on an allocator.
+//! Every program that prints or plots them computes them in the same way. All shares are fractions from 0 to 1, all
+//! times are in nanoseconds, and all quantiles are nearest-rank (a value that occurred).
+//!
+//! # Invariants
+//!
+//! The numbers depend on the trace alone, never on an allocator.
 
 mod buffered;
 mod runs;
@@ -17,7 +20,7 @@ use crate::resolve::{Resolved, Step};
 pub use buffered::{CpuRun, cpu_runs};
 pub use runs::{RunLengths, region_runs, task_runs};
 
-/// Number of equal stretches of time between the samples of [`Statistics::live`].
+/// The number of equal time intervals between the samples of [`Statistics::live`].
 const STRETCHES: u64 = 200;
 
 /// Numbers that describe a trace.
@@ -28,45 +31,45 @@ pub struct Statistics {
     pub events: u64,
     /// Number of allocations.
     pub allocations: u64,
-    /// Number of frees; blocks freed in parts count once for each part.
+    /// Number of frees; a block that is freed in parts counts once per part.
     pub frees: u64,
-    /// Frees that gave back a part of their block.
+    /// Number of frees of a part of a block.
     pub partial_frees: u64,
     /// Time from the first call to the last.
     pub duration_ns: u64,
-    /// Allocations of each order that occurs, by rising order.
+    /// Allocations of each order that occurs, sorted by order.
     pub orders: Vec<OrderShare>,
-    /// Most frames live at once.
+    /// Maximum number of frames in use.
     pub peak_frames: u64,
-    /// Frames live after the last call.
+    /// Frames in use after the last call.
     pub final_frames: u64,
-    /// Frames live over time: 201 samples, evenly spaced from the first call to the last.
+    /// Frames in use over time: 201 samples, evenly spaced from the first call to the last.
     pub live: Vec<LiveSample>,
-    /// Runs of allocations of the same task.
+    /// Runs of allocations by the same task.
     pub allocation_runs: RunLengths,
-    /// Runs of frees of the same task.
+    /// Runs of frees by the same task.
     pub free_runs: RunLengths,
-    /// Runs of allocations of the same task for the same address region; calls without a known
-    /// region are left out, and do not end a run.
+    /// Runs of allocations by the same task for the same address region. Calls without a known region are ignored,
+    /// and do not end a run.
     pub region_allocation_runs: RunLengths,
-    /// Runs of frees of the same task from the same address region, counted likewise.
+    /// Runs of frees by the same task from the same address region, counted in the same way.
     pub region_free_runs: RunLengths,
     /// Share of allocations whose address region is known.
     pub region_share: f64,
-    /// Share of frees on another CPU than that of the allocation.
+    /// Share of frees on another CPU than the allocation.
     pub cross_cpu_free_share: f64,
-    /// Share of frees by tasks that were exiting.
+    /// Share of frees by exiting tasks.
     pub exit_free_share: f64,
-    /// Times from allocation to free, one for each free.
+    /// Times from allocation to free, one per free.
     pub lifetime_ns: Quantiles,
-    /// Frees of blocks that had lived `2^i` to `2^(i+1) - 1` nanoseconds, at position `i`; those of
-    /// less than 2 ns at 0.
+    /// Position `i` counts the frees of blocks that had lived for `2^i` to `2^(i+1) - 1` nanoseconds; lifetimes below
+    /// 2 ns count at position 0.
     pub lifetimes: [u64; 64],
     /// Share of allocations in each context, in the order of [`Context::ALL`].
     pub context_shares: [f64; Context::ALL.len()],
-    /// Number of CPUs that called.
+    /// Number of CPUs that made calls.
     pub cpus: u32,
-    /// Number of tasks (threads) that called.
+    /// Number of tasks (threads) that made calls.
     pub tasks: u32,
     /// Number of address regions that allocations served.
     pub regions: u32,
@@ -81,40 +84,40 @@ pub struct OrderShare {
     pub allocations: u64,
     /// Share of all allocations.
     pub allocation_share: f64,
-    /// Share of all frames allocated.
+    /// Share of all allocated frames.
     pub frame_share: f64,
 }
 
-/// Frames live at one moment.
+/// Frames in use at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveSample {
-    /// The moment, since the recording began.
+    /// The time since the recording started.
     pub time_ns: u64,
-    /// Frames live after all calls up to that moment.
+    /// Frames in use after all calls up to that time.
     pub frames: u64,
 }
 
-/// Where the values of a distribution lie; all 0 when there are none.
+/// Quantiles of a distribution; all 0 if it is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quantiles {
     /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// A tenth of the values are at most this.
+    /// 10th percentile.
     pub p10: u64,
     /// The median.
     pub p50: u64,
-    /// Nine tenths of the values are at most this.
+    /// 90th percentile.
     pub p90: u64,
-    /// Of a hundred values 99 are at most this.
+    /// 99th percentile.
     pub p99: u64,
     /// Largest value.
     pub max: u64,
 }
 
 impl Quantiles {
-    /// Computes the quantiles of `values`, which get sorted.
+    /// Computes the quantiles of `values`, which are sorted in place.
     pub fn of(values: &mut [u64]) -> Quantiles {
         values.sort_unstable();
         let Some(max) = values.last().copied() else {
@@ -136,7 +139,7 @@ impl Quantiles {
     }
 }
 
-/// Counts of one pass over the steps, from which the shares follow.
+/// Counts of one pass over the steps, from which the shares are computed.
 #[derive(Default)]
 struct Counts {
     by_order: [u64; 32],
@@ -152,7 +155,9 @@ struct Counts {
 impl Statistics {
     /// Computes the statistics of a trace; `resolved` must be its [`resolve`](crate::resolve()).
     ///
-    /// Takes about 0.1 us and up to 20 bytes for each event.
+    /// # Complexity
+    ///
+    /// About 0.1 us and up to 20 bytes per event.
     pub fn of(trace: &Trace, resolved: &Resolved) -> Statistics {
         let steps = &resolved.steps;
         let counts = Counts::of(trace, resolved);
@@ -197,7 +202,7 @@ impl Statistics {
             lifetimes,
             context_shares: counts.by_context.map(|count| share(count, allocations)),
             cpus: distinct(|step| u32::from(step.cpu) + 1),
-            // Task 0 is the idle task: it counts when an interrupt allocates.
+            // Task 0 is the idle task: it counts if an interrupt allocates.
             tasks: distinct(|step| step.task.wrapping_add(1)),
             regions: distinct(|step| step.region),
         }
@@ -207,7 +212,7 @@ impl Statistics {
 impl Counts {
     fn of(trace: &Trace, resolved: &Resolved) -> Counts {
         let mut counts = Counts::default();
-        // When and on which CPU each block was allocated; a step that allocates brings the next.
+        // The time and the CPU of each block's allocation; an allocating step appends the next.
         let mut births = Vec::with_capacity(resolved.blocks as usize);
         for (event, step) in trace.events.iter().zip(&resolved.steps) {
             if step.kind.is_allocation() {

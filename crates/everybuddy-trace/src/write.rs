@@ -1,10 +1,14 @@
 //! Writes a trace as its files.
 //!
-//! Exists so that recorded, imported and repaired traces come out in one form that pandas, polars
-//! and DuckDB read as they are: unsigned types, zstd, and encodings that suit each column.
+//! # Purpose
 //!
-//! Invariant: each file appears whole or not at all. It is written under another name in the same
-//! folder and renamed when it is complete; the trace itself comes last.
+//! Recorded, imported and repaired traces have one form that pandas, polars and DuckDB read directly: unsigned types,
+//! zstd, and a suitable encoding for each column.
+//!
+//! # Invariants
+//!
+//! Each file appears completely or not at all. It is written under a temporary name in the same directory and renamed
+//! when complete; the trace itself is renamed last.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind};
@@ -25,29 +29,30 @@ use crate::error::TraceError;
 use crate::model::{AddressRegion, Event, Fault, Trace};
 use crate::schema::{DIFFERENCES, EVENTS, FAULTS, REGIONS};
 
-/// Rows of a row group: one group for most traces, bounded memory for all.
+/// Rows per row group: one group for most traces, bounded memory for all.
 const ROWS_OF_GROUP: usize = 1 << 20;
 
-/// Level of zstd: slower ones gain a few per cent of the size for many times the time.
+/// The zstd level: higher levels reduce the size by a few per cent but take many times as long.
 const ZSTD_LEVEL: i32 = 9;
 
-/// A file under its temporary name, removed unless it is kept.
+/// A file under its temporary name, deleted unless it is kept.
 struct Draft {
     temporary: PathBuf,
     place: PathBuf,
     kept: bool,
 }
 
-/// Writes `trace` to `path`, which should end in `.parquet`, its faults and address regions
-/// beside it. Files of an older trace of this name are replaced or, where this trace has no faults
-/// or no regions, removed.
+/// Writes `trace` to `path`, which should end in `.parquet`, and its faults and address regions to companion files.
+/// Files of an older trace with this name are replaced or, if this trace has no faults or no regions, deleted.
 ///
-/// Takes about 0.2 us for each event, and memory for one row group of 2^20 rows.
+/// # Complexity
+///
+/// About 0.2 us per event, and memory for one row group of 2^20 rows.
 ///
 /// # Errors
 ///
-/// A [`TraceError`] with the file that could not be written. Existing files are untouched unless
-/// renaming itself fails, after all files were written.
+/// Returns a [`TraceError`] with the file that could not be written. Existing files are unchanged unless a rename
+/// fails after all files were written.
 pub fn write(trace: &Trace, path: &Path) -> Result<(), TraceError> {
     let write_faults =
         |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
@@ -66,7 +71,7 @@ pub fn write(trace: &Trace, path: &Path) -> Result<(), TraceError> {
         &trace.regions,
         write_regions,
     )?;
-    // From here on nothing is written any more, only renamed.
+    // From here on nothing is written, only renamed.
     if trace.faults.is_empty() {
         faults.leave_out()?
     } else {
@@ -98,7 +103,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes the file that the draft would have replaced: it belongs to an older trace.
+    /// Deletes the file that the draft would have replaced: it belongs to an older trace.
     fn leave_out(self) -> Result<(), TraceError> {
         match fs::remove_file(&self.place) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -112,7 +117,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.kept {
-            // Nothing can be done about a leftover that cannot be removed either.
+            // Nothing can be done about a leftover that cannot be deleted.
             let _ = fs::remove_file(&self.temporary);
         }
     }
@@ -143,7 +148,7 @@ fn draft<R>(
             .map_err(|error| ParquetError::External(Box::new(error.into_error())))
     };
     let file = write().map_err(|error| TraceError::io(place, std::io::Error::other(error)))?;
-    // Renaming must not overtake the bytes, should the machine fail in between.
+    // The rename must not be persisted before the contents, in case the machine crashes in between.
     file.sync_all()
         .map_err(|error| TraceError::io(place, error))?;
     Ok(draft)
@@ -166,7 +171,7 @@ fn properties(metadata: &[(String, String)]) -> Result<WriterProperties, Parquet
     Ok(builder.build())
 }
 
-/// A row group that takes its columns one after the other.
+/// A row group that receives its columns one after another.
 struct Group<'a>(SerializedRowGroupWriter<'a, BufWriter<File>>);
 
 impl Group<'_> {
@@ -180,12 +185,12 @@ impl Group<'_> {
         column.close()
     }
 
-    /// Writes numbers of up to 32 bits; unsigned ones are given by their bits.
+    /// Writes numbers of up to 32 bits; unsigned numbers are passed as their bits.
     fn narrow(&mut self, values: impl Iterator<Item = i32>) -> Result<(), ParquetError> {
         self.column::<Int32Type>(values.collect())
     }
 
-    /// Writes unsigned numbers of 64 bits by their bits.
+    /// Writes unsigned 64-bit numbers as their bits.
     fn wide(&mut self, values: impl Iterator<Item = u64>) -> Result<(), ParquetError> {
         self.column::<Int64Type>(values.map(|value| value as i64).collect())
     }

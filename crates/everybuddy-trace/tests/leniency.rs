@@ -46,13 +46,13 @@ fn lenient(events: &[Event]) -> Option<(Vec<Event>, u64)> {
     let scratch = Scratch::new();
     let path = scratch.path("made.parquet");
     write(&trace(events), &path).unwrap();
-    let (mended, repairs) = read(&path, Leniency::Lenient).ok()?;
-    write(&mended, &path).unwrap();
+    let (repaired, repairs) = read(&path, Leniency::Lenient).ok()?;
+    write(&repaired, &path).unwrap();
     let (again, none) = read(&path, Leniency::Strict).unwrap();
-    assert_eq!(again, mended);
+    assert_eq!(again, repaired);
     assert!(none.is_empty());
-    resolve(&mended).unwrap();
-    Some((mended.events, repairs.total()))
+    resolve(&repaired).unwrap();
+    Some((repaired.events, repairs.total()))
 }
 
 proptest! {
@@ -62,10 +62,10 @@ proptest! {
     fn any_rows_replay_after_repair(events in prop::collection::vec(any_event(), 1..80)) {
         let legal = resolve(&trace(&events)).is_ok();
         match lenient(&events) {
-            Some((mended, repairs)) => {
+            Some((repaired, repairs)) => {
                 prop_assert_eq!(legal, repairs == 0);
                 if legal {
-                    prop_assert_eq!(mended, events);
+                    prop_assert_eq!(repaired, events);
                 }
             }
             None => prop_assert!(!legal),
@@ -77,7 +77,7 @@ proptest! {
         events in legal_events(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), 0u8..4), 0..6),
     ) {
-        prop_assert_eq!(lenient(&events).map(|mended| mended.1), Some(0));
+        prop_assert_eq!(lenient(&events).map(|repaired| repaired.1), Some(0));
         let mut rows = events;
         for (index, kind) in damage {
             if rows.is_empty() {
@@ -104,6 +104,6 @@ fn a_large_block_over_many_live_ones_takes_no_square_of_their_number() {
     let mut events: Vec<Event> = (0..frames).map(|pfn| allocate(pfn, pfn, 0)).collect();
     events.push(allocate(frames, 0, 17));
     let started = std::time::Instant::now();
-    assert_eq!(lenient(&events).map(|mended| mended.1), Some(frames));
+    assert_eq!(lenient(&events).map(|repaired| repaired.1), Some(frames));
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }

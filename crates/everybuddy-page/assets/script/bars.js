@@ -1,6 +1,6 @@
-// One number for each system, or for each class: bars, or dots where the scale is logarithmic.
+// One number per system or per class: bars, or dots where the scale is logarithmic.
 
-/** A bar for each system. `log` draws dots, since a logarithmic bar has no foot to stand on. */
+/** Draws a bar per system, or dots if `log` is set, because a logarithmic axis has no zero for a bar to start from. */
 function perSystem(systems, value, text, { log = false, title = "" } = {}) {
   const known = systems.filter((system) => !missing(value(system)));
   if (!known.length) return null;
@@ -79,7 +79,7 @@ function perSystem(systems, value, text, { log = false, title = "" } = {}) {
   };
 }
 
-/** Marks at powers of ten, written as numbers. */
+/** Tick marks at powers of ten, labelled as numbers. */
 function decades(low, high) {
   const tickvals = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
@@ -90,7 +90,7 @@ function decades(low, high) {
   };
 }
 
-/** Columns for classes, upright; several lists stand beside each other. */
+/** Draws upright columns for classes; several lists are drawn side by side. */
 function columns(classes, lists, text, yTitle, names = classes, xTitle = undefined) {
   if (!classes.length) return null;
   const colours = [BLUE, ORANGE].map(onGround);

@@ -1,12 +1,12 @@
-// What all charts share: axes, type, colours, hover.
+// Shared by all charts: axes, type, colours, hover.
 
 const CONFIG = { displayModeBar: false, displaylogo: false, doubleClick: "reset", showTips: false };
 
-/** Draws into a place, or says there that there is nothing to draw. */
+/** Draws into an element, or states there that there is nothing to draw. */
 function chart(place, drawing) {
   if (!drawing || drawing.words) {
     if (place.data) Plotly.purge(place);
-    const words = drawing ? drawing.words : "Nothing to show: no system is chosen, or nothing was recorded.";
+    const words = drawing ? drawing.words : "No data: no system is selected, or nothing was recorded.";
     place.replaceChildren(make("p", { class: "nothing" }, words));
     place.style.height = "";
     return;
@@ -18,7 +18,7 @@ function chart(place, drawing) {
   Plotly.react(place, data, { ...common(width, height), ...layout, ...axes(layout) }, CONFIG);
 }
 
-/** Paper is about 700 pixels wide, whatever the window is. */
+/** Paper is about 700 pixels wide, independent of the window. */
 function widthOf(place) {
   if (!isPrinting()) return Math.max(240, place.clientWidth);
   return place.closest(".panel").classList.contains("full") ? 690 : 336;
@@ -71,7 +71,7 @@ function axes(layout) {
   return { xaxis: axis(layout.xaxis, "xaxis"), yaxis: axis(layout.yaxis, "yaxis") };
 }
 
-/** A line for a system. Lists of values on x and y; text for hovering. */
+/** Draws a line for a system from lists of x and y values, with hover texts. */
 function line(system, x, y, text, more = {}) {
   const { colour, dash, symbol } = look(system.name);
   return {
@@ -88,21 +88,21 @@ function line(system, x, y, text, more = {}) {
   };
 }
 
-/** A name in a chart, where a library reads a few tags: none of them here. */
+/** Escapes a name for a chart, because the library interprets a few tags. */
 const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("%{", "% {");
 
-/** Several lines are read together, many would cover the chart. */
+/** A common hover box suits a few lines; with many lines it would cover the chart. */
 const hoverFor = (lines) => (lines.length <= 8 && innerWidth > 600 ? "x unified" : "closest");
 
 const alongTrace = { title: "calls of the trace", ticksuffix: " %", range: [0, 100] };
 
-/** Marks of a logarithmic axis of times: 10 ns, 100 ns, 1 µs ... */
+/** Tick marks of a logarithmic time axis: 10 ns, 100 ns, 1 µs ... */
 function timeMarks() {
   const values = Array.from({ length: 14 }, (_, power) => 10 ** power);
   return { type: "log", tickmode: "array", tickvals: values, ticktext: values.map(time) };
 }
 
-/** What lies below the timer's floor, shaded; along x or y. */
+/** Shades times below the timer's resolution, along x or y. */
 function floorShade(along, from) {
   if (!FLOOR) return {};
   const colours = theme();
@@ -135,7 +135,7 @@ function floorShade(along, from) {
     annotations: [
       {
         ...label,
-        text: "below the timer’s floor",
+        text: "below the timer’s resolution",
         showarrow: false,
         font: { size: 11, color: colours.muted },
       },

@@ -1,6 +1,6 @@
-// What the trace itself is like.
+// Statistics of the trace.
 
-/** Half-decades and the like, as `1 ms`. */
+/** Formats bin edges such as half-decades, as `1 ms`. */
 const binName = (bins, at) => `≤ ${time(Number(bins[at].upper.toPrecision(1)))}`;
 
 figures.demand = {
@@ -103,7 +103,7 @@ figures.demand = {
           ["share of frames of order", one.order, one.frame_share, "1"],
         ]),
         ...live.map((sample) => ["frames in use at ns", sample.time_ns, sample.frames, "frames"]),
-        ...lifetimes.map((bin) => ["life up to ns", bin.upper, bin.count, "frees"]),
+        ...lifetimes.map((bin) => ["lifetime up to ns", bin.upper, bin.count, "frees"]),
         ...contexts.map((one) => ["share of allocations", one.name, one.share, "1"]),
       ],
     };

@@ -1,6 +1,6 @@
-// Elements, and the few kinds of controls that figures have.
+// Elements, and the controls of figures.
 
-/** Makes an element. Texts become text, never markup. */
+/** Creates an element. Strings become text, never markup. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,7 +15,7 @@ function make(tag, attributes = {}, ...children) {
 let serial = 0;
 const freshId = () => `made-${serial++}`;
 
-/** A row of buttons, one of them pressed. */
+/** Creates a row of buttons, one of which is pressed. */
 function choice(label, options, chosen, change) {
   const buttons = options.map(([value, text]) =>
     make(
@@ -42,7 +42,7 @@ function choice(label, options, chosen, change) {
   );
 }
 
-/** A list to choose from. */
+/** Creates a selection list. */
 function selection(label, options, chosen, change) {
   const id = freshId();
   const select = make(
@@ -53,7 +53,7 @@ function selection(label, options, chosen, change) {
   return make("div", { class: "control" }, make("label", { class: "label", for: id }, label), select);
 }
 
-/** A slider over whole numbers, with its value in words. */
+/** Creates a slider over integers, with its value in words. */
 function slider(label, last, start, words, change) {
   const id = freshId();
   const output = make("output", { for: id }, words(start));

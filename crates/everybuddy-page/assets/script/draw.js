@@ -1,8 +1,8 @@
-// When figures are drawn: when they come into sight, when what they show has changed, and before printing.
+// Draws figures when they become visible, when their data or options change, and before printing.
 
 const views = [];
 
-/** Makes the views of all figures; none is drawn yet. */
+/** Creates the views of all figures without drawing them. */
 function prepare() {
   [...document.querySelectorAll("section.trace")].forEach((section, at) => {
     for (const element of section.querySelectorAll("figure.fig")) {
@@ -32,7 +32,7 @@ const watcher = new IntersectionObserver(
   { rootMargin: "500px" },
 );
 
-/** Draws a view after what it needs has arrived. */
+/** Draws a view once its data is available. */
 async function bring(view) {
   view.isDue = false;
   try {
@@ -43,7 +43,7 @@ async function bring(view) {
   }
 }
 
-/** Draws a view now: its numbers and the library are there. */
+/** Draws a view immediately: its data and the library are available. */
 function draw(view) {
   const figure = figures[view.key];
   if (!view.options) {
@@ -70,10 +70,10 @@ function finish(view) {
   view.element.dataset.drawn = "yes";
 }
 
-/** What a line means, beside its chart: a picture of a figure alone can be read. */
+/** Draws the legend next to the chart, so that a screenshot of one figure is readable. */
 const keyOf = (system) => make("li", {}, swatch(system.name), system.name);
 
-/** Draws again what is in sight at once, what was drawn elsewhere in idle time, the rest when it comes into sight. */
+/** Redraws visible figures immediately, other drawn figures in idle time, and the rest when they become visible. */
 function redraw() {
   for (const view of views) {
     view.isDue = true;
@@ -83,7 +83,7 @@ function redraw() {
   whenIdle(redrawRest);
 }
 
-/** Draws one figure that is out of date, and comes back for the next. */
+/** Redraws one outdated figure and schedules the next. */
 function redrawRest() {
   const view = views.find((one) => one.isDue && one.options && !one.section.hidden);
   if (!view) return;
@@ -96,7 +96,7 @@ function redrawRest() {
   whenIdle(redrawRest);
 }
 
-/** On paper all figures of the trace are there, on white. What has not arrived can't be waited for. */
+/** Prints all figures of the trace on white. Data that has not arrived is omitted, because printing cannot wait. */
 function printing() {
   const root = document.documentElement;
   window.addEventListener("beforeprint", () => {
@@ -112,7 +112,7 @@ function printing() {
   });
 }
 
-/** Fetches early what printing would need. */
+/** Prefetches the data that printing needs. */
 async function foresee() {
   const at = views.findIndex((view) => !view.section.hidden);
   if (at < 0) return;

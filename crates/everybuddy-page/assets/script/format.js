@@ -2,7 +2,7 @@
 
 const missing = (value) => value === null || value === undefined || !Number.isFinite(value);
 
-/** Three digits or so. */
+/** Formats about three digits. */
 function short(value) {
   if (missing(value)) return "";
   const size = Math.abs(value);
@@ -23,7 +23,7 @@ function percent(share) {
   return `${size < 0.995 ? Number(value.toPrecision(2)) : value.toFixed(1)} %`;
 }
 
-/** Nanoseconds in the unit that suits them. */
+/** Formats nanoseconds in a suitable unit. */
 function time(ns) {
   if (missing(ns)) return "";
   const [scale, unit] = ns < 1e3 ? [1, "ns"] : ns < 1e6 ? [1e3, "µs"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];
@@ -31,12 +31,12 @@ function time(ns) {
   return `${value < 9.95 && value % 1 ? value.toFixed(1) : Math.round(value).toLocaleString("en")} ${unit}`;
 }
 
-/** Frames of 4 KiB as memory. */
+/** Formats a number of 4 KiB frames as memory. */
 function memory(frames) {
   const mib = frames / 256;
   const few = (value) => Number(value.toPrecision(3)).toLocaleString("en");
   return mib < 1 ? `${frames * 4} KiB` : mib < 1024 ? `${few(mib)} MiB` : `${few(mib / 1024)} GiB`;
 }
 
-/** What one writes of a time that a timer may not have seen. */
+/** Formats a time that may be below the timer's resolution. */
 const seen = (ns, floor) => (missing(ns) ? "" : ns <= floor ? `≤ ${time(floor)}` : time(ns));

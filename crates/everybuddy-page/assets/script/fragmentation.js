@@ -1,6 +1,6 @@
-// Free memory over the trace: large blocks, what is too small, what is held back.
+// Free memory over the trace: large blocks, unusable memory, frames in lists.
 
-/** A line for each system over the samples. */
+/** Draws a line per system over the samples. */
 function sampled(view, values, text, yaxis, { height = 300, shape = "linear" } = {}) {
   const systems = shownOf(view.trace).filter((system) => (values(system) || []).length);
   if (!systems.length) return null;

@@ -1,4 +1,4 @@
-// What happens inside: what the lists serve, locks, waiting.
+// Internal counters: requests served by the lists, locks, waiting.
 
 figures.lists = {
   panels: {
@@ -7,7 +7,7 @@ figures.lists = {
         shownOf(view.trace),
         (system) => percentOf(system.service_ratio),
         (value) => `${short(value)} %`,
-        { title: "% of the frames asked for" },
+        { title: "% of the requested frames" },
       ),
     miss: (view) =>
       perSystem(
@@ -34,7 +34,7 @@ figures.contention = {
             "Waiting, of",
             [
               ["contention_rate", "all calls"],
-              ["contention_rate_core", "visits of the core"],
+              ["contention_rate_core", "visits to the zone layer"],
             ],
             "contention_rate",
             view.set("rate"),
@@ -55,9 +55,9 @@ figures.contention = {
             shownOf(view.trace),
             (system) => percentOf(system[view.options.rate]),
             (value) => `${short(value)} %`,
-            { title: view.options.rate === "contention_rate" ? "% of all calls" : "% of visits of the core" },
+            { title: view.options.rate === "contention_rate" ? "% of all calls" : "% of visits to the zone layer" },
           )
-        : { words: "One thread performed this replay: nothing could wait." },
+        : { words: "This replay had one thread, so there was no contention." },
   },
   rows: (view) => ({
     head: [

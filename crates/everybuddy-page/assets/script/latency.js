@@ -1,9 +1,9 @@
-// How long calls take: all of them, over the trace, and call by call.
+// Latency of calls: the distribution, over the trace, and call by call.
 
 const figures = {};
 const DIRECTIONS = ["allocate", "free"];
 
-/** Of a histogram: shares of calls in bins, or of calls longer than their upper edges. */
+/** Returns, for each bin of a histogram, the share of calls in it or the share of calls above its upper edge. */
 function shares(histogram, isAbove) {
   const all = histogram.reduce((sum, bin) => sum + bin.count, 0);
   let passed = 0;
@@ -39,11 +39,11 @@ figures.latency = {
         const data = systems.map((system) => {
           const { histogram } = system.latency[direction];
           const found = shares(histogram, isAbove);
-          // A step stands over its whole bin, so its point is in the middle of the edges.
+          // A step covers its whole bin, so its point is halfway between the edges.
           const half =
             isAbove || histogram.length < 2 ? 1 : Math.sqrt(histogram[1].upper / histogram[0].upper);
           const x = histogram.map((bin) => bin.upper / half);
-          // Empty bins go down to where nothing is seen; a curve ends there.
+          // Empty bins are drawn below the visible range, where the curve ends.
           const y = found.map((share) => (share > 0 ? share * 100 : isAbove ? null : 1e-9));
           histogram.forEach((bin) => {
             if (bin.count) most = Math.max(most, bin.upper);
@@ -68,7 +68,7 @@ figures.latency = {
             },
             yaxis: {
               type: "log",
-              title: isAbove ? "calls that took longer" : "calls in the bin",
+              title: isAbove ? "calls above this time" : "calls in the bin",
               ...shareMarks(),
               range: [Math.log10(least * 70), 2.1],
             },
@@ -145,7 +145,7 @@ figures.pace = {
     },
   },
   rows: (view) => ({
-    head: ["system", "operation", "stretch", "median ns", "p99 ns", "longest ns"],
+    head: ["system", "operation", "section", "median ns", "p99 ns", "maximum ns"],
     rows: shownOf(view.trace).flatMap((system) =>
       system.latency.flatMap(({ over_trace: over }, direction) =>
         over.p50.map((p50, at) => [
@@ -161,12 +161,12 @@ figures.pace = {
   }),
 };
 
-/** One of the two sides of a comparison, with a list to choose its system. */
+/** Creates one side of a comparison, with a list to select its system. */
 const side = (view, name, wishes, otherwise) => {
   const start = wished(view.trace, wishes, otherwise);
   view.options[name] = start;
   const names = view.trace.systems.map((system) => system.name);
-  return selection(name === "left" ? "System" : "Beside it", names, start, view.set(name));
+  return selection(name === "left" ? "System" : "Compare with", names, start, view.set(name));
 };
 
 figures.window = {

@@ -1,4 +1,4 @@
-// The legend of all figures: a button for each system, by mouse and by keyboard.
+// The legend of all figures: a button per system, usable with mouse and keyboard.
 
 function legend() {
   const place = document.getElementById("chips");

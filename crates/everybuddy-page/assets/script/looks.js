@@ -1,4 +1,4 @@
-// Colours, dashes and markers: no system differs from another by colour alone.
+// Colours, dashes and markers: systems never differ by colour alone.
 
 // Okabe and Ito's colours without yellow, which is too pale on white, and adjusted to each ground: [light, dark].
 const [INK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY] = [
@@ -30,12 +30,12 @@ const SYMBOLS = [
   "star-open",
   "pentagon",
 ];
-// Drawn first, where they exist: one of each kind.
+// Selected by default if present: one system of each kind.
 const FIRST = ["bs", "lbs-31", "lis-31", "spring", "linux-6", "delay-2"];
 
 const looks = new Map();
 
-/** Gives every system its look; those that are shown at first get colours that differ most. */
+/** Assigns a look to every system. The systems shown by default get the most distinct colours. */
 function dress(names) {
   const first = firstShown(names);
   const ordered = [...first, ...names.filter((name) => !first.includes(name))];
@@ -55,26 +55,26 @@ function firstShown(names) {
   return known;
 }
 
-/** A colour on the ground of now. */
+/** Returns a colour for the current theme. */
 const onGround = (pair) => pair[isDark() ? 1 : 0];
 
-/** A system's line and marker in the colours of now. */
+/** Returns the line and marker of a system in the current theme. */
 function look(name) {
   const { colour, dash, symbol } = looks.get(name);
   return { colour: onGround(colour), dash, symbol };
 }
 
-/** The look that has a number, in the colours of now. */
+/** Returns the look with a given index, in the current theme. */
 const lookAt = (at) => ({
   colour: onGround(COLOURS[at % COLOURS.length]),
   dash: DASHES[at % DASHES.length],
   symbol: SYMBOLS[at % SYMBOLS.length],
 });
 
-/** The look beside a name. */
+/** Draws the look next to a name. */
 const swatch = (name) => piece(look(name));
 
-/** A piece of line with its marker, or what a kind of series has of both. */
+/** Draws a line segment, a marker, or both, depending on the kind of series. */
 function piece({ colour, dash, symbol }, kind = "interval") {
   const shape = {
     circle: "M14 6m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0",
@@ -113,7 +113,7 @@ function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** The page's colours as a chart needs them: resolved. */
+/** Returns the page's colours, resolved for a chart. */
 function theme() {
   const probe = make("span", { hidden: true });
   document.body.append(probe);

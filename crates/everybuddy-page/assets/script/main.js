@@ -20,5 +20,5 @@ function start() {
 if (typeof DecompressionStream === "function") start();
 else
   trouble(
-    new Error("this browser can’t inflate gzip (it lacks DecompressionStream; any of 2023 or later has it)"),
+    new Error("this browser cannot decompress gzip (no DecompressionStream): use a browser from 2023 or later"),
   );

@@ -1,4 +1,4 @@
-// The memory map: two systems beside each other, at a moment, under one cursor.
+// The memory map: two systems side by side at one moment, with a common cursor.
 
 figures.map = {
   start: (trace) => ({
@@ -46,7 +46,7 @@ figures.map = {
     }
     const key = `${view.at}-${view.options.moment}`;
     const all = ready.maps.get(key) || (await maps(view.at, view.options.moment));
-    // Whoever drags the slider is already elsewhere.
+    // The slider has moved on in the meantime.
     if (key !== `${view.at}-${view.options.moment}`) return;
     view.orders = ordersIn(all);
     view.table = colouring(view.options.mode, Math.max(10, ...view.orders));
@@ -97,7 +97,7 @@ figures.map = {
   },
 };
 
-/** Puts the canvases of a side into their place, and listens there. */
+/** Inserts the canvases of one side and installs their event handlers. */
 function furnish(view, name) {
   const all = make("canvas", {
     class: "memory",
@@ -152,10 +152,10 @@ const ownerName = (view, owner) =>
   owner === FREE
     ? "free"
     : owner === LISTED
-      ? "kept in a list"
+      ? "cached in a list"
       : view.trace.owners[owner - 1] || `owner ${owner}`;
 
-/** Moves the cursor of both sides. */
+/** Moves the cursor on both sides. */
 function pointAt(view, wanted) {
   const most = Math.max(...Object.values(view.parts).map((part) => part.frames.length)) - 1;
   const cursor = Math.max(0, Math.min(most, wanted));
@@ -173,19 +173,19 @@ function pointAt(view, wanted) {
   }
 }
 
-/** What the colours mean. */
+/** Draws the colour legend. */
 function explain(view) {
   const colour = (value) => `rgb(${view.table[value].join(",")})`;
   const item = (value, text) =>
     make("li", {}, make("span", { class: "patch", style: `background:${colour(value)}` }), text);
-  const items = [item(FREE, "free"), item(LISTED, "kept in a CPU’s list")];
+  const items = [item(FREE, "free"), item(LISTED, "cached in a CPU’s list")];
   if (view.options.mode === "owner")
     view.trace.owners.forEach((owner, at) => items.push(item(at + 1, owner)));
   else for (const order of view.orders) items.push(item(1 | (order << 4), `order ${order}`));
   view.legend.replaceChildren(...items);
 }
 
-/** The orders of blocks in use, rising. */
+/** Returns the orders of blocks in use, in increasing order. */
 function ordersIn(all) {
   const found = new Set();
   for (const { values } of all)
@@ -193,7 +193,7 @@ function ordersIn(all) {
   return [...found].sort((a, b) => a - b);
 }
 
-/** Steps through the moments, one after the other, until the last. */
+/** Plays the moments in order, up to the last. */
 function playButton(time, last) {
   let running = null;
   const stop = () => {

@@ -3,7 +3,7 @@
 const ROW = 1024;
 const FREE = 0;
 const LISTED = 15;
-// Okabe and Ito's colours for owners; [on light, on dark]. The last named owner is often "other".
+// Okabe and Ito's colours for owners; [on light, on dark]. The last owner is often "other".
 const OWNER_COLOURS = [
   BLUE,
   VERMILLION,
@@ -14,13 +14,13 @@ const OWNER_COLOURS = [
   ["#8a7b00", "#f0e442"],
   ["#777c85", "#8d939d"],
 ];
-// From single frames to the largest blocks: from pale to strong on each ground.
+// Single frames are pale, the largest blocks are saturated, in both themes.
 const ORDER_ENDS = [
   ["#e3cf7a", "#7b7b78", "#00224e"],
   ["#31446b", "#8f8a76", "#fee838"],
 ];
 
-/** Unfolds runs to one byte a frame. */
+/** Expands runs to one byte per frame. */
 function unfold({ values, lengths }) {
   const all = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
   let at = 0;
@@ -37,14 +37,14 @@ function mixed(ends, part) {
   return a.map((value, at) => Math.round(value + (b[at] - value) * (place - lower)));
 }
 
-/** Any colour that the page can resolve, as red, green and blue. */
+/** Resolves any CSS colour to red, green and blue. */
 const channels = (colour) =>
   colour
     .match(/[\d.]+/g)
     .slice(0, 3)
     .map(Number);
 
-/** The colour of each value: owner + 16 * order. */
+/** Returns the colour of each value: owner + 16 * order. */
 function colouring(mode, mostOrder) {
   const ground = theme();
   const dark = isDark() ? 1 : 0;
@@ -60,10 +60,10 @@ function colouring(mode, mostOrder) {
   return table;
 }
 
-/** How high a row is drawn, in pixels: some memories have 20 rows, others 200. */
+/** Returns the height of a row in pixels: memories have between 20 and 200 rows. */
 const rowHeight = (frames) => Math.max(3, Math.min(14, Math.round(560 / Math.ceil(frames / ROW))));
 
-/** Pictures all frames: a pixel a frame across, and between rows a line of the page's ground. */
+/** Paints all frames: one pixel per frame horizontally, and a line in the background colour between rows. */
 function pictured(frames, table) {
   const high = rowHeight(frames.length);
   const ground = channels(theme().panel);
@@ -80,7 +80,7 @@ function pictured(frames, table) {
   return image;
 }
 
-/** Shows a picture, with a frame around the row of the cursor. */
+/** Shows an image, with a border around the row of the cursor. */
 function paintAll(canvas, { frames, picture }, cursor) {
   const high = rowHeight(frames.length);
   if (canvas.width !== picture.width || canvas.height !== picture.height) {
@@ -116,7 +116,7 @@ function paintRow(canvas, frames, table, cursor) {
   context.strokeRect((at % across) * cell, Math.floor(at / across) * cell, cell - 2, cell - 2);
 }
 
-/** The first frame of the first row that is neither empty nor full: there is something to see. */
+/** Returns the first frame of the first row that is neither empty nor full. */
 function firstMixed(frames) {
   for (let first = 0; first + ROW <= frames.length; first += ROW) {
     const row = frames.subarray(first, first + ROW);
@@ -126,7 +126,7 @@ function firstMixed(frames) {
   return 0;
 }
 
-/** What a memory is like at a moment. */
+/** Summarizes a memory at one moment. */
 function summary(frames) {
   let [free, listed, whole] = [0, 0, 0];
   for (let first = 0; first < frames.length; first += ROW) {

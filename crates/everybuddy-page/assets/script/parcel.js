@@ -1,8 +1,8 @@
-// Data in the page: gzip in base64, inflated when it is first needed.
+// Data in the page: gzip in base64, decompressed on first use.
 
 const parcels = new Map();
 
-/** Inflates the content of an element once; later calls get the same promise. */
+/** Decompresses the content of an element once; later calls return the same promise. */
 function inflated(id) {
   if (!parcels.has(id)) {
     const element = document.getElementById(id);
@@ -21,7 +21,7 @@ function once(key, make) {
   return parcels.get(key);
 }
 
-/** The numbers of a trace. */
+/** Returns the numbers of a trace. */
 const numbers = (at) =>
   once(`read numbers-${at}`, async () => {
     const trace = await inflated(`numbers-${at}`).json();
@@ -29,7 +29,7 @@ const numbers = (at) =>
     return trace;
   });
 
-/** The maps of a moment, one for each system: values and lengths of runs. */
+/** Returns the maps of one moment, one per system: values and lengths of runs. */
 const maps = (at, moment) =>
   once(`read map-${at}-${moment}`, async () => {
     const all = split(new Uint8Array(await inflated(`map-${at}-${moment}`).arrayBuffer()));
@@ -37,7 +37,7 @@ const maps = (at, moment) =>
     return all;
   });
 
-/** The library that draws: put into the page as a script of its own. */
+/** Loads the chart library by adding it to the page as a script. */
 const library = () =>
   once("read library", async () => {
     const script = document.createElement("script");
@@ -47,10 +47,10 @@ const library = () =>
     ready.library = true;
   });
 
-/** What has arrived, for those who can't wait: before printing there is no time. */
+/** Returns the data that has arrived, for callers that cannot wait: there is no time before printing. */
 const ready = { library: false, numbers: new Map(), maps: new Map() };
 
-/** Takes maps apart. For each: number of runs, a byte for each run, then lengths of seven bits a byte. */
+/** Decodes maps. Each has the number of runs, one byte per run, then lengths with seven bits per byte. */
 function split(bytes) {
   const view = new DataView(bytes.buffer);
   const all = [];

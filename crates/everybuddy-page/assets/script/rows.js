@@ -11,7 +11,7 @@ function asCsv({ head, rows }) {
   return [head, ...rows].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
 }
 
-/** Fills the disclosure of a figure, again whenever it is opened or its figure changes. */
+/** Fills the data table of a figure whenever it is opened or its figure changes. */
 function fillRows(view) {
   const disclosure = view.element.querySelector("details.data");
   if (!disclosure.open) return;
@@ -45,7 +45,7 @@ function fillRows(view) {
   );
   const words =
     rows.length > MOST_ROWS
-      ? `The first ${count(MOST_ROWS)} of ${count(rows.length)} rows; the file has all.`
+      ? `The first ${count(MOST_ROWS)} of ${count(rows.length)} rows; the file contains all.`
       : `${count(rows.length)} rows.`;
   disclosure
     .querySelector(".rows")

@@ -1,4 +1,4 @@
-// Sorting the table of systems by a column: best first, then the other way round, then as it was.
+// Sorts the table of systems by a column: best first, then reversed, then in the original order.
 
 function sortable(table) {
   const body = table.tBodies[0];
@@ -30,7 +30,7 @@ function sortable(table) {
   });
 }
 
-/** Compares two cells; what has no number comes last either way. */
+/** Compares two cells; cells without a number come last in both directions. */
 function compared(a, b, sign) {
   if (a.tagName === "TH") return a.textContent.localeCompare(b.textContent, "en", { numeric: true });
   const [x, y] = [a.dataset.value, b.dataset.value];

@@ -1,17 +1,17 @@
-// What is shown: one choice of systems for all figures of all traces.
+// The selection of systems, common to all figures of all traces.
 
 const state = {
-  /** All systems of all traces, each once. */
+  /** All systems of all traces, without duplicates. */
   names: [],
   shown: new Set(),
-  /** The section of the trace that is in front. */
+  /** The section of the visible trace. */
   section: null,
   listeners: [],
 };
 
 const FLOOR = Number(document.body.dataset.floor) || 0;
 
-/** Calls back when what is shown, or how, has changed. */
+/** Registers a callback for changes of the selection or the theme. */
 const onChange = (listener) => state.listeners.push(listener);
 const changed = () => state.listeners.forEach((listener) => listener());
 
@@ -26,10 +26,10 @@ function showOnly(names) {
   changed();
 }
 
-/** The systems of a trace that are shown, in the order of the table. */
+/** Returns the selected systems of a trace, in the order of the table. */
 const shownOf = (trace) => trace.systems.filter((system) => state.shown.has(system.name));
 
-/** The system to begin with in a list of all: the first of the wished that exists. */
+/** Returns the initial system of a list: the first preferred one that exists. */
 function wished(trace, names, otherwise) {
   for (const name of names) {
     const at = trace.systems.findIndex((system) => system.name === name);

@@ -1,4 +1,4 @@
-// Figures of experiments: drawn from plain data when they come into sight.
+// Figures of experiments, drawn from plain data when they become visible.
 
 const views = [...document.querySelectorAll("figure.fig")].map((element) => ({ element, figure: null }));
 
@@ -12,7 +12,7 @@ const watcher = new IntersectionObserver(
   { rootMargin: "600px" },
 );
 
-/** Fetches what a view needs. */
+/** Fetches the data of a view. */
 async function bring(view) {
   const { parcel } = view.element.dataset;
   const data = once(`read ${parcel}`, async () => (await inflated(parcel)).json());
@@ -28,17 +28,17 @@ function draw(view) {
   element.dataset.drawn = "yes";
 }
 
-/** What lines and marks mean. A ring belongs to a line of its name, if there is one. */
+/** Draws the legend. A ring belongs to the line of the same name, if there is one. */
 function keys({ legend }) {
   const isOwn = ({ name, shape }) =>
     shape !== "ring" || !legend.some((other) => other.name === name && other.shape !== "ring");
   return legend.filter(isOwn).map(({ name, look, shape }) => make("li", {}, piece(lookAt(look), shape), name));
 }
 
-/** A panel as a chart. */
+/** Converts a panel to a chart. */
 function drawingOf(panel, width) {
   if (!panel.series.some((series) => series.points.length))
-    return { words: "Nothing to draw: no numbers came out." };
+    return { words: "No data: there are no measurements." };
   return {
     data: panel.series.map((series) => traceOf(series, panel)),
     layout: {
@@ -50,10 +50,10 @@ function drawingOf(panel, width) {
   };
 }
 
-/** Where an axis is marked: of marks that would touch, only every second, third ... */
+/** Chooses the tick marks of an axis: if marks would overlap, only every second, third ... */
 function marked({ range, marks }, width) {
   const longest = Math.max(1, ...marks.map(([, text]) => text.length));
-  // Names in a row are all needed: they are slanted.
+  // Names cannot be skipped, so they are slanted.
   const areNames = marks.some(([, text]) => /[a-z]{3}/i.test(text));
   const fitting = Math.max(2, Math.floor(width / (longest * 7 + 12)));
   const step = areNames ? 1 : Math.max(1, Math.ceil(marks.length / fitting));
@@ -67,7 +67,7 @@ function marked({ range, marks }, width) {
   };
 }
 
-/** What a position says: as its mark does, or as a number. */
+/** Formats a position: the label of its mark, or a number. */
 function said(axis, position) {
   const mark = axis.marks.find(([at]) => Math.abs(at - position) < 1e-9);
   if (mark) return mark[1];
@@ -114,7 +114,7 @@ function traceOf({ name, look, shape, points, intervals, labels }, panel) {
   };
 }
 
-/** A stretch that means something else. */
+/** Shades a range with a different meaning. */
 function shaded({ shade }) {
   if (!shade) return {};
   const [from, to, why] = shade;
@@ -126,12 +126,12 @@ function shaded({ shade }) {
   return { shapes: [{ ...area, ...place }], annotations: [{ ...words, ...corner }] };
 }
 
-/** Draws again what was drawn: colours or the width have changed. */
+/** Redraws all drawn figures after a change of colours or width. */
 function redraw() {
   for (const view of views) if (view.figure) draw(view);
 }
 
-/** On paper all figures are there, on white. What has not arrived can't be waited for. */
+/** Prints all figures on white. Data that has not arrived is omitted, because printing cannot wait. */
 function printing() {
   const root = document.documentElement;
   window.addEventListener("beforeprint", () => {

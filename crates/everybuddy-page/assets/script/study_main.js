@@ -7,12 +7,12 @@ function start() {
   printing();
   resizing();
   document.documentElement.dataset.started = "";
-  // Printing can't wait: everything is fetched early.
+  // Printing cannot wait, so all data is prefetched.
   whenIdle(() => Promise.all(views.map(bring)).catch(trouble));
 }
 
 if (typeof DecompressionStream === "function") start();
 else
   trouble(
-    new Error("this browser can’t inflate gzip (it lacks DecompressionStream; any of 2023 or later has it)"),
+    new Error("this browser cannot decompress gzip (no DecompressionStream): use a browser from 2023 or later"),
   );

@@ -1,4 +1,4 @@
-// One trace in front, chosen by tab, key or address.
+// One visible trace, selected by tab, key or address.
 
 function tabs() {
   const list = document.querySelector(".tabs");
@@ -49,7 +49,7 @@ function tabs() {
     changed();
   }
 
-  /** An address may lead to a trace, to a figure of one, or to a definition. */
+  /** An address may name a trace, a figure of a trace, or a definition. */
   function follow() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const section = target && target.closest("section.trace");

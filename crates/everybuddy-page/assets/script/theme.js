@@ -1,4 +1,4 @@
-// Dark or light: as the system prefers, until somebody chooses.
+// Dark or light mode: the system's preference until the user selects one.
 
 function themes() {
   const root = document.documentElement;

@@ -1,4 +1,4 @@
-// What a page notices of its window: idle time, a new width, trouble.
+// Events of the window: idle time, a new width, errors.
 
 const whenIdle = (act) =>
   window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 60);
@@ -17,6 +17,6 @@ function resizing() {
 function trouble(error) {
   const place = document.getElementById("trouble");
   place.hidden = false;
-  place.textContent = `The figures can’t be drawn: ${error.message}. The tables are complete.`;
+  place.textContent = `The figures cannot be drawn: ${error.message}. The tables are complete.`;
   console.error(error);
 }

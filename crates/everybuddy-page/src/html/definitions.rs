@@ -1,18 +1,22 @@
-//! What each number means, on the page itself.
+//! The definition of each number, on the page itself.
 //!
-//! Exists because a number whose definition is elsewhere is not read, but guessed.
+//! # Purpose
 //!
-//! Invariant: every anchor that a figure or the table links to is here, once; a page without
-//! systems has only the definitions of the traces' own numbers.
+//! Readers do not look up a number whose definition is elsewhere; they guess.
+//!
+//! # Invariants
+//!
+//! Every anchor that a figure or the table links to is defined here, once. A page without systems has only the
+//! definitions of the traces' own numbers.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::report::Report;
 
-/// Anchor, name, formula (as HTML, may be empty), words.
+/// Anchor, name, formula (as HTML, may be empty), explanation.
 type Definition = (&'static str, &'static str, &'static str, &'static str);
 
-/// Definitions that only make sense with systems.
+/// Definitions for pages with systems.
 const OF_SYSTEMS: &[Definition] = &[
     (
         "def-latency",
@@ -120,7 +124,7 @@ const OF_SYSTEMS: &[Definition] = &[
     ),
 ];
 
-/// Definitions of a trace’s own numbers.
+/// Definitions of the statistics of a trace.
 const OF_TRACES: &[Definition] = &[
     (
         "def-trace",
@@ -138,7 +142,7 @@ const OF_TRACES: &[Definition] = &[
     ),
 ];
 
-/// Returns the name that an anchor leads to, as in a sentence.
+/// Returns the name of the definition at an anchor, as it appears in a sentence.
 pub(crate) fn name(anchor: &str) -> String {
     let definition = OF_SYSTEMS.iter().find(|one| one.0 == anchor);
     let mut letters = definition.map_or("", |one| one.1).chars();
@@ -146,16 +150,16 @@ pub(crate) fn name(anchor: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// Makes the appendix.
+/// Renders the appendix.
 pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {
     let of_systems = if systems { OF_SYSTEMS } else { &[] };
     html! {
         section.definitions #definitions aria-labelledby="definitions-title" {
-            h2 #definitions-title { "What the numbers mean" }
+            h2 #definitions-title { "Definitions" }
             @if systems {
                 p {
-                    "All systems perform exactly the calls of the trace, each pass on a freshly built system. Counts \
-                     are from a pass of their own. Frames are never touched, so caches are kinder than in a kernel."
+                    "All systems perform exactly the calls of the trace, each pass on a newly built system. Counts \
+                     come from a separate pass. Frames are never touched, so cache misses are rarer than in a kernel."
                     @if report.timer_floor_ns > 0.0 {
                         " The timer’s floor on this machine: " (format!("{:.0}", report.timer_floor_ns)) " ns."
                     }

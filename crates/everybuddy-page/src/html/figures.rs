@@ -1,9 +1,13 @@
-//! The figures' places: heading, what to see, definitions, empty panels, data.
+//! The layout of the figures: heading, caption, definitions, empty panels, data.
 //!
-//! Exists so that the page's structure stands before any script runs, and can be tested without a
-//! browser. What is drawn into a panel is in `assets/script/`, under the same names.
+//! # Purpose
 //!
-//! Invariant: a figure that needs systems is left out where there are none.
+//! The structure of the page exists before any script runs, and can be tested without a browser. The scripts in
+//! `assets/script/` draw into the panels, under the same names.
+//!
+//! # Invariants
+//!
+//! A figure that needs systems is omitted if there are none.
 
 use maud::{Markup, html};
 
@@ -14,7 +18,7 @@ use crate::report::{Report, Trace};
 pub(crate) struct Figure {
     pub(crate) key: &'static str,
     title: &'static str,
-    /// Name, heading, and how wide: of two columns, or all.
+    /// Name, heading, and width (one of two columns, or both).
     panels: &'static [(&'static str, &'static str, Width)],
     /// Anchors of definitions, with names.
     definitions: &'static [(&'static str, &'static str)],
@@ -22,7 +26,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Returns its heading.
+    /// Returns the heading.
     pub(crate) fn name(&self) -> &'static str {
         self.title
     }
@@ -39,7 +43,7 @@ use Width::{Full, Half};
 pub(crate) const FIGURES: &[Figure] = &[
     Figure {
         key: "latency",
-        title: "How long calls take",
+        title: "Latency of calls",
         panels: &[("allocate", "Allocations", Half), ("free", "Frees", Half)],
         definitions: &[("def-latency", "latency"), ("def-timer", "timer")],
         needs_systems: true,
@@ -60,7 +64,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     },
     Figure {
         key: "lists",
-        title: "What the lists serve",
+        title: "Requests served by per-CPU lists",
         panels: &[
             ("service", "Service ratio", Half),
             ("miss", "Miss rate", Half),
@@ -72,7 +76,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         key: "contention",
         title: "Locks and waiting",
         panels: &[
-            ("locks", "Locks taken in 1,000 calls", Half),
+            ("locks", "Locks acquired per 1,000 calls", Half),
             ("waits", "Contention rate", Half),
         ],
         definitions: &[
@@ -90,16 +94,16 @@ pub(crate) const FIGURES: &[Figure] = &[
     },
     Figure {
         key: "unusable",
-        title: "Free memory that is too small to use",
+        title: "Unusable free memory",
         panels: &[("unusable", "", Full)],
         definitions: &[("def-unusable", "unusable free space index")],
         needs_systems: true,
     },
     Figure {
         key: "kept",
-        title: "What lists and domains hold back",
+        title: "Frames in lists and domains",
         panels: &[
-            ("buffered", "Frames kept in lists", Half),
+            ("buffered", "Frames in lists", Half),
             ("domains", "Domains", Half),
             (
                 "allocate",
@@ -109,7 +113,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("free", "Left in a list when a run of frees ends", Half),
         ],
         definitions: &[
-            ("def-buffered", "frames kept"),
+            ("def-buffered", "frames in lists"),
             ("def-domains", "domains"),
             ("def-residual", "residual"),
         ],
@@ -117,14 +121,14 @@ pub(crate) const FIGURES: &[Figure] = &[
     },
     Figure {
         key: "map",
-        title: "The memory, frame by frame",
+        title: "Memory map, frame by frame",
         panels: &[("left", "", Half), ("right", "", Half)],
         definitions: &[("def-map", "how to read a map")],
         needs_systems: true,
     },
     Figure {
         key: "demand",
-        title: "What the trace asks for",
+        title: "Requests of the trace",
         panels: &[
             ("live", "Memory in use over time", Half),
             (
@@ -132,15 +136,15 @@ pub(crate) const FIGURES: &[Figure] = &[
                 "Orders: share of allocations, and of frames",
                 Half,
             ),
-            ("lifetimes", "From allocation to free", Half),
-            ("contexts", "What the thread was doing", Half),
+            ("lifetimes", "Time from allocation to free", Half),
+            ("contexts", "Context of the allocation", Half),
         ],
         definitions: &[("def-trace", "trace statistics")],
         needs_systems: false,
     },
     Figure {
         key: "runs",
-        title: "How many calls come in a row",
+        title: "Lengths of runs of calls",
         panels: &[
             ("task-allocate", "Allocations, by task", Half),
             ("task-free", "Frees, by task", Half),
@@ -152,7 +156,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     },
 ];
 
-/// Returns the figures that a trace has, with their numbers.
+/// Returns the figures of a trace, with their numbers.
 pub(crate) fn of(trace: &Trace) -> impl Iterator<Item = (usize, &'static Figure)> {
     let systems = !trace.systems.is_empty();
     let shown = FIGURES
@@ -161,7 +165,7 @@ pub(crate) fn of(trace: &Trace) -> impl Iterator<Item = (usize, &'static Figure)
     (1..).zip(shown)
 }
 
-/// Makes the figures of a trace.
+/// Renders the figures of a trace.
 pub(crate) fn figures(report: &Report, trace: &Trace, anchor: &str, maps: &Markup) -> Markup {
     html! {
         @for (number, figure) in of(trace) {

@@ -1,15 +1,19 @@
-//! What stands above and below the results: title, machine, the bar of controls, how it was made.
+//! The parts above and below the results: title, machine, control bar, provenance.
 //!
-//! Exists so that whoever is sent the page knows in two sentences what was compared and where.
+//! # Purpose
 //!
-//! Invariant: what is unknown is not mentioned.
+//! A recipient of the page learns in two sentences what was compared, and on which machine.
+//!
+//! # Invariants
+//!
+//! Unknown facts are omitted.
 
 use maud::{Markup, html};
 
 use super::words::memory;
 use crate::report::Report;
 
-/// The top of the page.
+/// Renders the top of the page.
 pub(crate) fn masthead(report: &Report) -> Markup {
     let machine = &report.machine;
     html! {
@@ -23,7 +27,7 @@ pub(crate) fn masthead(report: &Report) -> Markup {
     }
 }
 
-/// What was compared, on what, in two sentences.
+/// Describes in two sentences what was compared and on which machine.
 fn lede(report: &Report) -> String {
     let mut names: Vec<&str> = Vec::new();
     for system in report.traces.iter().flat_map(|trace| &trace.systems) {
@@ -39,10 +43,10 @@ fn lede(report: &Report) -> String {
     let peak = memory(peak.unwrap_or(0));
     let mut text = match names.len() {
         0 => format!(
-            "What programs asked of the kernel’s page allocator, call by call: {traces}, up to {peak} in use."
+            "The calls that programs made to the kernel’s page allocator: {traces}, up to {peak} in use."
         ),
         count => format!(
-            "{count} page-frame allocators, each given the same calls, one after the other, that real programs made to \
+            "{count} page-frame allocators. Each replays the same calls, in the same order, that real programs made to \
              their kernel: {traces}, up to {peak} in use."
         ),
     };
@@ -61,13 +65,13 @@ fn lede(report: &Report) -> String {
         text += &format!(" Measured on {}", on.join(", "));
         text += &match report.rounds {
             0 => ".".to_string(),
-            rounds => format!(", in {rounds} rounds in which systems take turns."),
+            rounds => format!(", in {rounds} rounds in which the systems take turns."),
         };
     }
     text
 }
 
-/// The bar that stays in view: traces, systems, dark or light.
+/// Renders the bar that stays visible: traces, systems, dark or light mode.
 pub(crate) fn bar(report: &Report, anchors: &[String], systems: bool) -> Markup {
     html! {
         div.bar {
@@ -87,7 +91,7 @@ pub(crate) fn bar(report: &Report, anchors: &[String], systems: bool) -> Markup 
     }
 }
 
-/// How the page was made.
+/// Describes how the page was made.
 pub(crate) fn foot(report: &Report) -> Markup {
     html! {
         footer.foot {
@@ -98,7 +102,7 @@ pub(crate) fn foot(report: &Report) -> Markup {
                 @if report.traces.iter().any(|trace| !trace.systems.is_empty()) { ", seed " (report.seed) }
                 "."
             }
-            p { "Charts by plotly.js (MIT licence), which this file contains. The file asks the network for nothing." }
+            p { "Charts by plotly.js (MIT licence), which this file contains. The file makes no network requests." }
         }
     }
 }

@@ -1,10 +1,13 @@
-//! The page as HTML: all that can be read without JavaScript, and the places for the rest.
+//! The page as HTML: everything that can be read without JavaScript, and placeholders for the rest.
 //!
-//! Exists so that the page has a structure that readers, printers and screen readers can rely on,
-//! before any script runs.
+//! # Purpose
 //!
-//! Invariant: every text that comes from outside goes through the template, which escapes it; data
-//! is base64. The content security policy forbids every request ([`shell`]).
+//! The page has a structure that readers, printers and screen readers can rely on before any script runs.
+//!
+//! # Invariants
+//!
+//! Every text from outside goes through the template, which escapes it; data is base64. The content security policy
+//! forbids every request ([`shell`]).
 
 mod definitions;
 mod figures;
@@ -24,7 +27,7 @@ use self::words::{count, memory};
 use crate::pack::Parcel;
 use crate::report::{Report, Trace};
 
-/// What the page looks like.
+/// The style sheet.
 const STYLE: &str = concat!(
     include_str!("../../assets/style/theme.css"),
     include_str!("../../assets/style/page.css"),
@@ -33,7 +36,7 @@ const STYLE: &str = concat!(
     include_str!("../../assets/style/print.css"),
 );
 
-/// What the page does. The files share one scope; the last one starts.
+/// The script. The files share one scope; the last one starts the page.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../../assets/script/format.js"),
@@ -60,7 +63,7 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// Makes the document. `parcels` are those of the report's traces.
+/// Renders the document. `parcels` are those of the report's traces.
 pub(crate) fn document(report: &Report, library: &str, parcels: &[Parcel]) -> Markup {
     let anchors = words::anchors(
         "trace",
@@ -91,7 +94,7 @@ pub(crate) fn document(report: &Report, library: &str, parcels: &[Parcel]) -> Ma
     shell.around(&above, &results, &below)
 }
 
-/// The library and the data, each in an element that the browser does not run.
+/// Renders the library and the data, each in an element that the browser does not execute.
 fn parcels_of(library: &str, parcels: &[Parcel]) -> Markup {
     html! {
         script #library type="application/gzip" { (PreEscaped(library)) }
@@ -104,7 +107,7 @@ fn parcels_of(library: &str, parcels: &[Parcel]) -> Markup {
     }
 }
 
-/// All about one trace.
+/// Renders the section of one trace.
 fn section(report: &Report, trace: &Trace, anchor: &str, parcel: &Parcel) -> Markup {
     let maps = maps_left_out(parcel);
     html! {
@@ -139,15 +142,15 @@ fn facts(trace: &Trace) -> Markup {
     }
 }
 
-/// What the page says where maps were left out.
+/// Renders the note about omitted maps.
 fn maps_left_out(parcel: &Parcel) -> Markup {
     let (kept, given) = (parcel.maps.len(), parcel.moments_given);
     html! {
         @if kept < given {
             p.note.left-out {
-                "To keep this file small, it holds "
+                "To limit its size, this file contains "
                 @if kept == 0 { "none" } @else { (kept) }
-                " of the " (given) " moments at which the memory was looked at."
+                " of the " (given) " recorded memory maps."
             }
         }
     }

@@ -1,16 +1,19 @@
-//! The table of all latencies: more than the table of systems has room for.
+//! The table of all latencies, with more columns than the table of systems.
 //!
-//! Exists so that every time that was measured can be read, and copied, without JavaScript.
+//! # Purpose
 //!
-//! Invariant: a time that can't be told from nothing is shown as such; one that was not measured is
-//! not shown.
+//! Every measured time can be read and copied without JavaScript.
+//!
+//! # Invariants
+//!
+//! A time below the timer's resolution is marked as such; a time that was not measured is not shown.
 
 use maud::{Markup, html};
 
 use super::words::{count, short};
 use crate::report::{Latency, Report, Trace};
 
-/// Makes the table, folded.
+/// Renders the table, collapsed.
 pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
     let heads = ["mean", "stddev", "p50", "p99", "p99.9", "longest"];
     html! {

@@ -1,20 +1,24 @@
 //! The table of run lengths.
 //!
-//! Exists because a mean beside a longest run says what no histogram says at a glance.
+//! # Purpose
 //!
-//! Invariant: what is unknown (no regions in the trace) has no row.
+//! A mean and a maximum show at a glance what a histogram does not.
+//!
+//! # Invariants
+//!
+//! Unknown values (no regions in the trace) have no row.
 
 use maud::{Markup, html};
 
 use super::words::{count, percent, short};
 use crate::report::Trace;
 
-/// Makes the table.
+/// Renders the table.
 pub(crate) fn table(trace: &Trace) -> Markup {
     let statistics = &trace.statistics;
     let kinds = [
-        ("of a task", &statistics.task_runs),
-        ("of a task for a region", &statistics.region_runs),
+        ("by task", &statistics.task_runs),
+        ("by task and region", &statistics.region_runs),
     ];
     html! {
         div.scroller role="region" tabindex="0" aria-label={ "Run lengths of " (trace.name) } {

@@ -1,81 +1,86 @@
-//! What to see in a figure, in a sentence or two.
+//! The caption of each figure: one or two sentences.
 //!
-//! Exists because a chart without a sentence is a riddle. The first part says how to read it, the
-//! second what came out, from the numbers.
+//! # Purpose
 //!
-//! Invariant: a finding names what the numbers say of all systems, shown or not; where they say
-//! nothing, there is no finding.
+//! A chart without a caption is hard to read. The first part of the caption explains how to read the chart; the
+//! second states a result, computed from the numbers.
+//!
+//! # Invariants
+//!
+//! A result covers all systems, shown or not. If the numbers support no result, the caption has none.
 
 use super::words::{count, duration, memory, percent, short};
 use crate::report::{Report, System, Trace};
 
-/// Makes the sentence of a figure.
+/// Returns the caption of a figure.
 pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
     let systems = &trace.systems;
     let (reading, finding) = match figure {
         "latency" => (
             format!(
-                "The share of calls that took longer than the time below: further left and lower is better, and a \
-                 step is a second kind of call, such as a refill of a whole batch. Left of {:.0} ns (shaded) this \
-                 timer sees nothing.",
+                "The share of calls that took longer than the time on the axis. Further left and lower is better. A \
+                 step marks a second kind of call, such as a refill of a whole batch. Below {:.0} ns (shaded), times \
+                 cannot be resolved by this timer.",
                 report.timer_floor_ns
             ),
             fastest(systems),
         ),
         "pace" => (
-            "Each point sums up a stretch of the trace: see whether a system stays even as memory fills and empties."
+            "Each point summarizes one section of the trace and shows whether latency stays constant as memory \
+             fills and empties."
                 .to_string(),
             None,
         ),
         "window" => (
-            "Successive allocations in the middle of the trace, one dot each: a list that refills by batches shows two \
-             bands, hits below and whole refills above; where frames come one by one the upper band is absent."
+            "Consecutive allocations in the middle of the trace, one dot each. A list that refills in batches shows \
+             two bands: hits below, refills above. Without batches, there is no upper band."
                 .to_string(),
             None,
         ),
         "lists" => (
-            "Two ways to count what a CPU’s list spares the core: frames that never crossed the border (more is \
-             better), and calls that had to (fewer is better; the scale is logarithmic)."
+            "Two measures of the work that per-CPU lists save the zone layer: frames that stayed in the lists (more \
+             is better), and calls that reached the zone layer (fewer is better; the scale is logarithmic)."
                 .to_string(),
             extremes(systems, |s| s.miss_rate)
                 .map(|[(best, rate), _]| format!("Fewest misses: {best}, {} %.", percent(rate))),
         ),
         "contention" => (
             match trace.threads {
-                0 | 1 => "Every lock taken costs even where nobody waits. This replay had one thread, so nothing could \
-                          wait: only locks are counted."
+                0 | 1 => "Acquiring a lock costs time even without contention. This replay had one thread, so there \
+                          was no contention: only acquisitions are counted."
                     .to_string(),
                 threads => format!(
-                    "Locks that were taken, and calls that met a taken one, on {threads} threads. Trust the order of \
-                     systems rather than the rates."
+                    "Lock acquisitions, and calls that found a lock already held, on {threads} threads. The order \
+                     of the systems is more reliable than the rates."
                 ),
             },
             extremes(systems, |s| s.locks_per_call)
-                .map(|[(best, locks), _]| format!("Fewest locks: {best}, {} in 1,000 calls.", short(locks * 1e3))),
+                .map(|[(best, locks), _]| format!("Fewest locks: {best}, {} per 1,000 calls.", short(locks * 1e3))),
         ),
         "blocks" => (
-            "How many blocks of 4 MiB could be given at once, without touching any list: higher is better.".to_string(),
+            "The number of 4 MiB blocks that could be allocated immediately, without draining any list: higher is \
+             better.".to_string(),
             blocks(systems),
         ),
         "unusable" => (
-            "The share of free memory that can’t serve a request of the order chosen below, since it lies in smaller \
-             pieces or in lists: lower is better."
+            "The share of free memory that cannot serve a request of the order chosen below, because it is in \
+             smaller blocks or in lists: lower is better."
                 .to_string(),
             None,
         ),
         "kept" => (
-            "What a list keeps is at hand for its CPU and out of reach for all others, and blocks of different domains \
-             never merge: this is the price of few misses and little waiting."
+            "Frames in a list are available to its CPU only, and blocks of different domains \
+             never merge. This is the cost of fewer misses and less waiting."
                 .to_string(),
             None,
         ),
         "map" => (
-            "A row is 1,024 frames, 4 MiB, so a free 4 MiB block is a whole empty row.".to_string(),
+            "A row is 1,024 frames (4 MiB), so a free 4 MiB block is one empty row.".to_string(),
             None,
         ),
         "demand" => (demand(trace), None),
         "runs" => (
-            "Of all calls, the share in runs of each length: long runs are what batches and predictions live on."
+            "The share of all calls in runs of each length. Batches and predictions benefit from long runs."
                 .to_string(),
             None,
         ),
@@ -87,7 +92,7 @@ pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
     }
 }
 
-/// The systems with the least and the most, and how much.
+/// Returns the systems with the smallest and the largest value, and both values.
 fn extremes(
     systems: &[System],
     value: impl Fn(&System) -> Option<f64>,
@@ -146,8 +151,8 @@ fn demand(trace: &Trace) -> String {
     }
     text += &format!("; at most {} were in use. ", memory(trace.peak_frames));
     text += &format!(
-        "Of the frees, {} % came from another CPU than the allocation and {} % from tasks that were exiting; half of \
-         what was freed had lived at most {}.",
+        "Of the frees, {} % ran on another CPU than the allocation, and {} % were made by exiting tasks. Half of \
+         the freed blocks had lived at most {}.",
         percent(statistics.cross_cpu_free_share),
         percent(statistics.exit_free_share),
         duration(statistics.lifetime_ns.p50)

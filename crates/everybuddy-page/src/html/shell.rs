@@ -1,29 +1,33 @@
-//! What every page has: its head, its policy, its place for trouble.
+//! The parts of every page: head, content security policy, error message.
 //!
-//! Exists so that no page can forget the policy, under which a browser asks the network for nothing.
+//! # Purpose
 //!
-//! Invariant: every text that comes from outside goes through the template, which escapes it.
+//! Every page has the policy under which a browser makes no network requests.
+//!
+//! # Invariants
+//!
+//! Every text from outside goes through the template, which escapes it.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Nothing is fetched from anywhere; what is inline may run.
+/// Forbids all requests; allows inline scripts and styles.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; form-action 'none'; base-uri 'none'";
 
 /// A page.
 pub(crate) struct Shell<'s> {
-    /// The title of its window.
+    /// The title of the window.
     pub(crate) title: &'s str,
-    /// What it looks like.
+    /// The style sheet.
     pub(crate) style: &'static str,
-    /// What it does.
+    /// The script.
     pub(crate) script: &'static str,
-    /// Times of single calls up to this can't be told from nothing, in nanoseconds.
+    /// The resolution of single times in nanoseconds: shorter times are not distinguished.
     pub(crate) floor_ns: f64,
 }
 
 impl Shell<'_> {
-    /// Puts the page around what stands above its results, the results, and what stands below, data included.
+    /// Renders the page around the parts above, between and below its results, data included.
     pub(crate) fn around(&self, above: &Markup, results: &Markup, below: &Markup) -> Markup {
         html! {
             (DOCTYPE)
@@ -34,7 +38,7 @@ impl Shell<'_> {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     meta name="generator" content="everybuddy";
-                    // Browsers look for a picture beside the page if none is named.
+                    // Browsers request an icon next to the page if none is named.
                     link rel="icon" href="data:,";
                     title { (self.title) }
                     style { (PreEscaped(self.style)) }
@@ -43,7 +47,7 @@ impl Shell<'_> {
                     a.skip href="#main" { "Skip to the results" }
                     (above)
                     main #main tabindex="-1" {
-                        noscript { p.warning { "The figures need JavaScript. The tables below don’t." } }
+                        noscript { p.warning { "The figures need JavaScript; the tables below do not." } }
                         p.warning #trouble role="alert" hidden {}
                         (results)
                     }

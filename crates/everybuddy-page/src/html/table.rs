@@ -1,10 +1,14 @@
 //! The table of systems on a trace.
 //!
-//! Exists as what one reads first: it is plain HTML, so it is there without JavaScript; with it,
+//! # Purpose
+//!
+//! This is the first thing that readers see. It is plain HTML, so it works without JavaScript; with JavaScript, the
 //! columns can be sorted.
 //!
-//! Invariant: a column that no system has a number for is left out; the best of a column is marked
-//! by more than colour, and only where it says something.
+//! # Invariants
+//!
+//! A column without numbers is omitted. The best value of a column is marked by more than colour, and only if the
+//! mark is informative.
 
 use maud::{Markup, html};
 
@@ -12,7 +16,7 @@ use super::definitions;
 use super::words::{count, percent, short};
 use crate::report::{Report, System, Trace};
 
-/// Which values are good.
+/// The direction in which values improve.
 #[derive(Clone, Copy, PartialEq)]
 enum Better {
     Lower,
@@ -29,10 +33,10 @@ struct Column {
     texts: Vec<String>,
 }
 
-/// How many may share the best value before the mark says nothing.
+/// The largest number of systems that may share the mark of the best value.
 const SHARED: usize = 3;
 
-/// Makes the table.
+/// Renders the table.
 pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
     let columns = columns(report, trace);
     let floor = trace.floor_ns.iter().any(Option::is_some) || trace.floor_throughput.is_some();
@@ -65,12 +69,12 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
         }
         p.note {
             "★ best of its column. ↓ lower is better, ↑ higher is better. ≤" (format!("{:.0}", report.timer_floor_ns))
-            " can't be told from nothing by this timer. "
+            " is below the resolution of this timer. "
             @if floor {
-                "“Replay alone” is the same replay with nothing behind it: its time is contained in the numbers \
+                "“Replay overhead” is the same replay without an allocator: its time is included in the numbers \
                  above it. "
             }
-            "What the columns are: "
+            "Columns: "
             @for (at, column) in columns.iter().enumerate() {
                 @let first = columns[..at].iter().all(|c| c.definition != column.definition);
                 @if first {
@@ -81,7 +85,7 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             "."
         }
         details.parameters {
-            summary { "What the systems’ names stand for on this memory" }
+            summary { "Effective parameters of each system on this memory" }
             dl {
                 @for system in &trace.systems { div { dt { (system.name) } dd { (system.parameters) } } }
             }
@@ -89,7 +93,7 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
     }
 }
 
-/// A heading: what it is, and below it the unit and which way is better.
+/// Renders a heading in two lines: the name, then the unit and the direction.
 fn two_lines(head: &str) -> Markup {
     let (what, unit) = head.split_once(' ').unwrap_or((head, ""));
     html! { (what) " " span.unit { (unit) } }
@@ -119,7 +123,7 @@ fn is_best(column: &Column, value: Option<f64>) -> bool {
     known.len() > 1 && !known.iter().any(beats) && alike <= SHARED && alike < known.len()
 }
 
-/// The line below the systems.
+/// Renders the line of the replay overhead, below the systems.
 fn replay_alone(trace: &Trace, columns: &[Column]) -> Markup {
     let of = |column: &Column| match (column.group, column.head) {
         ("allocate", "mean ns ↓") => trace.floor_ns[0].map(short),
@@ -130,14 +134,14 @@ fn replay_alone(trace: &Trace, columns: &[Column]) -> Markup {
     html! {
         tfoot {
             tr {
-                th scope="row" { "replay alone" }
+                th scope="row" { "replay overhead" }
                 @for column in columns { td { (of(column).unwrap_or_default()) } }
             }
         }
     }
 }
 
-/// Neighbouring columns of the same group, with their number.
+/// Returns adjacent columns of the same group, with their number.
 fn groups(columns: &[Column]) -> Vec<(&'static str, usize)> {
     let mut groups: Vec<(&'static str, usize)> = Vec::new();
     for column in columns {
@@ -193,7 +197,7 @@ fn columns(report: &Report, trace: &Trace) -> Vec<Column> {
             &short,
         );
         let of = ["def-latency", "99 of 100 calls took at most this"];
-        // All that can't be told from nothing is alike: shown as such, and best.
+        // Values below the resolution of the timer are equal: they are shown as such, and they are best.
         let p99 = |s: &System| latency(s).mean.map(|_| latency(s).p99.unwrap_or(0.0));
         let text = |value: f64| match value {
             0.0 => below.clone(),

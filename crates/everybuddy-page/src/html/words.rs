@@ -1,10 +1,14 @@
-//! Numbers as text, and names as anchors.
+//! Formats numbers as text, and derives anchors from names.
 //!
-//! Exists so that every table and sentence writes the same number the same way.
+//! # Purpose
 //!
-//! Invariant: a number that does not exist is an empty text, never a zero.
+//! Every table and sentence formats the same number in the same way.
+//!
+//! # Invariants
+//!
+//! A missing number is an empty text, never a zero.
 
-/// Three digits or so: `0.95`, `12.3`, `110`, `1,240`.
+/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => String::new(),
@@ -14,7 +18,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// Three digits, however small: `0.00123`, `0.95`, `12.3`, `1,240`.
+/// Formats three significant digits: `0.00123`, `0.95`, `12.3`, `1,240`.
 pub(crate) fn few(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -29,7 +33,7 @@ pub(crate) fn few(value: f64) -> String {
     }
 }
 
-/// A share as percent.
+/// Formats a share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         v if !v.is_finite() => String::new(),
@@ -40,7 +44,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Thousands apart.
+/// Separates thousands.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -58,7 +62,7 @@ fn signed(value: i64) -> String {
     format!("{sign}{}", count(value.unsigned_abs()))
 }
 
-/// Frames of 4 KiB as memory: `76 MiB`.
+/// Formats a number of frames of 4 KiB as memory: `76 MiB`.
 pub(crate) fn memory(frames: u64) -> String {
     let kib = frames as f64 * 4.0;
     match kib {
@@ -68,7 +72,7 @@ pub(crate) fn memory(frames: u64) -> String {
     }
 }
 
-/// A time in the unit that suits it.
+/// Formats a time in a suitable unit.
 pub(crate) fn duration(ns: u64) -> String {
     let ns = ns as f64;
     let (value, unit) = match ns {
@@ -83,7 +87,7 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// Anchors for names of a kind: what an address can hold of them, each different.
+/// Returns distinct anchors for names: the characters that an address may contain.
 pub(crate) fn anchors<'n>(kind: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for name in names {

@@ -1,40 +1,44 @@
-//! Memory at a moment, frame by frame.
+//! A map of memory at one moment, frame by frame.
 //!
-//! Exists so that a map of a hundred thousand frames is small: neighbours that are alike are one run.
+//! # Purpose
 //!
-//! Invariant: the runs of a map, one after the other from frame 0, cover all frames once.
+//! A map of a hundred thousand frames must be small: adjacent frames with equal values form one run.
+//!
+//! # Invariants
+//!
+//! The runs of a map, in order from frame 0, cover each frame once.
 
-/// The owner of a frame that is free in the core layer.
+/// The owner of a frame that is free in the zone layer.
 pub const FREE: u8 = 0;
 
-/// The owner of a frame that a CPU's list keeps: neither free in the core layer nor in use.
+/// The owner of a frame in a CPU's list: neither free in the zone layer nor in use.
 pub const LISTED: u8 = 15;
 
-/// Owners at most: they count from 1 to this.
+/// The largest owner index; indices start at 1.
 pub const OWNERS: usize = 8;
 
-/// All frames at a moment.
+/// All frames at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
-    /// The moment: a place in the calls of the trace, from 0 to 1.
+    /// The moment: a position in the calls of the trace, from 0 to 1.
     pub position: f64,
     /// The frames, from frame 0 up.
     pub runs: Vec<MapRun>,
 }
 
-/// Neighbouring frames with the same owner, in blocks of the same order.
+/// Adjacent frames with the same owner, in blocks of the same order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MapRun {
-    /// How many.
+    /// The number of frames.
     pub frames: u32,
     /// [`FREE`], [`LISTED`], or an index from 1 into the trace's owners.
     pub owner: u8,
-    /// The order of the block that a frame is in, 15 at most; of free frames too, where known, else 0.
+    /// The order of the block that contains the frame, at most 15. For free frames it is 0 if unknown.
     pub order: u8,
 }
 
 impl Map {
-    /// Makes a map of frames given one by one, as owner and order.
+    /// Creates a map from the owner and order of each frame.
     pub fn of(position: f64, frames: impl IntoIterator<Item = (u8, u8)>) -> Map {
         let mut runs: Vec<MapRun> = Vec::new();
         for (owner, order) in frames {
@@ -50,14 +54,14 @@ impl Map {
         Map { position, runs }
     }
 
-    /// Returns how many frames it has.
+    /// Returns the number of frames.
     pub fn frames(&self) -> u64 {
         self.runs.iter().map(|run| u64::from(run.frames)).sum()
     }
 
-    /// Writes the runs for the page: for each a byte, owner + 16 * order; after all of them their lengths,
-    /// seven bits a byte, the lowest first, with the eighth bit where more follow. Before both, in four
-    /// bytes, lowest first, the number of runs.
+    /// Encodes the runs for the page. First the number of runs (four bytes, little-endian), then one byte per run
+    /// (owner + 16 * order), then the lengths of all runs (seven bits per byte, least significant first; the eighth
+    /// bit is set if more bytes follow).
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let known = |owner: u8| match usize::from(owner) {
             0..=OWNERS => owner,
@@ -81,7 +85,7 @@ impl Map {
 mod tests {
     use super::*;
 
-    /// The inverse of [`Map::write`], as the page does it.
+    /// The inverse of [`Map::write`], as implemented in the page.
     fn read(bytes: &[u8]) -> Vec<MapRun> {
         let count = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
         let (values, mut lengths) = bytes[4..].split_at(count);

@@ -1,49 +1,53 @@
-//! What a trace is like, whatever serves it.
+//! The statistics of a trace, independent of any system.
 //!
-//! Exists apart from systems: a page about a trace alone shows these and nothing else.
+//! # Purpose
 //!
-//! Invariant: the numbers depend on the trace alone. `[T; 2]` is allocations, then frees.
+//! A page about a trace alone shows these numbers and nothing else.
+//!
+//! # Invariants
+//!
+//! The numbers depend on the trace alone. `[T; 2]` is allocations, then frees.
 
 use serde::Serialize;
 
 use crate::round;
 
-/// Numbers that describe a trace.
+/// Statistics that describe a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Statistics {
     /// Allocations.
     pub allocations: u64,
-    /// Frees; a block that is freed in parts counts once for each.
+    /// Frees; a block that is freed in parts counts once per part.
     pub frees: u64,
     /// Frees of a part of a block.
     pub partial_frees: u64,
-    /// From the first call to the last, in nanoseconds.
+    /// The time from the first call to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Each order that occurs, by rising order.
+    /// Each order that occurs, in increasing order.
     pub orders: Vec<OrderShare>,
-    /// Frames live after the last call.
+    /// Frames in use after the last call.
     pub final_frames: u64,
-    /// Frames live over time, about 201 samples.
+    /// Frames in use over time, about 201 samples.
     pub live: Vec<LiveSample>,
-    /// Runs of one task.
+    /// Runs by task.
     pub task_runs: [RunLengths; 2],
-    /// Runs of one task for one address region.
+    /// Runs by task and address region.
     pub region_runs: [RunLengths; 2],
     /// Share of allocations whose address region is known.
     pub region_share: f64,
-    /// Share of frees on another CPU than that of the allocation.
+    /// Share of frees that ran on another CPU than the allocation.
     pub cross_cpu_free_share: f64,
-    /// Share of frees by tasks that were exiting.
+    /// Share of frees by exiting tasks.
     pub exit_free_share: f64,
-    /// From allocation to free, in nanoseconds; one for each free.
+    /// Time from allocation to free in nanoseconds, one per free.
     pub lifetime_ns: Quantiles,
-    /// The same in bins of decades or halves of them, in nanoseconds.
+    /// The same as a histogram with bins of a decade or half a decade, in nanoseconds.
     pub lifetimes: Vec<Bin>,
-    /// What threads were doing when they allocated, with shares of allocations.
+    /// The contexts in which threads allocated, with shares of allocations.
     pub contexts: Vec<Share>,
-    /// CPUs that called.
+    /// CPUs that made calls.
     pub cpus: u32,
-    /// Tasks (threads) that called.
+    /// Tasks (threads) that made calls.
     pub tasks: u32,
     /// Address regions that allocations served.
     pub regions: u32,
@@ -58,11 +62,11 @@ pub struct OrderShare {
     pub allocations: u64,
     /// Share of all allocations.
     pub allocation_share: f64,
-    /// Share of all frames that were allocated.
+    /// Share of all allocated frames.
     pub frame_share: f64,
 }
 
-/// Frames live at a moment.
+/// Frames in use at one moment.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LiveSample {
     /// Time since the first call, in nanoseconds.
@@ -71,11 +75,11 @@ pub struct LiveSample {
     pub frames: u64,
 }
 
-/// How many calls came one after the other. Shares and quantiles are over runs, `long_share` and the
-/// histogram over calls.
+/// Lengths of runs of consecutive calls. The mean and the quantiles are over runs; `long_share` and the histogram are
+/// over calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunLengths {
-    /// Runs; 0 if there are none, or if they are unknown.
+    /// The number of runs; 0 if there are none or if they are unknown.
     pub runs: u64,
     /// Mean length in calls.
     #[serde(serialize_with = "round::number")]
@@ -86,11 +90,11 @@ pub struct RunLengths {
     pub p90: u64,
     /// 99 of 100.
     pub p99: u64,
-    /// The longest.
+    /// The maximum length.
     pub max: u64,
-    /// Share of the calls in runs of 64 and more.
+    /// Share of the calls in runs of 64 or more.
     pub long_share: f64,
-    /// Calls in runs of 1, of 2 and 3, of 4 to 7, and so on in powers of two.
+    /// The number of calls in runs of 1, of 2 and 3, of 4 to 7, and so on in powers of two.
     pub histogram: Vec<u64>,
 }
 
@@ -103,26 +107,26 @@ pub struct Quantiles {
     pub p90: u64,
     /// 99 of 100.
     pub p99: u64,
-    /// The most.
+    /// The maximum.
     pub max: u64,
 }
 
 /// A bin of a histogram.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bin {
-    /// Its upper edge; the lower one is the edge of the bin before it.
+    /// The upper edge; the lower edge is the upper edge of the previous bin.
     #[serde(serialize_with = "round::number")]
     pub upper: f64,
-    /// What fell into it.
+    /// The number of values in the bin.
     pub count: u64,
 }
 
-/// A share with a name.
+/// A named share.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Share {
-    /// Of what.
+    /// The name.
     pub name: String,
-    /// From 0 to 1.
+    /// The share, from 0 to 1.
     #[serde(serialize_with = "round::number")]
     pub share: f64,
 }

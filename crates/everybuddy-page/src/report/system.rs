@@ -1,8 +1,12 @@
-//! One system on one trace.
+//! The results of one system on one trace.
 //!
-//! Exists apart from the trace's own numbers, which no system changes.
+//! # Purpose
 //!
-//! Invariant: `[T; 2]` is allocations, then frees.
+//! Separate from the statistics of the trace, which do not depend on a system.
+//!
+//! # Invariants
+//!
+//! `[T; 2]` is allocations, then frees.
 
 use serde::Serialize;
 
@@ -10,50 +14,51 @@ use super::map::Map;
 use super::statistics::Bin;
 use crate::round;
 
-/// One system on one trace.
+/// The results of one system on one trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct System {
-    /// Its name with its options, such as `lbs-31+batch=7`.
+    /// The name with its options, such as `lbs-31+batch=7`.
     pub name: String,
-    /// What its options and the memory made of it, in words.
+    /// The effective parameters on this memory, in words.
     pub parameters: String,
-    /// Metadata, in bytes for each managed frame.
+    /// Metadata in bytes per managed frame.
     pub metadata_bytes_per_frame: f64,
-    /// How long calls took.
+    /// The latency of calls.
     pub latency: [Latency; 2],
-    /// Calls a second over the whole replay.
+    /// Calls per second over the whole replay.
     pub throughput: f64,
     /// 1 - frames that crossed the border of the per-CPU layer / order-0 calls. May be negative.
     pub service_ratio: Option<f64>,
-    /// Order-0 calls that entered the core layer / order-0 calls.
+    /// Order-0 calls that reached the zone layer / order-0 calls.
     pub miss_rate: Option<f64>,
-    /// Locks taken for each call.
+    /// Lock acquisitions per call.
     pub locks_per_call: Option<f64>,
-    /// Calls that met a lock that was taken / calls.
+    /// Calls that found a lock already held / calls.
     pub contention_rate: Option<f64>,
-    /// Contended visits of the core layer / visits.
+    /// Contended visits to the zone layer / visits.
     pub contention_rate_core: Option<f64>,
-    /// Mean of the frames in the CPU's list when a run ends.
+    /// Mean number of frames in the CPU's list at the end of a run.
     pub residual: [Option<f64>; 2],
-    /// Blocks split in two.
+    /// The number of blocks that were split.
     pub splits: u64,
-    /// Pairs of buddies joined.
+    /// The number of pairs of buddies that were coalesced.
     pub coalescings: u64,
-    /// Requests that were refused.
+    /// The number of failed requests.
     pub refused: u64,
     /// Free memory over the trace.
     pub samples: Samples,
-    /// The memory, frame by frame, at some moments. The moments are the same for all systems of a trace.
+    /// Memory maps at some moments, which are the same for all systems of a trace.
     #[serde(skip)]
     pub maps: Vec<Map>,
 }
 
-/// How long the calls of one direction took, in nanoseconds.
+/// The latency of allocations or of frees, in nanoseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Latency {
-    /// Mean; none if there were no calls.
+    /// Mean; `None` if there were no calls.
     pub mean: Option<f64>,
-    /// Standard deviation of calls timed one by one; this and what follows: none at or below the timer's floor.
+    /// Standard deviation of calls timed one by one. This and the following fields are `None` at or below the timer's
+    /// resolution.
     pub stddev: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
@@ -61,37 +66,38 @@ pub struct Latency {
     pub p99: Option<f64>,
     /// 999 of 1,000 calls took at most this.
     pub p999: Option<f64>,
-    /// The longest.
+    /// The maximum.
     pub max: Option<f64>,
-    /// Calls timed one by one, by rising upper edges, the edges at equal distances of their logarithms; the
-    /// first bin holds all that is shorter. Ten bins a decade read well.
+    /// Histogram of calls timed one by one. The upper edges increase at equal logarithmic distances, about ten bins
+    /// per decade; the first bin contains all shorter times.
     pub histogram: Vec<Bin>,
-    /// How the latency changed over the trace.
+    /// The latency over the course of the trace.
     pub over_trace: OverTrace,
-    /// Successive calls, each with its time; empty where it was not recorded.
+    /// The times of consecutive calls; empty if they were not recorded.
     pub window: Window,
 }
 
-/// Latency over the trace: equal stretches of its calls, about 300. Lists of the same length, or empty.
+/// The latency over the trace, in about 300 equal sections of its calls. All lists have the same length, or are
+/// empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OverTrace {
-    /// Median of each stretch; not a number where the stretch has no call of this direction.
+    /// The median of each section; NaN if the section has no such calls.
     #[serde(serialize_with = "round::times")]
     pub p50: Vec<f64>,
     /// 99 of 100.
     #[serde(serialize_with = "round::times")]
     pub p99: Vec<f64>,
-    /// The longest.
+    /// The maximum.
     #[serde(serialize_with = "round::times")]
     pub max: Vec<f64>,
 }
 
-/// Successive calls of one direction, about 2,000 in the middle of the trace.
+/// Consecutive calls of one kind, about 2,000 from the middle of the trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Window {
-    /// The number of the first, counted from 0 in the calls of this direction.
+    /// The index of the first call among the calls of this kind.
     pub first: u64,
-    /// The time of each, in nanoseconds; 0 for what can't be told from nothing.
+    /// The time of each call in nanoseconds; 0 if it is below the timer's resolution.
     #[serde(serialize_with = "round::times")]
     pub ns: Vec<f64>,
 }
@@ -99,18 +105,18 @@ pub struct Window {
 /// Free memory over the trace, about 200 samples. All lists have the length of `positions`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Samples {
-    /// Where in the calls of the trace: 0 is before the first, 1 after the last.
+    /// Positions in the calls of the trace: 0 is before the first call, 1 after the last.
     #[serde(serialize_with = "round::shares")]
     pub positions: Vec<f64>,
-    /// Free frames, those in lists included.
+    /// Free frames, including those in lists.
     pub free_frames: Vec<u64>,
-    /// Free blocks of 4 MiB that could be given without touching any list.
+    /// Free 4 MiB blocks that could be allocated without draining any list.
     pub large_blocks: Vec<u64>,
-    /// The unusable free space index, for each order from 0 up; the last is the largest that the table shows.
+    /// The unusable free space index for each order from 0 up; the last one is the largest order of the table.
     #[serde(serialize_with = "round::lists_of_shares")]
     pub unusable: Vec<Vec<f64>>,
-    /// Parts that free memory is divided into.
+    /// The number of parts into which free memory is divided.
     pub domains: Vec<u64>,
-    /// Frames that per-CPU lists keep.
+    /// The number of frames in per-CPU lists.
     pub buffered: Vec<u64>,
 }

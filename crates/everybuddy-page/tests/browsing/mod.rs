@@ -1,8 +1,12 @@
-//! A page in a browser without a window.
+//! A page in a headless browser.
 //!
-//! Exists so that tests say what a reader does, and not how a browser is driven.
+//! # Purpose
 //!
-//! Invariant: everything that the browser complains about or asks for is remembered.
+//! Tests describe the actions of a reader, not the control of a browser.
+//!
+//! # Invariants
+//!
+//! Every complaint and every request of the browser is recorded.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -18,7 +22,7 @@ use headless_chrome::protocol::cdp::{Network, Runtime};
 use headless_chrome::types::PrintToPdfOptions;
 use headless_chrome::{Browser, LaunchOptions};
 
-/// Where Chromium may be. The variable `CHROME` names another place.
+/// Possible locations of Chromium. The environment variable `CHROME` overrides them.
 const PLACES: [&str; 4] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -26,11 +30,11 @@ const PLACES: [&str; 4] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 ];
 
-/// A page that is open.
+/// An open page.
 pub(crate) struct Page {
     tab: Arc<Tab>,
     complaints: Arc<Mutex<Vec<String>>>,
-    // Ends the browser when the test ends.
+    // Stops the browser when the test ends.
     _browser: Browser,
 }
 
@@ -39,22 +43,22 @@ fn chromium() -> Option<PathBuf> {
     named.or_else(|| PLACES.iter().map(PathBuf::from).find(|path| path.exists()))
 }
 
-/// Where pictures go.
+/// Returns the directory for screenshots.
 fn shots() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../page-shots");
     std::fs::create_dir_all(&folder).expect("a folder for pictures");
     folder
 }
 
-/// Opens the page of a report. None without Chromium.
+/// Opens the page of a report. Returns `None` without Chromium.
 pub(crate) fn open(report: &Report, name: &str) -> Option<Page> {
     open_html(&render(report).expect("a page").html, name)
 }
 
-/// Opens a page as a file. None without Chromium.
+/// Opens a page as a file. Returns `None` without Chromium.
 pub(crate) fn open_html(html: &str, name: &str) -> Option<Page> {
     let Some(path) = chromium() else {
-        eprintln!("no Chromium here (ci/page.sh installs one): skipped");
+        eprintln!("skipped: Chromium not found (ci/page.sh installs it)");
         return None;
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
@@ -94,7 +98,7 @@ pub(crate) fn open_html(html: &str, name: &str) -> Option<Page> {
     })
 }
 
-/// What an event complains about, or asks for.
+/// Returns the complaint or the request that an event represents.
 fn complaint(event: &Event) -> Option<String> {
     match event {
         Event::RuntimeExceptionThrown(thrown) => {
@@ -135,17 +139,17 @@ impl Page {
         self.value(script).as_f64().expect("a number")
     }
 
-    /// Presses a key, as a keyboard would.
+    /// Presses a key, like a keyboard.
     pub(crate) fn press(&self, key: &str) {
         self.tab.press_key(key).expect("a key");
     }
 
-    /// Waits until what was begun is done.
+    /// Waits until pending work is done.
     pub(crate) fn settle(&self) {
         self.text("new Promise((done) => setTimeout(() => done(''), 400))");
     }
 
-    /// Sets which colours the system prefers.
+    /// Sets the preferred colour scheme.
     pub(crate) fn prefers(&self, scheme: &str) {
         let feature = Emulation::MediaFeature {
             name: "prefers-color-scheme".into(),
@@ -183,7 +187,7 @@ impl Page {
         self.settle();
     }
 
-    /// Takes a picture of the whole page.
+    /// Takes a screenshot of the whole page.
     pub(crate) fn shoot(&self, name: &str) {
         let format = CaptureScreenshotFormatOption::Png;
         let clip = headless_chrome::protocol::cdp::Page::Viewport {
@@ -211,7 +215,7 @@ impl Page {
         std::fs::write(shots().join(name), bytes).expect("a picture is written");
     }
 
-    /// Moves the mouse over an element of a selector that can be seen; of marks, one that is not on an axis.
+    /// Moves the mouse over a visible element that matches a selector; for marks, one that is not on an axis.
     pub(crate) fn hover(&self, selector: &str) {
         let found = format!(
             "[...document.querySelectorAll('{selector}')].filter((one) => {{
@@ -219,7 +223,7 @@ impl Page {
                 return width > 2 && height > 2;
             }}).find((_, at, all) => at === Math.floor(all.length / 2))"
         );
-        // To the middle: below the bar that stays in view.
+        // To the middle of the window: below the bar that stays visible.
         let center = "scrollIntoView({ block: 'center', behavior: 'instant' })";
         self.text(&format!("{found}.{center}, ''"));
         self.settle();
@@ -228,7 +232,7 @@ impl Page {
             self.number(&format!("{area}.{side} + {area}.{length} / 2"))
         };
         let (x, y) = (middle("left", "width"), middle("top", "height"));
-        // From beside it: a mouse that appears does not move.
+        // From a neighbouring point: a mouse pointer that appears in place does not move.
         for x in [x + 9.0, x] {
             self.tab
                 .move_mouse_to_point(Point { x, y })
@@ -236,7 +240,7 @@ impl Page {
         }
     }
 
-    /// Takes a picture of what the window shows.
+    /// Takes a screenshot of the window.
     pub(crate) fn shoot_window(&self, name: &str) {
         let format = CaptureScreenshotFormatOption::Png;
         let bytes = self
@@ -256,13 +260,13 @@ impl Page {
         std::fs::write(shots().join(name), bytes).expect("a print is written");
     }
 
-    /// Tells whether the browser complained about something.
+    /// Returns `true` if the browser reported a complaint that contains `words`.
     pub(crate) fn heard(&self, words: &str) -> bool {
         let complaints = self.complaints.lock().unwrap();
         complaints.iter().any(|one| one.contains(words))
     }
 
-    /// Fails if the browser complained about anything, or asked for anything.
+    /// Fails if the browser reported a complaint or made a request.
     pub(crate) fn is_clean(&self) {
         let complaints = self.complaints.lock().unwrap();
         assert!(complaints.is_empty(), "{complaints:#?}");

@@ -1,14 +1,18 @@
-//! Made-up memory: what belongs together lies together, more or less.
+//! Made-up memory: related frames are mostly adjacent.
 //!
-//! Exists because maps are most of a page's size, so they must be as disorderly as real ones.
+//! # Purpose
 //!
-//! Invariant: a map has as many frames as the memory, and about as many are in use as are live.
+//! Maps make up most of a page's size, so they must be as disordered as real ones.
+//!
+//! # Invariants
+//!
+//! A map has as many frames as the memory, and about as many frames in use as the trace.
 
 use everybuddy_page::report::{FREE, LISTED, Map};
 
 use super::numbers::Random;
 
-/// A memory.
+/// The parameters of a memory.
 pub(crate) struct Memory {
     pub(crate) frames: u64,
     pub(crate) together: f64,
@@ -17,7 +21,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Makes the maps of eight moments.
+    /// Creates the maps of eight moments.
     pub(crate) fn maps(&self, live: &[u64], random: &mut Random) -> Vec<Map> {
         (0..8)
             .map(|moment| {
@@ -28,7 +32,7 @@ impl Memory {
             .collect()
     }
 
-    /// Fills 4 MiB after 4 MiB: some full, some empty, some mixed.
+    /// Fills memory in units of 4 MiB: some full, some empty, some mixed.
     fn frames_at(&self, live: u64, random: &mut Random) -> Vec<(u8, u8)> {
         let share = live as f64 / self.frames as f64;
         let mut frames: Vec<(u8, u8)> = Vec::with_capacity(self.frames as usize);

@@ -1,9 +1,13 @@
-//! A made-up report of the size of a real one: three traces, sixteen systems.
+//! A made-up report with the size of a real one: three traces, sixteen systems.
 //!
-//! Exists so that the page can be looked at, tested and weighed without measuring anything. The
-//! numbers are random around what such systems show; they say nothing about any of them.
+//! # Purpose
 //!
-//! Invariant: the same seed makes the same report.
+//! The page can be viewed, tested and weighed without measuring anything. The numbers are random but plausible; they
+//! describe no real system.
+//!
+//! # Invariants
+//!
+//! The same seed produces the same report.
 
 mod memory;
 mod numbers;
@@ -14,7 +18,7 @@ use everybuddy_page::report::{
 
 pub(crate) use numbers::Random;
 
-/// The systems: name, parameters, batch of the list (0 without one), and whether its core has domains.
+/// The systems: name, parameters, batch of the list (0 without a list), and whether there are domains.
 const SYSTEMS: [(&str, &str, u32, bool); 16] = [
     ("bs", "no per-CPU list", 0, false),
     ("lbs-1", "bypass, high mark 186", 1, false),
@@ -64,7 +68,7 @@ const SYSTEMS: [(&str, &str, u32, bool); 16] = [
     ("linux-6", "batch 63, high mark 578 to 13376", 63, false),
 ];
 
-/// A trace: its name, calls, most frames live, mean length of what lies together in memory.
+/// A trace: name, calls, maximum number of frames in use, mean length of a run in memory.
 struct Plan {
     name: &'static str,
     calls: u64,
@@ -108,7 +112,7 @@ const PLANS: [Plan; 3] = [
     },
 ];
 
-/// Makes a report.
+/// Creates a report.
 pub(crate) fn report(seed: u64) -> Report {
     let mut random = Random::new(seed);
     Report {
@@ -174,7 +178,7 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
     }
 }
 
-/// Frames live at 201 moments: up, some waves, and down to a rest.
+/// Frames in use at 201 moments: rising, fluctuating, and falling to a remainder.
 fn live(peak: u64, random: &mut Random) -> Vec<u64> {
     let wave = random.between(3.0, 7.0);
     let at = |i: u64| {

@@ -1,8 +1,12 @@
-//! Random numbers around what a system with or without lists shows.
+//! Random but plausible numbers for systems with and without lists.
 //!
-//! Exists apart from the traces so that each file stays one idea.
+//! # Purpose
 //!
-//! Invariant: percentiles come from the same times as the histogram.
+//! Separate from the traces so that each file has one topic.
+//!
+//! # Invariants
+//!
+//! Percentiles are computed from the same times as the histogram.
 
 use everybuddy_page::report::{Bin, Latency, OverTrace, Samples, System, Window};
 
@@ -10,12 +14,12 @@ use everybuddy_page::report::{Bin, Latency, OverTrace, Samples, System, Window};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Starts from a seed.
+    /// Creates a generator from a seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Evenly from 0 to 1.
+    /// Returns a uniform number from 0 to 1.
     pub(crate) fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -23,18 +27,18 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Evenly between two numbers.
+    /// Returns a uniform number between two limits.
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// Exponential with mean 1.
+    /// Returns an exponential number with mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 }
 
-/// What a system is like.
+/// The properties of a system.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) batch: u32,
@@ -43,7 +47,7 @@ pub(crate) struct Kind {
     pub(crate) calls: u64,
 }
 
-/// Makes the numbers of a system.
+/// Creates the numbers of a system.
 pub(crate) fn system(
     name: &str,
     parameters: &str,
@@ -93,7 +97,7 @@ pub(crate) fn system(
     }
 }
 
-/// One time: a hit or a refill, and now and then something that takes long.
+/// Returns one time: a hit or a refill, and occasionally an outlier.
 fn time(kind: Kind, random: &mut Random) -> f64 {
     let base = match kind.batch {
         0 => random.between(4.0, 16.0),
@@ -149,7 +153,7 @@ fn latency(kind: Kind, random: &mut Random) -> Latency {
     }
 }
 
-/// Ten bins a decade from 10 ns to 100 us.
+/// Returns a histogram with ten bins per decade from 10 ns to 100 us.
 fn histogram(sorted: &[f64]) -> Vec<Bin> {
     let mut below = 0;
     (0..=40)

@@ -1,8 +1,12 @@
-//! A made-up page of experiments: every kind of series, table and verdict once.
+//! A made-up page of experiments with every kind of series, table and verdict.
 //!
-//! Exists so that the page can be looked at and tested without measuring anything; the numbers say nothing.
+//! # Purpose
 //!
-//! Invariant: the same study each time.
+//! The page can be viewed and tested without measuring anything; the numbers are meaningless.
+//!
+//! # Invariants
+//!
+//! The same study each time.
 
 use everybuddy_page::report::Machine;
 use everybuddy_page::study::{
@@ -10,7 +14,7 @@ use everybuddy_page::study::{
     Verdict,
 };
 
-/// The study.
+/// Creates the study.
 pub(crate) fn study() -> Study {
     Study {
         title: "Papers’ experiments, made up".into(),
@@ -60,7 +64,7 @@ fn series(name: &str, look: usize, shape: Shape, height: f64) -> Series {
     }
 }
 
-/// Two panels with every shape, on axes of numbers and of names.
+/// An experiment with two panels that contain every shape, on axes of numbers and of names.
 fn drawn() -> Experiment {
     let numbers = [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "3")];
     let names = [
@@ -118,7 +122,7 @@ fn claim(text: &str, verdict: Verdict) -> Claim {
     }
 }
 
-/// A table whose columns have something expected in all lines but the last.
+/// Creates a table whose columns have expected values in all lines except the last.
 fn table(title: &str, columns: usize) -> Table {
     let column = |at: usize| Column {
         source: format!("source-{at}"),
@@ -154,7 +158,7 @@ fn tabled() -> Experiment {
     }
 }
 
-/// A table with more columns than fit, and a figure with nothing to compare.
+/// An experiment with more columns than fit, and a figure without expected values.
 fn wide() -> Experiment {
     let mut wide = table("many columns", 14);
     for column in &mut wide.columns {
@@ -167,7 +171,7 @@ fn wide() -> Experiment {
         source: "a paper".into(),
         tables: vec![wide],
         claims: vec![Claim {
-            text: "Nobody judged this.".into(),
+            text: "This was not judged.".into(),
             ..Claim::default()
         }],
         ..Experiment::default()

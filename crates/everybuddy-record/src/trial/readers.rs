@@ -1,8 +1,12 @@
-//! Readers of files, for fuzzing: what they accept must be a trace.
+//! Fuzzing of file readers: every accepted input must be a valid trace.
 //!
-//! Exists so that a fuzzer, and the test that replays what fuzzers found, judge by the same rules.
+//! # Purpose
 //!
-//! Invariant: a function here returns for every input, or panics with the rule that was broken.
+//! A fuzzer, and the test that replays its findings, apply the same rules.
+//!
+//! # Invariants
+//!
+//! A function here returns for every input, or panics with the broken rule.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,16 +20,16 @@ use everybuddy_trace::{Event, ExportFormat, Leniency, Op, Trace, export, read, r
 ///
 /// # Panics
 ///
-/// When what is accepted is no trace, or does not survive being written and read.
+/// If an accepted input is not a valid trace, or is changed by writing and reading it.
 pub fn perf_data(bytes: &[u8]) {
     events(bytes, Source::PerfData);
 }
 
-/// Reads bytes as what `perf script` prints.
+/// Reads bytes as the output of `perf script`.
 ///
 /// # Panics
 ///
-/// As [`perf_data`].
+/// Like [`perf_data`].
 pub fn perf_script(bytes: &[u8]) {
     events(bytes, Source::PerfScript);
 }
@@ -34,16 +38,16 @@ pub fn perf_script(bytes: &[u8]) {
 ///
 /// # Panics
 ///
-/// As [`perf_data`].
+/// Like [`perf_data`].
 pub fn ftrace(bytes: &[u8]) {
     events(bytes, Source::Ftrace);
 }
 
-/// Reads bytes as what `trace-cmd report` prints.
+/// Reads bytes as the output of `trace-cmd report`.
 ///
 /// # Panics
 ///
-/// As [`perf_data`].
+/// Like [`perf_data`].
 pub fn trace_cmd(bytes: &[u8]) {
     events(bytes, Source::TraceCmd);
 }
@@ -52,7 +56,7 @@ pub fn trace_cmd(bytes: &[u8]) {
 ///
 /// # Panics
 ///
-/// As [`perf_data`], or when a table that is accepted strictly is changed when lenient.
+/// Like [`perf_data`], or if lenient reading changes a table that strict reading accepts.
 pub fn csv(bytes: &[u8]) {
     let strict = import(
         bytes,
@@ -72,12 +76,12 @@ pub fn csv(bytes: &[u8]) {
         assert_eq!(
             lenient,
             Some(&strict.trace),
-            "leniency changed a right table"
+            "lenient reading changed a valid table"
         );
     } else if let Some(lenient) = lenient {
         assert!(
             !lenient.repairs.is_empty(),
-            "nothing was repaired, yet it was refused"
+            "rejected although nothing had to be repaired"
         );
         accepted(&lenient.trace);
     }
@@ -120,13 +124,13 @@ pub fn trace_parquet(bytes: &[u8]) {
             let lenient = lenient.ok();
             assert!(
                 lenient.is_some_and(|(trace, repairs)| trace == strict && repairs.is_empty()),
-                "leniency changed a right trace"
+                "lenient reading changed a valid trace"
             );
         }
         (Err(_), Ok((lenient, repairs))) => {
             assert!(
                 !repairs.is_empty(),
-                "nothing was repaired, yet it was refused"
+                "rejected although nothing had to be repaired"
             );
             accepted(&lenient);
         }
@@ -134,7 +138,7 @@ pub fn trace_parquet(bytes: &[u8]) {
     }
 }
 
-/// Imports events: everybody's, and those of a tree.
+/// Imports all events, and those of one process tree.
 fn events(bytes: &[u8], source: Source) {
     let all = import(bytes, Some(source), Scope::Everything, Leniency::Strict);
     if let Some(made) = &all {
@@ -144,9 +148,9 @@ fn events(bytes: &[u8], source: Source) {
     let tree = Scope::Tree { root: 1 };
     if let Some(made) = import(bytes, Some(source), tree, Leniency::Strict) {
         replays(&made.trace);
-        assert!(all.is_some(), "a tree is a part of everything");
+        assert!(all.is_some(), "a process tree is a subset of all events");
     }
-    // Whatever it looks like, looking at it must be safe.
+    // Detecting the format must be safe for any bytes.
     import(bytes, None, Scope::Everything, Leniency::Strict);
 }
 
@@ -173,13 +177,17 @@ fn import(
 fn replays(trace: &Trace) {
     assert!(!trace.events.is_empty(), "an empty trace was accepted");
     let resolved = resolve(trace);
-    assert!(resolved.is_ok(), "it does not replay: {:?}", resolved.err());
+    assert!(
+        resolved.is_ok(),
+        "the trace does not replay: {:?}",
+        resolved.err()
+    );
 }
 
-/// Checks what was accepted: it replays, and survives every format.
+/// Checks an accepted trace: it replays, and every format preserves it.
 ///
-/// The second takes a hundred times as long as reading does. A fuzzer lives on many inputs, so one in
-/// eight is drawn for it, by what it holds: the same input is judged in the same way each time.
+/// The format check takes a hundred times as long as reading. A fuzzer depends on many inputs, so the check runs for
+/// one in eight, selected by the contents: the result for the same input is always the same.
 fn accepted(trace: &Trace) {
     replays(trace);
     let sum =
@@ -191,17 +199,17 @@ fn accepted(trace: &Trace) {
     let folder = Folder::new();
     let path = folder.0.join(format!("{}.parquet", name_of(trace)));
     let written = write(trace, &path);
-    assert!(written.is_ok(), "it can't be written: {:?}", written.err());
+    assert!(written.is_ok(), "writing failed: {:?}", written.err());
     match read(&path, Leniency::Strict) {
         Ok((again, _)) => {
             let name = trace.name.clone();
             assert_eq!(
                 &Trace { name, ..again },
                 trace,
-                "it is read otherwise than written"
+                "Parquet: the trace read differs from the trace written"
             );
         }
-        Err(error) => panic!("what was written is refused: {error}"),
+        Err(error) => panic!("the written trace was rejected: {error}"),
     }
 
     let table = text_of(trace, ExportFormat::Csv);
@@ -209,7 +217,7 @@ fn accepted(trace: &Trace) {
     let again = again.map(|made| text_of(&made.trace, ExportFormat::Csv));
     assert!(
         again.as_ref() == Some(&table),
-        "CSV is read otherwise than written"
+        "CSV: the trace read differs from the trace written"
     );
 
     let script = text_of(trace, ExportFormat::PerfScript);
@@ -218,18 +226,18 @@ fn accepted(trace: &Trace) {
         let again = again.map(|made| calls(&made.trace.events));
         assert!(
             again == Some(calls(&trace.events)),
-            "a call is lost in perf's text"
+            "perf's text lost a call"
         );
     }
 }
 
-/// Returns whether perf's text can tell a call: frame 0 stands for none there, a free has no
-/// mobility and no flags.
+/// Returns `true` if perf's text can represent a call: there, frame 0 means no frame, and a free has no mobility and
+/// no flags.
 fn can_be_told_by_perf(event: &Event) -> bool {
     event.pfn != 0 && (event.op == Op::Allocate || (event.migratetype == -1 && event.gfp == 0))
 }
 
-/// What perf's text tells of calls, from the first on; all else as in a call of which it is unknown.
+/// Returns the calls as perf's text represents them; all other fields are unknown.
 fn calls(events: &[Event]) -> Vec<Event> {
     let begin = events.first().map_or(0, |event| event.time_ns);
     let call = |e: &Event| Event {
@@ -243,7 +251,7 @@ fn calls(events: &[Event]) -> Vec<Event> {
 fn text_of(trace: &Trace, format: ExportFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
     let written = export(trace, format, &mut bytes);
-    assert!(written.is_ok(), "memory takes everything");
+    assert!(written.is_ok(), "writing to memory cannot fail");
     bytes
 }
 
@@ -254,7 +262,7 @@ fn name_of(trace: &Trace) -> &str {
     }
 }
 
-/// A folder that disappears with its owner, in memory where there is such a place.
+/// A directory that is deleted when this value is dropped; in memory if there is such a file system.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -268,14 +276,18 @@ impl Folder {
         };
         let folder = place.join(format!("everybuddy-trial-{}-{number}", std::process::id()));
         let made = fs::create_dir_all(&folder);
-        assert!(made.is_ok(), "no folder for a trial: {:?}", made.err());
+        assert!(
+            made.is_ok(),
+            "failed to create a temporary directory: {:?}",
+            made.err()
+        );
         Folder(folder)
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover in a folder for such things harms nobody.
+        // A leftover in the temporary directory is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

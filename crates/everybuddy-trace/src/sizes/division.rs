@@ -1,25 +1,29 @@
-//! How memory is best divided for the first requests of a workload.
+//! The optimal division of memory for the first requests of a workload.
 //!
-//! Why it exists: a request that finds no block of its order splits a larger one, up to ten times. A system that starts
-//! in largest blocks does so for nearly each of its first requests, when everybody waits for it to start.
+//! # Purpose
 //!
-//! **Why it is the best.** Take the most blocks of each order that are live at once among the first N requests. If
-//! memory holds as many of each, every one of these requests finds a free block of exactly its order: of the order's
-//! blocks fewer than all are live when it comes, and one that came back is still whole and still there, as long as the
-//! system does not coalesce it. So nothing is split, and fewer splits than none there can't be. With one block fewer of
-//! any order the request that makes that order's peak would find none: so no smaller division does it either, and all
-//! that is not needed stays in largest blocks, for whoever comes later.
+//! A request that finds no block of its order splits a larger one, up to ten times. A system that starts with largest
+//! blocks only does this for nearly every one of its first requests, while the machine is waiting to start.
 //!
-//! If memory does not hold all of them, larger orders go first: a large block can serve small requests by being split,
-//! but small ones serve a large request only if they are coalesced again.
+//! **Optimality.** Consider the maximum number of blocks of each order that are in use at the same time among the
+//! first N requests. If memory contains this number of each, every one of these requests finds a free block of
+//! exactly its order: fewer than all blocks of the order are in use when it arrives, and a freed block is still
+//! whole, as long as the system does not coalesce it. Nothing is split, and fewer than zero splits are impossible.
+//! With one block fewer of any order, the request that reaches that order's maximum would find none. No smaller
+//! division achieves this, and all memory that is not needed stays in largest blocks for later requests.
 //!
-//! Invariant: a division never asks for more frames than there are.
+//! If memory is too small for all of them, larger orders have priority. A large block can serve small requests by
+//! being split, but small blocks serve a large request only if they are coalesced again.
+//!
+//! # Invariants
+//!
+//! A division never contains more frames than the memory.
 
 use super::{ORDERS, Sizes};
 
-/// Returns into how many blocks of each order, from 0 on, memory of `frames` frames is to be divided so that the first
-/// `requests` of the workload split as little as can be. `max_order` is the largest order of the system; requests
-/// beyond it are left out. What is not asked for stays in largest blocks.
+/// Returns the number of blocks of each order, from 0 on, into which memory of `frames` frames should be divided so
+/// that the first `requests` requests of the workload cause as few splits as possible. `max_order` is the largest
+/// order of the system; larger requests are ignored. The remaining memory stays in largest blocks.
 ///
 /// O(orders).
 pub fn division(sizes: &Sizes, frames: u64, requests: u64, max_order: u8) -> [u32; ORDERS] {
@@ -44,14 +48,15 @@ mod tests {
 
     const MAX: usize = 3;
 
-    /// A request of an order, or the release of one of the live blocks.
+    /// A request of an order, or the free of one of the live blocks.
     #[derive(Clone, Copy, Debug)]
     enum Call {
         Allocate(usize),
         Free(usize),
     }
 
-    /// Performs calls on memory that is divided so and never coalesced; gives requests refused, and splits.
+    /// Performs calls on memory with this division that is never coalesced; returns the numbers of failed requests
+    /// and splits.
     fn perform(free: [u32; MAX + 1], calls: &[Call]) -> (u32, u32) {
         let (mut free, mut live) = (free, Vec::new());
         let (mut refused, mut splits) = (0, 0);
@@ -78,7 +83,7 @@ mod tests {
         (refused, splits)
     }
 
-    /// What the calls need after each request, as statistics that were gathered on them say.
+    /// Returns the needs of the calls after each request, according to statistics gathered from them.
     fn gathered(calls: &[Call]) -> Sizes {
         let (mut live, mut now) = (Vec::new(), [0; ORDERS]);
         let mut sizes = Sizes::default();
@@ -101,7 +106,7 @@ mod tests {
         sizes
     }
 
-    /// All divisions of so many largest blocks: every one is reached by splitting blocks.
+    /// Returns all divisions of the given number of largest blocks; each can be reached by splitting blocks.
     fn all(largest: u32) -> Vec<[u32; MAX + 1]> {
         let mut known = vec![[0, 0, 0, largest]];
         let mut at = 0;
@@ -121,13 +126,13 @@ mod tests {
         known
     }
 
-    /// Memory in which these blocks were asked for: what is left stays as large as it can be.
+    /// Returns memory that contains the requested blocks, with the rest in blocks as large as possible.
     fn made(asked: [u32; ORDERS], largest: u32) -> [u32; MAX + 1] {
         let (mut rest, mut made) = ([0, 0, 0, largest], [0; MAX + 1]);
         for order in (0..=MAX).rev() {
             for _ in 0..asked[order] {
                 let from = (order..=MAX).find(|from| rest[*from] > 0);
-                let from = from.expect("no more is asked for than there is");
+                let from = from.expect("the request does not exceed the memory");
                 rest[from] -= 1;
                 for half in &mut rest[order..from] {
                     *half += 1;
@@ -146,7 +151,7 @@ mod tests {
         prop::collection::vec(call, 0..14)
     }
 
-    /// The calls up to the nth request.
+    /// Returns the calls up to the nth request.
     fn start(calls: &[Call], requests: u64) -> Vec<Call> {
         let mut seen = 0;
         let is_in = |call: &&Call| {
@@ -157,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of all divisions that there are, those are without a split that have at least what is asked for.
+        /// The divisions that cause no split are those that contain at least the requested blocks.
         #[test]
         fn no_division_does_with_less(calls in calls(), requests in 0..10u64, largest in 1..4u32) {
             let sizes = gathered(&calls);

@@ -1,7 +1,9 @@
-//! Statistics of sizes as a file: small JSON.
+//! Statistics of sizes as a small JSON file.
 //!
-//! Why it exists: they are gathered in one run and used in the next, perhaps by another version of the program, on a
-//! machine with other memory; and a file that is not what it should be must be refused with a word on why.
+//! # Purpose
+//!
+//! The statistics are gathered in one run and used in the next, perhaps by another version of the program on a
+//! machine with a different memory size. An invalid file must be rejected with a reason.
 //!
 //! ```json
 //! {
@@ -12,9 +14,11 @@
 //! }
 //! ```
 //!
-//! `blocks` are by order, from 0 on, without zeros at the end; `orders` has only those that were asked for.
+//! `blocks` are listed by order, from 0 on, without trailing zeros; `orders` contains requested orders only.
 //!
-//! Invariant: what is written is read again as it was; no file makes a panic.
+//! # Invariants
+//!
+//! Reading returns what was written; no file causes a panic.
 
 use std::fmt;
 
@@ -28,30 +32,30 @@ const FORMAT: &str = "everybuddy-sizes";
 /// Its version.
 const VERSION: u64 = 1;
 
-/// Why a file holds no statistics of sizes that can be used.
+/// The reason why a file contains no usable statistics of sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizesError {
-    /// It is empty.
+    /// The file is empty.
     Empty,
-    /// It is something else: why.
+    /// The file has another format; the reason.
     Foreign(String),
-    /// It was written in another version of the format.
+    /// The file was written in another version of the format.
     Version(u64),
-    /// It is of this format, and something in it can't be: what.
+    /// The file has this format but contains an invalid value; the description.
     Damaged(String),
 }
 
 impl fmt::Display for SizesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let again = "`everybuddy trace sizes TRACE` gathers them";
+        let again = "help: create the file with `everybuddy trace sizes TRACE`";
         match self {
-            SizesError::Empty => write!(f, "the file is empty; {again}"),
-            SizesError::Foreign(why) => write!(f, "no statistics of sizes: {why}; {again}"),
+            SizesError::Empty => write!(f, "the file is empty\n{again}"),
+            SizesError::Foreign(why) => write!(f, "not a file of size statistics ({why})\n{again}"),
             SizesError::Version(version) => write!(
                 f,
-                "statistics of sizes of version {version}, and this program reads version {VERSION}; {again} anew"
+                "size statistics of version {version}, but this program reads version {VERSION}\n{again}"
             ),
-            SizesError::Damaged(what) => write!(f, "{what}; {again} anew"),
+            SizesError::Damaged(what) => write!(f, "{what}\n{again}"),
         }
     }
 }
@@ -59,7 +63,7 @@ impl fmt::Display for SizesError {
 impl std::error::Error for SizesError {}
 
 impl Sizes {
-    /// Writes the statistics as JSON, ended by a new line.
+    /// Returns the statistics as JSON, terminated by a newline.
     pub fn to_json(&self) -> String {
         let orders = self.requests.iter().zip(self.peak).enumerate();
         let orders = orders.filter(|(_, (requests, _))| **requests > 0);
@@ -85,10 +89,10 @@ impl Sizes {
         format!("{all:#}\n")
     }
 
-    /// Reads statistics from the bytes of a file.
+    /// Parses statistics from the bytes of a file.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns the problem with the file.
     pub fn from_json(bytes: &[u8]) -> Result<Sizes, SizesError> {
         if bytes.trim_ascii().is_empty() {
             return Err(SizesError::Empty);
@@ -103,7 +107,7 @@ impl Sizes {
             }
             None => {
                 return Err(SizesError::Foreign(format!(
-                    "no `\"format\": \"{FORMAT}\"`"
+                    "missing `\"format\": \"{FORMAT}\"`"
                 )));
             }
         }
@@ -114,7 +118,7 @@ impl Sizes {
         let frame = number(&all, "frame_bytes")?;
         if frame != 1 << PAGE_SHIFT {
             return Err(damaged(format!(
-                "its frames are of {frame} bytes, not of {}",
+                "its frames have {frame} bytes instead of {}",
                 1u64 << PAGE_SHIFT
             )));
         }
@@ -129,7 +133,7 @@ impl Sizes {
             let at = usize::try_from(order).unwrap_or(ORDERS);
             let (Some(requests), Some(peak)) = (sizes.requests.get_mut(at), sizes.peak.get_mut(at))
             else {
-                return Err(damaged(format!("there is no order {order}")));
+                return Err(damaged(format!("invalid order {order}")));
             };
             *requests = number(own, "requests")?;
             *peak = small(number(own, "peak")?)?;
@@ -142,14 +146,14 @@ impl Sizes {
             let blocks = list(own, "blocks")?;
             if blocks.len() > ORDERS {
                 return Err(damaged(format!(
-                    "`blocks` has {} orders; there are {ORDERS}",
+                    "`blocks` has {} orders, more than {ORDERS}",
                     blocks.len()
                 )));
             }
             for (place, value) in need.blocks.iter_mut().zip(blocks) {
                 let value = value
                     .as_u64()
-                    .ok_or_else(|| damaged("`blocks` holds no numbers".into()))?;
+                    .ok_or_else(|| damaged("`blocks` does not contain numbers".into()))?;
                 *place = small(value)?;
             }
             sizes.first.push(need);
@@ -164,7 +168,7 @@ impl Sizes {
         };
         if !self.first.windows(2).all(grows) {
             return Err(damaged(
-                "what the first requests need does not grow with their number".into(),
+                "the needs of the first requests do not increase with their number".into(),
             ));
         }
         let last = self.first.last().copied().unwrap_or_default();
@@ -180,18 +184,18 @@ impl Sizes {
                 .any(|(need, peak)| *need > peak)
         {
             return Err(damaged(
-                "the first requests need more than all of them".into(),
+                "the first requests need more than all requests".into(),
             ));
         }
         let mut peaks = self.requests.iter().zip(self.peak);
         if peaks.any(|(requests, peak)| u64::from(peak) > *requests) {
             return Err(damaged(
-                "more blocks of an order are live than were asked for".into(),
+                "more blocks of an order are live than were requested".into(),
             ));
         }
         match total {
             Some(_) => Ok(self),
-            None => Err(damaged("it counts more requests than there can be".into())),
+            None => Err(damaged("the number of requests is too large".into())),
         }
     }
 }
@@ -202,16 +206,16 @@ fn damaged(what: String) -> SizesError {
 
 fn number(value: &Value, key: &str) -> Result<u64, SizesError> {
     let found = value.get(key).and_then(Value::as_u64);
-    found.ok_or_else(|| damaged(format!("`{key}` is missing, or no whole number")))
+    found.ok_or_else(|| damaged(format!("`{key}` is missing or not an integer")))
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> Result<&'v Vec<Value>, SizesError> {
     let found = value.get(key).and_then(Value::as_array);
-    found.ok_or_else(|| damaged(format!("`{key}` is missing, or no list")))
+    found.ok_or_else(|| damaged(format!("`{key}` is missing or not a list")))
 }
 
 fn small(value: u64) -> Result<u32, SizesError> {
-    u32::try_from(value).map_err(|_| damaged(format!("{value} blocks are more than there can be")))
+    u32::try_from(value).map_err(|_| damaged(format!("the number of blocks {value} is too large")))
 }
 
 #[cfg(test)]
@@ -234,7 +238,7 @@ mod tests {
                 sizes.first.push(need);
             }
             sizes.peak = need.blocks;
-            // As many are live as were asked for, at most.
+            // At most as many are live as were requested.
             for (requests, peak) in sizes.requests.iter_mut().zip(sizes.peak) {
                 *requests += u64::from(peak);
             }
@@ -271,7 +275,7 @@ mod tests {
         assert!(Sizes::from_json(good.as_bytes()).is_ok());
         assert!(says(" \n").contains("empty"));
         assert!(says("# name: sizes").contains("not JSON"));
-        assert!(says("[1, 2]").contains("no statistics of sizes"));
+        assert!(says("[1, 2]").contains("not a file of size statistics"));
         assert!(says("{\"format\": \"other\"}").contains("`other`"));
         assert!(says(&good.replace("\"version\": 1", "\"version\": 7")).contains("version 7"));
         assert!(says(&good.replace("\"frames\": 0", "\"frames\": -1")).contains("`frames`"));

@@ -1,15 +1,20 @@
-//! Statistics of sizes: which orders a workload asks for, and how many blocks of each its first requests need.
+//! Statistics of sizes: the orders that a workload requests, and the number of blocks of each that its first requests
+//! need.
 //!
-//! Why it exists: a system can divide memory beforehand into the blocks that a workload will ask for, if it knows them
-//! from an earlier run. That is Serewa's (004, 2.2.3) better preliminary classification.
+//! # Purpose
 //!
-//! | file | what it is |
+//! A system can divide memory in advance into the blocks that a workload will request, if they are known from an
+//! earlier run. This is the improved preliminary classification of [Serewa] 2.2.3.
+//!
+//! | file | contents |
 //! |------|------------|
-//! | `mod` | gathering, and putting several together |
-//! | `file` | as a small JSON file, and what can be wrong with one |
-//! | `division` | how memory is best divided by them |
+//! | `mod` | gathering statistics, and merging them |
+//! | `file` | the JSON file and its errors |
+//! | `division` | the optimal division of memory |
 //!
-//! Invariant: needs grow with the number of requests, and a need never exceeds the peak of its order.
+//! # Invariants
+//!
+//! Needs increase with the number of requests, and a need never exceeds the peak of its order.
 
 mod division;
 mod file;
@@ -20,45 +25,45 @@ pub use file::SizesError;
 use crate::model::LARGEST_ORDER;
 use crate::resolve::{Resolved, StepKind};
 
-/// The orders that there are.
+/// The number of orders.
 pub const ORDERS: usize = LARGEST_ORDER as usize + 1;
 
-/// What is known of the sizes of a workload.
+/// Statistics of the sizes of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Where they were gathered: the name of a trace, or several.
+    /// The source: the name of a trace, or several.
     pub source: String,
-    /// Frames of the memory that they were gathered for.
+    /// The frames of the memory for which they were gathered.
     pub frames: u64,
-    /// Requests of each order.
+    /// The number of requests of each order.
     pub requests: [u64; ORDERS],
-    /// Most blocks of each order that were live at once.
+    /// The maximum number of blocks of each order in use at the same time.
     pub peak: [u32; ORDERS],
-    /// What the first requests need: after 1, 2, 4, 8 requests and so on, and after all.
+    /// The needs of the first requests: after 1, 2, 4, 8 requests and so on, and after all.
     pub first: Vec<Need>,
 }
 
-/// What the first requests of a workload need.
+/// The needs of the first requests of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// How many requests.
+    /// The number of requests.
     pub requests: u64,
-    /// The least number of blocks of each order with which each of them finds one of its order, if a block that comes
-    /// back in between is used again: the most that are live at once.
+    /// The minimum number of blocks of each order with which every request finds a block of its order, if freed
+    /// blocks are reused: the maximum in use at the same time.
     pub blocks: [u32; ORDERS],
 }
 
 impl Sizes {
-    /// Gathers the statistics of a trace for a memory of so many frames. One pass over its steps.
+    /// Gathers the statistics of a trace for a memory of `frames` frames, in one pass over its steps.
     ///
-    /// A block that is freed in parts counts as live until its last frame is freed.
+    /// A block that is freed in parts counts as in use until its last frame is freed.
     pub fn of(source: &str, resolved: &Resolved, frames: u64) -> Sizes {
         let mut sizes = Sizes {
             source: source.to_string(),
             frames,
             ..Sizes::default()
         };
-        // Of each block its order, and the frames of it that are live.
+        // For each block, its order and its frames in use.
         let mut blocks = vec![(0u8, 0u32); resolved.blocks as usize];
         let mut live = [0u32; ORDERS];
         let (mut requests, mut next) = (0u64, 1u64);
@@ -101,13 +106,13 @@ impl Sizes {
         sizes
     }
 
-    /// Returns how many requests were counted.
+    /// Returns the number of requests.
     pub fn total(&self) -> u64 {
         self.requests.iter().sum()
     }
 
-    /// Returns what the first `requests` need: of the counts that were noted the next that is no smaller, so never too
-    /// little; of more requests than there were, what all need.
+    /// Returns the needs of the first `requests` requests: the next recorded needs that are not smaller, so never too
+    /// few. Beyond the number of requests, returns the needs of all.
     pub fn need(&self, requests: u64) -> Need {
         let noted = self.first.iter().find(|need| need.requests >= requests);
         match noted.or(self.first.last()) {
@@ -116,8 +121,8 @@ impl Sizes {
         }
     }
 
-    /// Puts the statistics of another run beside these: requests are added; of peaks and needs the larger counts, so
-    /// that what comes out serves either run.
+    /// Merges the statistics of another run: adds the requests, and takes the maximum of peaks and needs, so that the
+    /// result serves either run.
     pub fn join(&mut self, other: &Sizes) {
         let ends: Vec<u64> = [&self.first, &other.first]
             .into_iter()
@@ -154,7 +159,7 @@ mod tests {
     use super::*;
     use crate::resolve::Step;
 
-    /// Allocations `(block, order)`, and frees `(block, order)` of a part or of all.
+    /// Allocations `(block, order)`, and frees `(block, order)` of a part or of the whole.
     fn resolved(steps: &[(StepKind, u32, u8)]) -> Resolved {
         let step = |(kind, block, order): &(StepKind, u32, u8)| Step {
             time_ns: 0,
@@ -195,7 +200,11 @@ mod tests {
             [of(0), of(1), of(2), of(3), of(4)],
             [[0, 0], [1, 0], [1, 0], [1, 2], [1, 2]]
         );
-        assert_eq!(of(1000), [1, 2], "of more than there were, what all need");
+        assert_eq!(
+            of(1000),
+            [1, 2],
+            "beyond the number of requests, the needs of all"
+        );
         assert_eq!(sizes.first.last().map(|need| need.requests), Some(5));
     }
 

@@ -1,20 +1,23 @@
-//! Runs as a CPU's buffer meets them: where a batch of requests ends.
+//! Runs from the point of view of a CPU's buffer: the ends of batches of requests.
 //!
-//! Exists because a buffer belongs to a CPU, not to a task: what it holds when a batch has ended is left over,
-//! and who computes that must know the ends.
+//! # Purpose
 //!
-//! Only single frames form such runs. Larger blocks, and parts of blocks, go past a buffer of single frames:
-//! they neither lengthen a run nor end it. A request whose region is unknown says nothing about regions, so
-//! it does not end a run either (page tables are allocated in the middle of a region's faults).
+//! A buffer belongs to a CPU, not to a task. The frames that it contains at the end of a batch are the residual, and
+//! computing it requires the ends of batches.
 //!
-//! Invariant: every single frame that is allocated or freed belongs to exactly one run.
+//! Only single frames form such runs. Larger blocks, and parts of blocks, bypass a buffer of single frames: they
+//! neither lengthen a run nor end it. A request with an unknown region provides no information about regions, so it
+//! does not end a run either (page tables are allocated in the middle of a region's faults).
+//!
+//! # Invariants
+//!
+//! Every allocation or free of a single frame belongs to exactly one run.
 
 use std::collections::HashMap;
 
 use crate::resolve::{Step, StepKind};
 
-/// Successive requests for single frames on one CPU, of one task, one region and one direction, without a
-/// pause.
+/// Consecutive requests for single frames on one CPU, of the same kind, by one task for one region, without a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuRun {
     /// Whether the requests allocate.
@@ -28,15 +31,15 @@ pub struct CpuRun {
 }
 
 impl CpuRun {
-    /// Nanoseconds without a request of the CPU that end a run.
+    /// A pause of this many nanoseconds without a request on the CPU ends a run.
     pub const PAUSE: u64 = 1_000_000;
 }
 
-/// A run that may go on.
+/// A run that may continue.
 struct Open {
     run: CpuRun,
     task: u32,
-    /// The first region that was known; 0 as long as none is.
+    /// The first known region; 0 until one is known.
     region: u32,
     time_ns: u64,
 }
@@ -51,9 +54,9 @@ impl Open {
     }
 }
 
-/// Returns all runs by the position of their last request; `cpu` says where a step is performed.
+/// Returns all runs, ordered by the position of their last request; `cpu` returns the CPU of a step.
 ///
-/// A run that no further request ends, ends with the trace.
+/// The end of the trace ends all runs.
 pub fn cpu_runs(steps: &[Step], cpu: impl Fn(&Step) -> u16) -> Vec<CpuRun> {
     let mut open: HashMap<u16, Open> = HashMap::new();
     let mut runs = Vec::new();
@@ -123,7 +126,7 @@ mod tests {
     fn task_region_direction_and_a_pause_end_a_run() {
         use StepKind::{Allocate, Free};
         let a = |time, task, region| step(time, task, region, Allocate);
-        // Alike but for what each line says.
+        // Each line differs in one property only.
         assert_eq!(lengths(&[a(0, 1, 5), a(1, 1, 5)]), [(true, 2)]);
         assert_eq!(lengths(&[a(0, 1, 5), a(1, 2, 5)]), [(true, 1), (true, 1)]);
         assert_eq!(lengths(&[a(0, 1, 5), a(1, 1, 6)]), [(true, 1), (true, 1)]);

@@ -1,31 +1,34 @@
-//! Runs: how long a task goes on in the same way.
+//! Runs: sequences of similar calls by one task.
 //!
-//! Exists because buffers that predict, and batches, live on runs. A run is a sequence of calls of
-//! one task in one direction, and where asked for one address region; calls of other tasks in
-//! between do not end it, since they are no doing of the task.
+//! # Purpose
 //!
-//! Invariant: every call that is counted belongs to exactly one run.
+//! Predictive buffers and batches benefit from runs. A run is a sequence of calls of one kind by one task and, if
+//! requested, for one address region. Calls of other tasks do not end a run, since they are independent of the task.
+//!
+//! # Invariants
+//!
+//! Every counted call belongs to exactly one run.
 
 use std::collections::HashMap;
 
 use super::{Quantiles, share};
 use crate::resolve::Step;
 
-/// How long runs of successive calls are.
+/// Lengths of runs of consecutive calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunLengths {
-    /// Lengths in calls, one value for each run.
+    /// Lengths in calls, one value per run.
     pub length: Quantiles,
-    /// Share of the calls that lie in runs of [`RunLengths::LONG`] calls and more.
+    /// Share of the calls in runs of at least [`RunLengths::LONG`] calls.
     pub share_in_long: f64,
-    /// Calls that lie in runs of `2^i` to `2^(i+1) - 1` calls, at position `i`.
+    /// Position `i` counts the calls in runs of `2^i` to `2^(i+1) - 1` calls.
     pub calls: [u64; Self::BINS],
 }
 
 impl RunLengths {
-    /// Length from which a run counts as long.
+    /// The length from which a run counts as long.
     pub const LONG: u64 = 64;
-    /// Number of [bins](RunLengths::calls): a trace has fewer than 2^31 calls.
+    /// The number of [bins](RunLengths::calls): a trace has fewer than 2^31 calls.
     pub const BINS: usize = 31;
 
     pub(super) fn of(mut lengths: Vec<u64>) -> RunLengths {
@@ -45,20 +48,20 @@ impl RunLengths {
     }
 }
 
-/// Returns the lengths of all runs of the same task, in no order: of allocations, of frees.
+/// Returns the lengths of all runs by task, unsorted: of allocations, of frees.
 pub fn task_runs(steps: &[Step]) -> [Vec<u64>; 2] {
     lengths(steps.iter(), |_| 0)
 }
 
-/// Returns the lengths of all runs of the same task and address region, in no order: of allocations, of
-/// frees. Steps without a known region are left out, and do not end a run.
+/// Returns the lengths of all runs by task and address region, unsorted: of allocations, of frees. Steps without a
+/// known region are ignored, and do not end a run.
 pub fn region_runs(steps: &[Step]) -> [Vec<u64>; 2] {
     lengths(steps.iter().filter(|step| step.region != 0), |step| {
         step.region
     })
 }
 
-/// Counts runs of steps of the same task, direction and `key`.
+/// Counts runs of steps with the same task, kind and `key`.
 fn lengths<'a>(steps: impl Iterator<Item = &'a Step>, key: impl Fn(&Step) -> u32) -> [Vec<u64>; 2] {
     let mut open: HashMap<u32, (u32, bool, u64)> = HashMap::new();
     let (mut allocations, mut frees) = (Vec::new(), Vec::new());

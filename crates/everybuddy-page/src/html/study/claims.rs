@@ -1,17 +1,21 @@
-//! Claims with what became of them.
+//! Claims and their verdicts.
 //!
-//! Exists so that a claim, its verdict and the numbers behind it stand beside each other.
+//! # Purpose
 //!
-//! Invariant: a verdict is a mark, a word and a colour; never a colour alone.
+//! A claim, its verdict and the numbers behind it are shown together.
+//!
+//! # Invariants
+//!
+//! A verdict is a mark, a word and a colour, never a colour alone.
 
 use maud::{Markup, html};
 
 use crate::study::{Claim, Experiment, Verdict};
 
-/// How many cases of a claim that holds are shown before they are folded away.
+/// The number of cases shown before the rest of a passing claim is collapsed.
 const SHOWN: usize = 2;
 
-/// The mark of a verdict, its word, and the class that gives it its colour.
+/// Returns the mark of a verdict, its word, and its CSS class.
 pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
         Verdict::Holds => ("✓", "holds", "holds"),
@@ -22,13 +26,13 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// The verdict as a badge.
+/// Renders the verdict as a badge.
 fn badge(verdict: Verdict) -> Markup {
     let (mark, word, class) = look(verdict);
     html! { span class={ "verdict " (class) } { span.mark aria-hidden="true" { (mark) } " " (word) } }
 }
 
-/// The verdicts of some claims as badges with their numbers.
+/// Renders the number of each verdict among some claims as badges.
 pub(super) fn counts<'c>(claims: impl Iterator<Item = &'c Claim> + Clone) -> Markup {
     let count = |verdict| claims.clone().filter(|own| own.verdict == verdict).count();
     html! {
@@ -45,7 +49,7 @@ pub(super) fn counts<'c>(claims: impl Iterator<Item = &'c Claim> + Clone) -> Mar
     }
 }
 
-/// A verdict's word behind a number: one holds, two hold.
+/// Inflects a verdict's word after a number: one holds, two hold.
 fn counted(word: &str, count: usize) -> &str {
     match (word, count) {
         (_, 1) => word,
@@ -56,11 +60,11 @@ fn counted(word: &str, count: usize) -> &str {
     }
 }
 
-/// The claims of an experiment.
+/// Renders the claims of an experiment.
 pub(super) fn claims(own: &Experiment) -> Markup {
     html! {
         @if !own.claims.is_empty() {
-            ul.claims aria-label="What has to come out" {
+            ul.claims aria-label="Claims" {
                 @for claim in &own.claims { (one(claim)) }
             }
         }

@@ -1,10 +1,13 @@
 //! The page of experiments as HTML: contents, and a section for each experiment.
 //!
-//! Exists so that who reads a paper's claim sees at once what came out, and can check it down to the numbers,
-//! before any script runs: only the figures need one.
+//! # Purpose
 //!
-//! Invariant: every experiment, claim, table and figure of the study has its place; nothing is said by colour
-//! alone.
+//! Readers of a paper's claim see the result immediately, and can check it down to the numbers before any script
+//! runs: only the figures need one.
+//!
+//! # Invariants
+//!
+//! Every experiment, claim, table and figure of the study is shown; no information is conveyed by colour alone.
 
 mod claims;
 mod tables;
@@ -17,7 +20,7 @@ use super::words;
 use crate::pack;
 use crate::study::{Experiment, Figure, Study};
 
-/// What the page looks like.
+/// The style sheet.
 const STYLE: &str = concat!(
     include_str!("../../../assets/style/theme.css"),
     include_str!("../../../assets/style/page.css"),
@@ -27,7 +30,7 @@ const STYLE: &str = concat!(
     include_str!("../../../assets/style/print.css"),
 );
 
-/// What the page does. The files share one scope; the last one starts.
+/// The script. The files share one scope; the last one starts the page.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../../../assets/script/format.js"),
@@ -43,7 +46,7 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// Makes the document.
+/// Renders the document.
 pub(crate) fn document(study: &Study, library: &str) -> Markup {
     let names = study.experiments.iter().map(|own| own.name.as_str());
     let anchors = words::anchors("experiment", names);
@@ -74,13 +77,13 @@ pub(crate) fn document(study: &Study, library: &str) -> Markup {
     shell.around(&above, &results, &below)
 }
 
-/// A figure's data as it travels.
+/// Encodes the data of a figure for the page.
 fn parcel(figure: &Figure) -> String {
-    // Plain data with text keys always becomes JSON; were it not so, the page would say so.
+    // Plain data with text keys always becomes JSON. If it did not, the page would report an error.
     pack::pack(&serde_json::to_vec(figure).unwrap_or_default())
 }
 
-/// All about one experiment.
+/// Renders the section of one experiment.
 fn section(own: &Experiment, anchor: &str) -> Markup {
     html! {
         section.experiment id=(anchor) aria-labelledby={ (anchor) "-name" } {
@@ -95,15 +98,15 @@ fn section(own: &Experiment, anchor: &str) -> Markup {
             @if !own.remarks.is_empty() { p.remarks { (own.remarks) } }
             p.measured {
                 @if !own.measured.is_empty() { (own.measured) " " }
-                "Again: " code { "everybuddy reproduce " (own.name) }
+                "Command: " code { "everybuddy reproduce " (own.name) }
             }
         }
     }
 }
 
-/// The place of a figure.
+/// Renders the container of a figure.
 fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
-    // One that stands alone in its line has all of it.
+    // A panel that is alone in its row spans the whole row.
     let last = figure.panels.len().wrapping_sub(1);
     let class = |at: usize| match at == last && at.is_multiple_of(2) {
         true => "panel full",

@@ -1,23 +1,27 @@
-//! What came out, beside what was expected.
+//! Measured results next to the expected values.
 //!
-//! Exists so that a number of a paper and the number of here can be compared by reading, not by calculating:
-//! their ratio and their difference stand beside them.
+//! # Purpose
 //!
-//! A table with nothing to compare has a column for each source, as in the terminal. One with something to compare
-//! goes down the page instead, a group of lines for each source: so a number, what was expected, ratio and
-//! difference fit beside each other on a telephone, and ratios stand above each other.
+//! A paper's number and the measured number can be compared by reading, not by calculating: their ratio and their
+//! difference are next to them.
 //!
-//! Invariant: where nothing was expected there are no empty columns for it.
+//! A table without expected values has one column per source, as in the terminal. A table with expected values grows
+//! downwards instead, with one group of lines per source. A number, its expected value, the ratio and the difference
+//! then fit on a telephone, and the ratios are aligned vertically.
+//!
+//! # Invariants
+//!
+//! If there are no expected values, there are no empty columns for them.
 
 use maud::{Markup, html};
 
 use crate::html::words::few;
 use crate::study::{Column, Experiment, Printed, Table};
 
-/// With more columns a table has all of the page's width.
+/// A table with more columns spans the whole width of the page.
 const NARROW: usize = 6;
 
-/// All tables of an experiment.
+/// Renders all tables of an experiment.
 pub(super) fn tables(own: &Experiment) -> Markup {
     html! {
         @if !own.tables.is_empty() {
@@ -36,7 +40,7 @@ fn one(table: &Table) -> Markup {
     html! {
         div.measure.wide[!compared && table.columns.len() > NARROW] {
             h3 { (table.title) }
-            @if table.names.is_empty() { p.note { "Nothing was measured." } } @else {
+            @if table.names.is_empty() { p.note { "No measurements." } } @else {
                 div.scroller role="region" tabindex="0" aria-label=(table.title) {
                     @if compared { (down(table)) } @else { (across(table)) }
                 }
@@ -59,7 +63,7 @@ fn number(column: &Column, at: usize) -> Markup {
     }
 }
 
-/// Headings over columns beside each other of the same source, each with how many it spans.
+/// Returns the headings over adjacent columns with the same source, each with the number of columns it spans.
 fn groups(table: &Table) -> Vec<(&str, usize)> {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for column in &table.columns {
@@ -71,7 +75,7 @@ fn groups(table: &Table) -> Vec<(&str, usize)> {
     groups
 }
 
-/// A line for each system, a column for each source.
+/// Renders one line per system and one column per source.
 fn across(table: &Table) -> Markup {
     html! {
         table.systems {
@@ -99,7 +103,7 @@ fn across(table: &Table) -> Markup {
     }
 }
 
-/// A group of lines for each source, beside each number what was expected.
+/// Renders a group of lines per source, with the expected value next to each number.
 fn down(table: &Table) -> Markup {
     let by = table.columns.iter().find(|column| is_compared(column));
     html! {
@@ -127,7 +131,7 @@ fn down(table: &Table) -> Markup {
     }
 }
 
-/// What was expected, the ratio to it, and the difference.
+/// Renders the expected value, the ratio to it, and the difference.
 fn beside(column: &Column, at: usize) -> Markup {
     let expected = of(&column.expected, at);
     let both = of(&column.values, at).zip(expected);
@@ -142,7 +146,7 @@ fn beside(column: &Column, at: usize) -> Markup {
     }
 }
 
-/// A difference with its sign; of nothing, none.
+/// Formats a difference with its sign; zero has no sign.
 fn signed(difference: f64) -> String {
     match difference {
         own if own > 0.0 => format!("+{}", few(own)),

@@ -1,15 +1,19 @@
-//! What stands above and below the experiments: title, machine, contents with verdicts, how it was made.
+//! The parts above and below the experiments: title, machine, contents with verdicts, provenance.
 //!
-//! Exists so that whoever is sent the page knows in a minute what was tried, what came out, and where.
+//! # Purpose
 //!
-//! Invariant: what is unknown is not mentioned.
+//! A recipient of the page learns within a minute what was tested, on which machine, and with what result.
+//!
+//! # Invariants
+//!
+//! Unknown facts are omitted.
 
 use maud::{Markup, html};
 
 use super::claims;
 use crate::study::{Claim, Study};
 
-/// The top of the page.
+/// Renders the top of the page.
 pub(super) fn masthead(study: &Study) -> Markup {
     let machine = &study.machine;
     html! {
@@ -19,7 +23,7 @@ pub(super) fn masthead(study: &Study) -> Markup {
             p.verdicts { (claims::counts(all(study))) }
             @if study.shrink > 1 {
                 p.warning {
-                    "Everything was made " (study.shrink) " times shorter, to try it out: these numbers are no \
+                    "Everything was shortened " (study.shrink) " times as a smoke test: these numbers are not \
                      measurements, and claims are not judged."
                 }
             }
@@ -34,7 +38,7 @@ fn all(study: &Study) -> impl Iterator<Item = &Claim> + Clone {
     study.experiments.iter().flat_map(|own| &own.claims)
 }
 
-/// What was tried, on what, in two sentences.
+/// Describes in two sentences what was tested and on which machine.
 fn lede(study: &Study) -> String {
     let experiments = match study.experiments.len() {
         1 => "One experiment of a paper".to_string(),
@@ -45,8 +49,8 @@ fn lede(study: &Study) -> String {
         count => format!("{count} claims"),
     };
     let mut text = format!(
-        "{experiments} on buddy systems, done again: what came out here beside what the source has, \
-         and {claims} on it, judged by the program."
+        "{experiments} on buddy systems, repeated. The results are shown next to the published numbers, \
+         with {claims} that the program checks."
     );
     let machine = &study.machine;
     let mut on: Vec<String> = Vec::new();
@@ -65,7 +69,7 @@ fn lede(study: &Study) -> String {
     text
 }
 
-/// The bar that stays in view: experiments, dark or light.
+/// Renders the bar that stays visible: experiments, dark or light mode.
 pub(super) fn bar(study: &Study, anchors: &[String]) -> Markup {
     html! {
         div.bar {
@@ -80,7 +84,7 @@ pub(super) fn bar(study: &Study, anchors: &[String]) -> Markup {
     }
 }
 
-/// All experiments with their verdicts.
+/// Renders the list of all experiments with their verdicts.
 pub(super) fn contents(study: &Study, anchors: &[String]) -> Markup {
     html! {
         nav.overview #contents aria-labelledby="contents-name" {
@@ -91,21 +95,22 @@ pub(super) fn contents(study: &Study, anchors: &[String]) -> Markup {
                         a href={ "#" (anchor) } { (own.title) }
                         span.where { (own.source) }
                         span.verdicts {
-                            @if own.claims.is_empty() { span.none { "nothing claimed" } }
+                            @if own.claims.is_empty() { span.none { "no claims" } }
                             (claims::counts(own.claims.iter()))
                         }
                     }
                 }
             }
             p.note {
-                "✓ holds: it came out. ≠ differs: it did not, and why is said. ✗ fails: it did not, in any round. \
-                 ? undecided: rounds disagree, or there are no numbers. – not judged: the run was shortened."
+                "✓ holds: confirmed. ≠ differs: not confirmed, with a known reason. ✗ fails: not confirmed in any \
+                 round. ? undecided: the rounds disagree, or there are no numbers. – not judged: the run was \
+                 shortened."
             }
         }
     }
 }
 
-/// How the page was made.
+/// Describes how the page was made.
 pub(super) fn foot(study: &Study) -> Markup {
     html! {
         footer.foot {
@@ -119,7 +124,7 @@ pub(super) fn foot(study: &Study) -> Markup {
                 }
                 "."
             }
-            p { "Charts by plotly.js (MIT licence), which this file contains. The file asks the network for nothing." }
+            p { "Charts by plotly.js (MIT licence), which this file contains. The file makes no network requests." }
         }
     }
 }

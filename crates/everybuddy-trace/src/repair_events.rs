@@ -1,10 +1,13 @@
 //! Repairs events that do not replay by themselves.
 //!
-//! Exists because real recordings lose events, are merged from several CPUs, and are cut; most of
-//! such a trace is still worth replaying. Each repair is the smallest that makes the next event
-//! legal, and is counted.
+//! # Purpose
 //!
-//! Invariant: the events that come out pass [`crate::check::check`].
+//! Real recordings lose events, are merged from several CPUs, and are truncated; most of such a trace is still worth
+//! replaying. Each repair is the smallest that makes the next event legal, and is counted.
+//!
+//! # Invariants
+//!
+//! The repaired events pass [`crate::check::check`].
 
 use crate::check::{LARGEST_SPAN, Ledger, check_shape};
 use crate::columns::Sieve;
@@ -12,19 +15,19 @@ use crate::error::Problem;
 use crate::model::{Event, EventFlags, LARGEST_ORDER, Op};
 use crate::repair::{Repair, Repairs};
 
-/// Mark of a row that was dropped, in [`Mended::rows`].
+/// Marks a dropped row in [`Repaired::rows`].
 pub(crate) const DROPPED: u32 = u32::MAX;
 
 /// Repaired events.
-pub(crate) struct Mended {
-    /// The events, legal from first to last.
+pub(crate) struct Repaired {
+    /// The events, all legal.
     pub(crate) events: Vec<Event>,
-    /// For each row of the file the position of its event, or [`DROPPED`].
+    /// For each row of the file, the position of its event, or [`DROPPED`].
     pub(crate) rows: Vec<u32>,
 }
 
-/// Repairs events, without those that `sieve` drops.
-pub(crate) fn mend(events: Vec<Event>, sieve: &Sieve, repairs: &mut Repairs) -> Mended {
+/// Repairs events, except those that `sieve` drops.
+pub(crate) fn repair_events(events: Vec<Event>, sieve: &Sieve, repairs: &mut Repairs) -> Repaired {
     sieve.report(repairs);
     let count = events.len();
     let mut rows: Vec<(u32, Event)> = Vec::with_capacity(count);
@@ -44,7 +47,7 @@ pub(crate) fn mend(events: Vec<Event>, sieve: &Sieve, repairs: &mut Repairs) -> 
     replay(rows, count, repairs)
 }
 
-/// Drops frames far from the others: those that do not lie around the median.
+/// Drops frames far from the others: those that are not near the median.
 fn drop_strangers(rows: &mut Vec<(u32, Event)>, repairs: &mut Repairs) {
     let mut frames: Vec<u64> = rows.iter().map(|(_, event)| event.pfn).collect();
     let (Some(low), Some(high)) = (frames.iter().min(), frames.iter().max()) else {
@@ -62,7 +65,7 @@ fn drop_strangers(rows: &mut Vec<(u32, Event)>, repairs: &mut Repairs) {
     repairs.add(Repair::Span, (before - rows.len()) as u64);
 }
 
-/// Sorts rows by time; rows of the same time keep their order.
+/// Sorts rows by time; rows with equal times keep their order.
 fn sort(rows: &mut [(u32, Event)], repairs: &mut Repairs) {
     let (mut latest, mut early) = (0, 0);
     for (_, event) in rows.iter() {
@@ -75,28 +78,28 @@ fn sort(rows: &mut [(u32, Event)], repairs: &mut Repairs) {
     }
 }
 
-/// Carries out the rows, mending each that breaks a rule.
-fn replay(rows: Vec<(u32, Event)>, count: usize, repairs: &mut Repairs) -> Mended {
+/// Applies the rows, and repairs each that breaks a rule.
+fn replay(rows: Vec<(u32, Event)>, count: usize, repairs: &mut Repairs) -> Repaired {
     let sorted: Vec<Event> = rows.iter().map(|(_, event)| *event).collect();
-    let mut mended = Mended {
+    let mut repaired = Repaired {
         events: Vec::with_capacity(sorted.len()),
         rows: vec![DROPPED; count],
     };
-    // Frames lie close together by now; were they not, nothing could be saved.
+    // The frames are close together here; if they were not, nothing could be saved.
     let Ok(mut ledger) = Ledger::new(&sorted) else {
-        return mended;
+        return repaired;
     };
     for (row, mut event) in rows {
         let mut cut = false;
         loop {
-            match ledger.apply(mended.events.len(), &event) {
+            match ledger.apply(repaired.events.len(), &event) {
                 Ok(_) => {
-                    mended.rows[row as usize] = mended.events.len() as u32;
-                    mended.events.push(event);
+                    repaired.rows[row as usize] = repaired.events.len() as u32;
+                    repaired.events.push(event);
                     repairs.add(Repair::FreeCut, u64::from(cut));
                 }
                 Err(Problem::DoubleAllocation { pfn, .. }) => {
-                    add_frees(&mut ledger, pfn, &event, &mut mended.events, repairs);
+                    add_frees(&mut ledger, pfn, &event, &mut repaired.events, repairs);
                     continue;
                 }
                 Err(Problem::FreeLargerThanBlock { block_order, .. }) => {
@@ -110,13 +113,13 @@ fn replay(rows: Vec<(u32, Event)>, count: usize, repairs: &mut Repairs) -> Mende
             break;
         }
     }
-    mended
+    repaired
 }
 
-/// Frees every block that lives where `event` allocates, from the frame `found` on, just before
-/// it.
+/// Frees every live block in the frames that `event` allocates, starting at the frame `found`, just before the
+/// allocation.
 ///
-/// One pass over the frames: starting again for each block would take the square of their number.
+/// One pass over the frames: restarting for each block would take quadratic time.
 fn add_frees(
     ledger: &mut Ledger,
     found: u64,
@@ -128,7 +131,7 @@ fn add_frees(
     while let Some(live) = next {
         for (pfn, order) in ledger.live_pieces(live) {
             let mut free = Event::new(event.time_ns, event.cpu, event.pid, Op::Free, pfn, order);
-            // A piece of a live block is always legal to free.
+            // A part of a live block can always be freed.
             let Ok(applied) = ledger.apply(events.len(), &free) else {
                 continue;
             };
