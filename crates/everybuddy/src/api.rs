@@ -83,7 +83,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     ///
     /// # Errors
     /// [`Exhausted`](AllocateError::Exhausted), [`TooLarge`](AllocateError::TooLarge),
-    /// [`ZeroFrames`](AllocateError::ZeroFrames), [`Busy`](AllocateError::Busy).
+    /// [`ZeroFrames`](AllocateError::ZeroFrames), [`NoSuchCpu`](AllocateError::NoSuchCpu),
+    /// [`Busy`](AllocateError::Busy).
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError>;
 
     /// Frees a block, an exact allocation, or any part of allocations.
@@ -133,6 +134,13 @@ pub trait FrameAllocator<P: Platform>: Sync {
 
     /// Gives everything that this CPU buffers back to the zone layer.
     fn drain(&self, cpu: &mut P::Cpu);
+
+    /// Frees everything that another CPU buffers, if that CPU is [parked](Self::park): it went offline, or is idle.
+    ///
+    /// # Errors
+    /// [`Busy`](AllocateError::Busy) when that CPU is not parked, or another CPU drains it right now;
+    /// [`NoSuchCpu`](AllocateError::NoSuchCpu) when there is no such CPU.
+    fn drain_parked(&self, cpu: &mut P::Cpu, other: CpuId) -> Result<(), AllocateError>;
 
     /// Gives everything that any CPU buffers back to the zone layer, and finishes deferred work.
     ///

@@ -47,6 +47,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
     }
 
+    /// Returns `true` if the system was set up for this CPU. The layers below index by its number.
+    #[inline(always)]
+    fn has_cpu(&self, cpu: CpuId) -> bool {
+        cpu.0 < self.front.cpus()
+    }
+
     fn too_large(&self) -> AllocateError {
         AllocateError::TooLarge {
             largest: self.max_order,
@@ -62,6 +68,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         frames: u32,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
         if frames == 0 {
             return Err(AllocateError::ZeroFrames);
         }
@@ -154,6 +163,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         frames: u32,
         release: Release,
     ) -> Result<(), FreeError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(FreeError::NoSuchCpu);
+        }
         let head = self.run(start, frames)?;
         if let Extent::Block(order) = release.size.extent()
             && self.zone.table().tag(head) == Tag::allocated(order)
@@ -187,6 +199,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
 
     /// Takes a range of free frames out of service.
     fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(RegionError::NoSuchCpu);
+        }
         let (start, frames) = self.span.relative(range)?;
         let mut withdrawn = Err(RegionError::Busy);
         let withdraw = &mut |cpu: &mut P::Cpu, all_drained: bool| {
@@ -241,6 +256,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         request: Request,
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
         let mut given = 0;
         let Extent::Block(order) = request.size.extent() else {
             return self.allocate_one_by_one(cpu, request, out, 0);
@@ -275,6 +293,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn free_bulk(&self, cpu: &mut P::Cpu, releases: &[Release]) -> Result<(), BulkFreeError> {
         let mut index = 0;
+        if !self.has_cpu(cpu.id()) {
+            let error = FreeError::NoSuchCpu;
+            return Err(BulkFreeError { index, error });
+        }
         while let Some(release) = releases.get(index) {
             let fail = |error| BulkFreeError { index, error };
             // Without lists, blocks go to the zone under one lock, as many as follow each other.
@@ -305,6 +327,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+        if !self.has_cpu(cpu) {
+            return Err(AllocateError::NoSuchCpu);
+        }
         let mut probe = P::Probe::default();
         let caller = &mut Caller {
             cpu,
@@ -327,6 +352,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        if !self.has_cpu(cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
         let mut probe = P::Probe::default();
         let caller = &mut Caller {
             cpu,
@@ -353,7 +381,20 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         self.front.drain(cpu, &self.zone);
     }
 
+    fn drain_parked(&self, cpu: &mut P::Cpu, other: CpuId) -> Result<(), AllocateError> {
+        if !self.has_cpu(cpu.id()) || !self.has_cpu(other) {
+            return Err(AllocateError::NoSuchCpu);
+        }
+        match self.front.drain_parked(cpu, &self.zone, other) {
+            true => Ok(()),
+            false => Err(AllocateError::Busy),
+        }
+    }
+
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
         let mut settled = Err(AllocateError::Busy);
         let settle = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             if all_drained && self.zone.settle(&mut Caller::of(cpu)) {
@@ -369,6 +410,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(RegionError::NoSuchCpu);
+        }
         let (start, frames) = self.span.relative(range)?;
         self.zone
             .add(&mut Caller::of(cpu), start, frames, Tag::HOLE)
@@ -383,6 +427,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(RegionError::NoSuchCpu);
+        }
         let (start, frames) = self.span.relative(range)?;
         self.zone
             .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)

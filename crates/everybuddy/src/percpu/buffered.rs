@@ -285,20 +285,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             }
             match seen.state() {
                 CpuState::PARKED => {
-                    let draining = CpuState::new(seen.epoch(), CpuState::DRAINING);
-                    // Acquire: pairs with the release in `park`: the list's content is seen.
-                    let swapped = cpu_state.compare_exchange(
-                        seen.0,
-                        draining.0,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    );
-                    if swapped.is_ok() {
-                        slot.list.drain(caller, other, zone);
-                        let parked = CpuState::new(epoch, CpuState::PARKED);
-                        // Release: pairs with the acquire in `resume` and above: the empty list is seen.
-                        cpu_state.store(parked.0, Ordering::Release);
-                        P::wake(cpu_state);
+                    if self.drain_parked_list(caller, zone, other, slot, seen, epoch) {
                         return true;
                     }
                 }
@@ -313,6 +300,33 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             }
         }
         false
+    }
+
+    /// Drains the list of a parked CPU, whose state was `seen`, and parks it again as one that acknowledged `epoch`.
+    /// Returns `false`, and does nothing, if that state has changed.
+    fn drain_parked_list<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        other: CpuId,
+        slot: &Slot<P, L>,
+        seen: CpuState,
+        epoch: u32,
+    ) -> bool {
+        let cpu_state = &slot.remote.cpu_state;
+        let draining = CpuState::new(seen.epoch(), CpuState::DRAINING);
+        // Acquire: pairs with the release in `park`: the list's content is seen.
+        let swapped =
+            cpu_state.compare_exchange(seen.0, draining.0, Ordering::Acquire, Ordering::Relaxed);
+        if swapped.is_err() {
+            return false;
+        }
+        slot.list.drain(caller, other, zone);
+        let parked = CpuState::new(epoch, CpuState::PARKED);
+        // Release: pairs with the acquire in `resume` and above: the empty list is seen.
+        cpu_state.store(parked.0, Ordering::Release);
+        P::wake(cpu_state);
+        true
     }
 
     /// Prepares this CPU's list for a miss: ends parking, answers. Returns whether the list is open.
@@ -380,9 +394,10 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         hint: Hint,
     ) -> Result<Frame, AllocateError> {
         let caller = &mut Caller::of(cpu);
-        if let Some(slot) = self.slot(caller.cpu)
-            && let Some(_held) = A::enter(&slot.remote.lock)
-        {
+        let Some(slot) = self.slot(caller.cpu) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        if let Some(_held) = A::enter(&slot.remote.lock) {
             let open = self.begin(caller, slot, zone);
             if open && slot.list.caches(order) {
                 // What gave nothing moved no mark; an asker's close, if one came, stays for the next operation.
@@ -406,9 +421,10 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         hint: Hint,
     ) -> Result<(), FreeError> {
         let caller = &mut Caller::of(cpu);
-        if let Some(slot) = self.slot(caller.cpu)
-            && let Some(_held) = A::enter(&slot.remote.lock)
-        {
+        let Some(slot) = self.slot(caller.cpu) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        if let Some(_held) = A::enter(&slot.remote.lock) {
             let open = self.begin(caller, slot, zone);
             if open
                 && slot.list.caches(order)
@@ -432,6 +448,24 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             slot.list.drain(caller, caller.cpu, zone);
             self.service_drain_request(caller, slot, zone);
         }
+    }
+
+    fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool {
+        let Some(slot) = self.slot(other) else {
+            return true;
+        };
+        if other == cpu.id() {
+            self.drain(cpu, zone);
+            return true;
+        }
+        let caller = &mut Caller::of(cpu);
+        if A::LOCKS {
+            return self.drain_remote(caller, zone, other, slot, 0);
+        }
+        // Acquire: pairs with the release in `park`.
+        let seen = CpuState(slot.remote.cpu_state.load(Ordering::Acquire));
+        seen.state() == CpuState::PARKED
+            && self.drain_parked_list(caller, zone, other, slot, seen, seen.epoch())
     }
 
     #[cold]

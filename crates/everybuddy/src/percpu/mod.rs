@@ -87,6 +87,10 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Gives everything that this CPU keeps to the zone layer.
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
 
+    /// Frees everything that another CPU keeps, if that CPU is parked, or if it is this one. Returns `false` if it is not
+    /// parked.
+    fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool;
+
     /// Runs `then` once, while no CPU keeps anything and none may begin to. It is called indirectly: asking all CPUs
     /// is rare, and long beside a call; and so it is compiled once for all that is done then.
     ///

@@ -46,6 +46,9 @@ impl<P: Platform> PerCpu<P> for NoList {
         order: Order,
         _: Hint,
     ) -> Result<Frame, AllocateError> {
+        if cpu.id().0 >= self.cpus {
+            return Err(AllocateError::NoSuchCpu);
+        }
         cpu.probe().record(Event::Bypass(order));
         zone.allocate(&mut Caller::of(cpu), order)
     }
@@ -59,11 +62,18 @@ impl<P: Platform> PerCpu<P> for NoList {
         order: Order,
         _: Hint,
     ) -> Result<(), FreeError> {
+        if cpu.id().0 >= self.cpus {
+            return Err(FreeError::NoSuchCpu);
+        }
         cpu.probe().record(Event::Bypass(order));
         zone.free(&mut Caller::of(cpu), head, order, Tag::allocated(order))
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}
+
+    fn drain_parked<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: CpuId) -> bool {
+        true
+    }
 
     fn with_all_drained<Z: ZoneLayer<P>>(
         &self,
