@@ -1,10 +1,8 @@
 //! `everybuddy compare` from the command line to its files.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 use serde_json::Value;
 
 const COLUMNS: [&str; 15] = [
@@ -97,7 +95,7 @@ fn variants_and_scarce_memory() {
         "{table}"
     );
     // Several times as much as can be live at once in 4 MiB.
-    let mut trace = common::trace();
+    let mut trace = crate::common::trace();
     let end = trace.events.last().unwrap().time_ns;
     for block in 0..3 {
         use everybuddy_trace::{Event, Op};

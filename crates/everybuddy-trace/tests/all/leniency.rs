@@ -1,8 +1,6 @@
 //! Property: whatever happens to a trace, lenient reading makes it replay, and says what it did.
 
-mod common;
-
-use common::{Scratch, allocate, free, trace};
+use crate::common::{Scratch, allocate, free, trace};
 use everybuddy_trace::{Event, Leniency, Op, read, resolve, write};
 use proptest::prelude::*;
 

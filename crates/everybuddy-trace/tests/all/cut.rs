@@ -1,10 +1,8 @@
 //! Parts of traces replay by themselves, and hold exactly what was asked for.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Scratch, bundled};
+use crate::common::{Scratch, bundled};
 use everybuddy_trace::{
     AddressRegion, Cut, Event, Fault, Leniency, Op, RegionId, Trace, cut, read, resolve, write,
 };

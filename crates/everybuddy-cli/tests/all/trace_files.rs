@@ -1,11 +1,9 @@
 //! Traces as users import, export and cut them.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 use everybuddy_trace::{Leniency, Trace, read};
 
 fn recording(name: &str) -> String {

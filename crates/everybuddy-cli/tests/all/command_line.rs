@@ -1,8 +1,6 @@
 //! The command line: help, refusals, exit codes, streams.
 
-mod common;
-
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 
 #[test]
 fn help_teaches_by_example() {
@@ -115,7 +113,7 @@ fn damaged_traces_are_refused() {
 #[test]
 fn contradictions_are_refused_or_repaired() {
     let folder = Folder::new("lenient");
-    let mut trace = common::trace();
+    let mut trace = crate::common::trace();
     let first = trace.events[0];
     // Allocated while it lives.
     trace.events.insert(1, first);
@@ -153,7 +151,7 @@ fn traces_are_described() {
     assert_eq!(of("partial_frees")[0]["value"], 4.0);
     let at_the_end = of("live_frames")[201];
     assert_eq!(at_the_end["experiment"], "trace@1.0000");
-    assert_eq!(at_the_end["value"], common::FINAL_FRAMES as f64);
+    assert_eq!(at_the_end["value"], crate::common::FINAL_FRAMES as f64);
     let csv = everybuddy(&["trace", "info", &file, "--csv", "-"]).done();
     assert_eq!(csv.lines().count(), rows.len() + 1);
     let checked = everybuddy(&["trace", "check", &file]).done();

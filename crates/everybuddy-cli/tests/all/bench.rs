@@ -1,10 +1,8 @@
 //! The benchmark: every workload runs on every system, nothing is given twice, rows are whole.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 use everybuddy_workload::WORKLOADS;
 
 /// Options that make a run short: what it measures means nothing.

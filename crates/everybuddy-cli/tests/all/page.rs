@@ -1,10 +1,8 @@
 //! The page, from the command line to its file. What is on it is tested where it is drawn, in `everybuddy-page`.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 
 /// Runs `compare` on the tiny trace and returns the page.
 fn page(folder: &Folder, arguments: &[&str]) -> String {

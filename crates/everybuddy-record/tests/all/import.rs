@@ -1,11 +1,9 @@
 //! Recordings of other tools become traces, and what can't is refused with its reason.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Scratch, bundled};
+use crate::common::{Scratch, bundled};
 use everybuddy_record::{
     ImportError, ImportOptions, Imported, Scope, Source, import, import_stream,
 };

@@ -1,8 +1,6 @@
 //! What is written is read again, and files of other programs are read as they are.
 
-mod common;
-
-use common::{Column, Scratch, allocate, bundled, foreign, free, trace};
+use crate::common::{Column, Scratch, allocate, bundled, foreign, free, trace};
 use everybuddy_trace::{
     AddressRegion, Fault, Leniency, Op, Problem, RegionId, RegionKind, Trace, read, write,
 };

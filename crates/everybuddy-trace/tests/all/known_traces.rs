@@ -1,11 +1,9 @@
 //! The traces that come with the project, and any others that `EVERYBUDDY_TRACES` names a folder
 //! of, are legal; and what is known of them is found.
 
-mod common;
-
 use std::path::Path;
 
-use common::{allocate, bundled, free, trace};
+use crate::common::{allocate, bundled, free, trace};
 use everybuddy_trace::{Event, Leniency, Statistics, StepKind, read, resolve};
 
 fn statistics(path: &Path) -> Statistics {

@@ -1,11 +1,9 @@
 //! Experiments: the list, rows, pictures, and claims that fail only when they are wrong.
 
-mod common;
-
 use everybuddy_papers::FIGURES;
 use std::collections::BTreeSet;
 
-use common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy};
 
 /// An experiment on the tiny trace, with a claim's bounds.
 fn experiment(folder: &Folder, bounds: &str) -> String {

@@ -1,10 +1,8 @@
 //! Each thing that can be wrong is refused, with its file and row, in words that help.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Column, Scratch, allocate, foreign, free, trace};
+use crate::common::{Column, Scratch, allocate, foreign, free, trace};
 use everybuddy_trace::{
     AddressRegion, Event, Fault, Leniency, Op, Problem, Repair, Repairs, Trace, TraceError, read,
     resolve, write,

@@ -1,11 +1,9 @@
 //! Damaged files give errors, never panics, endless loops or memory without bounds.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Scratch, allocate, bundled, free, trace};
+use crate::common::{Scratch, allocate, bundled, free, trace};
 use everybuddy_trace::{AddressRegion, Fault, Leniency, RegionId, read, resolve, write};
 
 /// Reads both ways; whatever is accepted must replay.
