@@ -1,4 +1,6 @@
-//! The tests of importing and assembling, in one program. `record` is a program of its own, because it records commands.
+//! The tests of importing and assembling, in one program.
+//!
+//! The tests in `record.rs` are a program of their own: other tests would disturb the recorded commands.
 
 mod assembly;
 mod assembly_examples;
