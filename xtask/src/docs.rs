@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use everybuddy::systems::{OPTIONS, ROWS};
 use everybuddy_workload::WORKLOADS;
@@ -28,7 +28,7 @@ const MARKS: [&str; 2] = [
 ];
 
 /// Writes all generated documents; finds no faults.
-pub(crate) fn write(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, Box<dyn Error>> {
+pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dyn Error>> {
     for (path, make) in GENERATED {
         let path = root.join(path);
         let text = fs::read_to_string(&path).unwrap_or_default();
