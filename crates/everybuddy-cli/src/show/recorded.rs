@@ -142,7 +142,7 @@ fn exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, false) => "an unknown status".to_string(),
+        (None, None) => "an unknown status".to_string(),
     }
 }
 
