@@ -28,13 +28,13 @@ const MARKS: [&str; 2] = [
 ];
 
 /// Writes all generated documents; finds no faults.
-pub(crate) fn write(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dyn Error>> {
     for (path, make) in GENERATED {
         let path = root.join(path);
         let text = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, make(&text))?;
     }
-    crate::splice::write(root, &crate::tidy::files(root)?)?;
+    crate::splice::write(root, files)?;
     Ok(Vec::new())
 }
 

@@ -22,7 +22,7 @@ const LONGEST: usize = 250;
 const CRATE: &str = "crates/everybuddy/src";
 
 /// For each node, the nodes that it uses.
-type Graph = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Writes both graphs between their markers.
 pub(crate) fn write(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
@@ -153,7 +153,7 @@ fn shipped(module: PathBuf) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 }
 
 /// Returns the code of a file without comments and tests, and the names of the test modules that it declares.
-fn without_tests(text: &str) -> (String, BTreeSet<String>) {
+pub(crate) fn without_tests(text: &str) -> (String, BTreeSet<String>) {
     let mut code = String::new();
     let mut tests = BTreeSet::new();
     let mut lines = text.lines();
@@ -238,7 +238,7 @@ fn mermaid(graph: &Graph) -> String {
 }
 
 /// Joins the nodes that can reach each other, and numbers what results in the order of the names.
-fn condensed(graph: &Graph) -> (Vec<Vec<String>>, Vec<BTreeSet<usize>>) {
+pub(crate) fn condensed(graph: &Graph) -> (Vec<Vec<String>>, Vec<BTreeSet<usize>>) {
     let reach: BTreeMap<&String, BTreeSet<&String>> = graph
         .keys()
         .map(|node| (node, reachable(graph, node)))

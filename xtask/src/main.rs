@@ -4,6 +4,7 @@
 //! writes what is generated from the code, and `prose` stores the limits of the rules of plain English, or lists the
 //! places below PATH that break them.
 
+mod cycles;
 mod docs;
 mod documents;
 mod graph;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     let path = std::env::args().nth(2);
     let faults = match (verb.as_str(), path) {
         ("tidy", None) => tidy::faults(&root),
-        ("docs", None) => docs::write(&root),
+        ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
         ("graph", None) => graph::write(&root),
         ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
         ("prose", Some(path)) => {

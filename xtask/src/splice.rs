@@ -8,11 +8,12 @@
 //! ```
 //!
 //! After the path of the results (rows as JSON lines) and the source, one entry per column names operation, metric and
-//! statistic. A second statistic in parentheses follows in parentheses; `%` and `x1000` scale the value.
+//! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
+//! parentheses follows in parentheses; `%` and `x1000` scale the value.
 //!
-//! Invariant: a number that the results do not have is an error, except a percentile below what the timer can measure.
+//! Invariant: a number that the results do not have is an error. Two exceptions: a high percentile that the timer
+//! cannot tell from zero is shown as such, and a dash is the median of a benchmark that a system cannot run.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -78,7 +79,7 @@ fn filled(root: &Path, file: &str, text: &str) -> Result<String, Box<dyn Error>>
         })?;
         let results = fs::read_to_string(root.join(table.results))
             .map_err(|error| format!("{}: {error}", table.results))?;
-        let numbers = Numbers::read(&results, table.source);
+        let numbers = Numbers::read(&results);
         for line in lines.iter_mut().skip(close + 3) {
             if !line.starts_with('|') {
                 break;
@@ -92,12 +93,14 @@ fn filled(root: &Path, file: &str, text: &str) -> Result<String, Box<dyn Error>>
 /// What a marker says.
 struct Table<'t> {
     results: &'t str,
-    source: &'t str,
     columns: Vec<Column<'t>>,
 }
 
 /// The numbers of a column.
 struct Column<'t> {
+    source: &'t str,
+    /// The number of CPUs, if the column names it.
+    cpus: Option<&'t str>,
     operation: &'t str,
     metric: &'t str,
     statistic: &'t str,
@@ -121,10 +124,10 @@ impl<'t> Table<'t> {
             .strip_suffix("-->")?;
         let (place, columns) = text.split_once(": ")?;
         let (results, source) = place.split_once(' ')?;
-        let columns: Option<Vec<Column<'_>>> = columns.split(';').map(Column::parse).collect();
+        let parse = |column| Column::parse(column, source);
+        let columns: Option<Vec<Column<'_>>> = columns.split(';').map(parse).collect();
         Some(Self {
             results,
-            source,
             columns: columns?,
         })
     }
@@ -133,10 +136,14 @@ impl<'t> Table<'t> {
     fn row(&self, line: &str, numbers: &Numbers<'_>) -> Result<String, Box<dyn Error>> {
         let cells: Vec<&str> = line.trim().trim_matches('|').split('|').collect();
         let system = cells[0].trim().trim_matches('`');
-        let own = cells
-            .len()
-            .checked_sub(self.columns.len())
-            .ok_or_else(|| format!("`{system}` has fewer cells than the marker has columns"))?;
+        // A row that has only its system yet gets all numbers.
+        let own = match cells.len() {
+            1 => 1,
+            all => all
+                .checked_sub(self.columns.len())
+                .filter(|own| *own > 0)
+                .ok_or_else(|| format!("`{system}` has fewer cells than its table"))?,
+        };
         let mut row = String::from("|");
         for cell in &cells[..own] {
             row.push_str(cell);
@@ -152,10 +159,17 @@ impl<'t> Table<'t> {
 }
 
 impl<'t> Column<'t> {
-    fn parse(text: &'t str) -> Option<Self> {
-        let mut words = text.split_whitespace();
+    fn parse(text: &'t str, source: &'t str) -> Option<Self> {
+        let mut words = text.split_whitespace().peekable();
+        let place = words.next_if(|word| word.contains('@'));
+        let (source, cpus) = match place.and_then(|place| place.split_once('@')) {
+            Some((source, cpus)) => (source, Some(cpus)),
+            None => (source, None),
+        };
         let (operation, metric, statistic) = (words.next()?, words.next()?, words.next()?);
         let mut column = Self {
+            source,
+            cpus,
             operation,
             metric,
             statistic,
@@ -172,65 +186,78 @@ impl<'t> Column<'t> {
         Some(column)
     }
 
-    fn text(&self, system: &str, numbers: &Numbers<'_>) -> Result<String, Box<dyn Error>> {
-        let get = |statistic: &str| {
-            let key = (system, self.operation, self.metric, statistic);
-            match numbers.values.get(&key) {
-                Some(value) => Ok(shown(*value, self.scale)),
-                // A percentile that the timer cannot tell from zero has no row.
-                None if statistic.starts_with('p') && numbers.has(system) => {
-                    numbers.floor().ok_or("no row of the timer".to_owned())
-                }
-                None => Err(format!("the results have no {key:?}")),
-            }
-        };
-        let first = get(self.statistic)?;
+    fn text(&self, system: &str, numbers: &Numbers<'_>) -> Result<String, String> {
+        let first = self.number(system, self.statistic, numbers)?;
         Ok(match self.second {
-            Some(second) => format!("{first} ({})", get(second)?),
+            Some(second) => format!("{first} ({})", self.number(system, second, numbers)?),
             None => first,
         })
     }
+
+    fn number(
+        &self,
+        system: &str,
+        statistic: &str,
+        numbers: &Numbers<'_>,
+    ) -> Result<String, String> {
+        let of = |system: &str, operation: &str, metric: &str, statistic: &str| {
+            let mut rows = numbers.rows.iter();
+            let row = rows.find(|row| {
+                row.names == [self.source, system, operation, metric, statistic]
+                    && self.cpus.is_none_or(|cpus| cpus == row.cpus)
+            });
+            row.map(|row| row.value)
+        };
+        if let Some(value) = of(system, self.operation, self.metric, statistic) {
+            return Ok(shown(value, self.scale));
+        }
+        let floor = of("timer", "all", "latency", "value");
+        let is_known = numbers.rows.iter().any(|row| row.names[1] == system);
+        match (statistic, floor) {
+            ("p99" | "p999", Some(floor)) if is_known => Ok(format!("≤{floor:.0}")),
+            ("p50", _) if is_known => Ok("–".to_owned()),
+            _ => Err(format!(
+                "no {statistic} of {} of `{system}` in the results",
+                self.metric
+            )),
+        }
+    }
 }
 
-/// The rows of a source, without those about one order or one moment.
+/// The rows of the results, without those about one order or one moment.
 struct Numbers<'r> {
-    values: BTreeMap<(&'r str, &'r str, &'r str, &'r str), f64>,
+    rows: Vec<Row<'r>>,
+}
+
+struct Row<'r> {
+    /// Source, system, operation, metric and statistic.
+    names: [&'r str; 5],
+    cpus: &'r str,
+    value: f64,
 }
 
 impl<'r> Numbers<'r> {
-    fn read(results: &'r str, source: &str) -> Self {
-        let mut values = BTreeMap::new();
-        for row in results.lines() {
-            let text = |name: &str| field(row, name).map(|value| value.trim_matches('"'));
-            let whole = text("order") == Some("null")
-                && !text("experiment").is_some_and(|experiment| experiment.contains('@'));
-            if !whole || text("source") != Some(source) || text("options") != Some("") {
-                continue;
-            }
-            let key = (
-                text("system"),
-                text("operation"),
-                text("metric"),
-                text("statistic"),
-            );
-            let value = field(row, "value").and_then(|value| value.parse().ok());
-            if let ((Some(system), Some(operation), Some(metric), Some(statistic)), Some(value)) =
-                (key, value)
-            {
-                values.insert((system, operation, metric, statistic), value);
-            }
+    fn read(results: &'r str) -> Self {
+        let row = |line: &'r str| {
+            let text = |name: &str| field(line, name).map(|value| value.trim_matches('"'));
+            let is_whole = text("order")? == "null"
+                && text("options")?.is_empty()
+                && !text("experiment")?.contains('@');
+            is_whole.then_some(Row {
+                names: [
+                    text("source")?,
+                    text("system")?,
+                    text("operation")?,
+                    text("metric")?,
+                    text("statistic")?,
+                ],
+                cpus: text("cpus")?,
+                value: text("value")?.parse().ok()?,
+            })
+        };
+        Self {
+            rows: results.lines().filter_map(row).collect(),
         }
-        Self { values }
-    }
-
-    fn has(&self, system: &str) -> bool {
-        self.values.keys().any(|key| key.0 == system)
-    }
-
-    /// Returns the shortest time that the timer can tell from zero.
-    fn floor(&self) -> Option<String> {
-        let spread = self.values.get(&("timer", "all", "latency", "value"))?;
-        Some(format!("≤{}", shown(spread.floor(), Scale::One)))
     }
 }
 
@@ -264,32 +291,58 @@ fn shown(value: f64, scale: Scale) -> String {
 mod tests {
     use super::*;
 
-    const ROWS: &str = "\
-        {\"experiment\":\"compare\",\"source\":\"a\",\"system\":\"timer\",\"options\":\"\",\"operation\":\"all\",\
-        \"order\":null,\"metric\":\"latency\",\"statistic\":\"value\",\"value\":10.4,\"unit\":\"ns\"}\n\
-        {\"experiment\":\"compare\",\"source\":\"a\",\"system\":\"bs\",\"options\":\"\",\"operation\":\"free\",\
-        \"order\":null,\"metric\":\"latency\",\"statistic\":\"mean\",\"value\":9.154,\"unit\":\"ns\"}\n\
-        {\"experiment\":\"compare\",\"source\":\"a\",\"system\":\"bs\",\"options\":\"\",\"operation\":\"all\",\
-        \"order\":null,\"metric\":\"miss_rate\",\"statistic\":\"value\",\"value\":0.0474,\"unit\":\"1\"}\n\
-        {\"experiment\":\"compare@0.5\",\"source\":\"a\",\"system\":\"bs\",\"options\":\"\",\"operation\":\"all\",\
-        \"order\":null,\"metric\":\"miss_rate\",\"statistic\":\"value\",\"value\":0.9,\"unit\":\"1\"}\n";
+    const ROWS: &str = r#"
+{"experiment":"compare","source":"a","system":"timer","options":"","cpus":2,"operation":"all","order":null,
+ "metric":"latency","statistic":"value","value":10.4}
+{"experiment":"compare","source":"a","system":"bs","options":"","cpus":2,"operation":"free","order":null,
+ "metric":"latency","statistic":"mean","value":9.154}
+{"experiment":"compare","source":"a","system":"bs","options":"","cpus":2,"operation":"all","order":null,
+ "metric":"miss_rate","statistic":"value","value":0.0474}
+{"experiment":"compare@0.5","source":"a","system":"bs","options":"","cpus":2,"operation":"all","order":null,
+ "metric":"miss_rate","statistic":"value","value":0.9}
+"#;
+
+    /// Returns the rows, each on one line.
+    fn rows() -> String {
+        ROWS.replace(",\n ", ",")
+    }
 
     #[test]
     fn the_last_cells_of_a_row_are_filled() {
-        let marker = "<!-- numbers: x.jsonl a: free latency mean (p99); all miss_rate value % -->";
+        let marker =
+            "<!-- numbers: x.jsonl a: free latency mean (p99); a@2 all miss_rate value % -->";
         let table = Table::parse(marker).expect("the marker is whole");
-        let numbers = Numbers::read(ROWS, "a");
+        let results = rows();
+        let numbers = Numbers::read(&results);
         let row = table.row("| `bs` | by hand | ? | ? |", &numbers);
+        let expected = "| `bs` | by hand | 9.15 (≤10) | 4.7% |";
+        assert_eq!(row.expect("the rows have it"), expected);
+        let new = table.row("| `bs` |", &numbers);
         assert_eq!(
-            row.expect("the rows have it"),
-            "| `bs` | by hand | 9.15 (≤10) | 4.7% |"
+            new.expect("the rows have it"),
+            "| `bs` | 9.15 (≤10) | 4.7% |"
         );
+        assert!(table.row("| `bs` | ? |", &numbers).is_err());
         assert!(table.row("| `none` | by hand | ? | ? |", &numbers).is_err());
     }
 
     #[test]
-    fn another_source_has_no_numbers() {
-        assert!(Numbers::read(ROWS, "b").values.is_empty());
+    fn another_source_or_number_of_cpus_has_other_numbers() {
+        let results = rows();
+        let numbers = Numbers::read(&results);
+        let column = |text| Column::parse(text, "a").expect("the column is whole");
+        assert!(
+            column("b@2 all miss_rate value")
+                .text("bs", &numbers)
+                .is_err()
+        );
+        assert!(
+            column("a@1 all miss_rate value")
+                .text("bs", &numbers)
+                .is_err()
+        );
+        let median = column("a@2 pair latency p50").text("bs", &numbers);
+        assert_eq!(median.as_deref(), Ok("–"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{documents, graph, prose, splice};
+use crate::{cycles, documents, graph, prose, splice};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -75,6 +75,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     }
     dependencies(root, &mut faults)?;
     generated(root, &mut faults);
+    cycles::check(root, &mut faults)?;
     graph::check(root, &mut faults)?;
     splice::check(root, &files, &mut faults)?;
     documents::readme(root, &mut faults);

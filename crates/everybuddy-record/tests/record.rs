@@ -1,6 +1,7 @@
 //! Real commands are recorded, where that is possible: as root, with tracefs.
 #![cfg(target_os = "linux")]
 
+#[path = "all/common.rs"]
 mod common;
 
 use std::fs;

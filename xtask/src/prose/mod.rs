@@ -35,7 +35,6 @@ const EXEMPT: &[&str] = &[
     "xtask/src/prose/",
     "xtask/prose-limits.toml",
     "SYSTEMS.md",
-    "docs/benchmarks.md",
     "docs/metrics.md",
 ];
 

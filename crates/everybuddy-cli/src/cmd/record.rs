@@ -130,7 +130,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let summary = recorded::Summary {
         path: &path,
         made: &made,
-        ended: &ended,
+        after: ended.after,
+        status: ended.status,
+        was_running: ended.running.is_some(),
         finishing: finishing.elapsed(),
         untraced,
     };

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use everybuddy_record::record::{Losses, Recorded};
 
-use crate::recording::Ended;
 use everybuddy_measure::size::{bytes, count, frames};
 
 use super::output::Style;
@@ -26,8 +25,12 @@ pub struct Summary<'a> {
     pub path: &'a Path,
     /// What was recorded.
     pub made: &'a Recorded,
-    /// How it ended.
-    pub ended: &'a Ended,
+    /// Time of the recording.
+    pub after: Duration,
+    /// The exit status of the command, if it ended by itself.
+    pub status: Option<ExitStatus>,
+    /// Whether the command was still running when the recording ended.
+    pub was_running: bool,
     /// Time for putting the recording in order and writing it.
     pub finishing: Duration,
     /// Time of the command without recording, where it was measured.
@@ -104,7 +107,7 @@ impl Summary<'_> {
             ),
         );
         if let Some(untraced) = self.untraced {
-            let (with, without) = (self.ended.after.as_secs_f64(), untraced.as_secs_f64());
+            let (with, without) = (self.after.as_secs_f64(), untraced.as_secs_f64());
             line(
                 "  overhead",
                 format!(
@@ -123,13 +126,13 @@ impl Summary<'_> {
     }
 
     fn time(&self) -> String {
-        let seconds = self.ended.after.as_secs_f64();
-        match (&self.ended.status, &self.ended.running) {
+        let seconds = self.after.as_secs_f64();
+        match (self.status, self.was_running) {
             (Some(status), _) => {
-                format!("{seconds:.2} s; the command ended with {}", exit(*status))
+                format!("{seconds:.2} s; the command ended with {}", exit(status))
             }
-            (None, Some(_)) => format!("{seconds:.2} s; the command was then asked to end"),
-            (None, None) => format!("{seconds:.2} s"),
+            (None, true) => format!("{seconds:.2} s; the command was then asked to end"),
+            (None, false) => format!("{seconds:.2} s"),
         }
     }
 }

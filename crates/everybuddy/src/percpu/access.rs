@@ -1,27 +1,31 @@
-//! How a CPU gets at its own list, and others at it.
+//! How a CPU enters its own list, and how other CPUs reach it.
 //!
-//! Why it exists: whether a list has a lock is a type parameter, so that the list without one pays nothing
-//! for the other's; and what others know of a CPU without locks is one word.
+//! # Purpose
 //!
-//! Invariant: what is said of the states in [`Presence`]; the protocol that keeps it is in
+//! Whether a list has a lock is a type parameter, so that a list without a lock does not pay for the other variant.
+//! Without locks, one word holds everything that other CPUs know about a CPU.
+//!
+//! # Invariants
+//!
+//! The meaning of the states of [`CpuState`]. The protocol that maintains it is described in
 //! [`buffered`](super::buffered).
 
 use crate::lock::{RawLock, SpinLock};
 use crate::platform::Platform;
 
-/// How a CPU gets at its own list, and others at it.
+/// How a CPU enters its own list, and how other CPUs reach it.
 pub(crate) trait Access<P: Platform>: Send + Sync + 'static {
-    /// Whether the list's lock is taken, rather than the owner asked.
+    /// Whether other CPUs acquire the list's lock, rather than ask its owner.
     const LOCKS: bool;
 
-    /// What is held during an operation.
+    /// The guard that exists during an operation.
     type Held<'s>;
 
-    /// Enters the list; nothing when somebody else is in it.
+    /// Enters the list. Returns `None` if another CPU is in it.
     fn enter(lock: &SpinLock<P>) -> Option<Self::Held<'_>>;
 }
 
-/// The token alone gives access: a hit takes no atomic operation.
+/// Access by the token alone: a hit needs no atomic operation.
 pub struct Token;
 
 impl<P: Platform> Access<P> for Token {
@@ -34,10 +38,10 @@ impl<P: Platform> Access<P> for Token {
     }
 }
 
-/// A lock for each list, tried by its owner: `percpu=locked`, what Linux 6 does.
+/// One lock per list, which its owner tries: `percpu=locked`, as in Linux 6.
 pub struct Locked;
 
-/// Holds the lock of a list.
+/// Guard of a list's lock.
 pub(crate) struct HeldLock<'s, P: Platform>(&'s SpinLock<P>);
 
 impl<P: Platform> Drop for HeldLock<'_, P> {
@@ -57,38 +61,38 @@ impl<P: Platform> Access<P> for Locked {
     }
 }
 
-/// A presence: the state in the two lowest bits, the last epoch answered above.
+/// The state of a CPU: the state proper in the two lowest bits, the last acknowledged epoch above them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CpuState(pub(crate) u32);
 
 impl CpuState {
-    /// Its CPU won't call for a while; anybody may fetch the list.
+    /// The CPU will not call for a while; any CPU may drain its list.
     pub(crate) const PARKED: u32 = 0;
-    /// Its CPU calls; only it may touch the list.
+    /// The CPU calls; only the CPU itself may touch the list.
     pub(crate) const RUNNING: u32 = 1;
-    /// An asker drains the list.
+    /// Another CPU drains the list.
     pub(crate) const DRAINING: u32 = 2;
 
-    /// Makes a presence.
+    /// Creates a state.
     pub(crate) const fn new(epoch: u32, state: u32) -> Self {
         Self(epoch << 2 | state)
     }
 
-    /// Returns the state.
+    /// Returns the state proper.
     pub(crate) const fn state(self) -> u32 {
         self.0 & 3
     }
 
-    /// Tells whether `epoch`, or a later one, was answered. Epochs wrap at 30 bits.
+    /// Returns `true` if `epoch` or a later one was acknowledged. Epochs wrap at 30 bits.
     pub(crate) const fn acknowledged(self, epoch: u32) -> bool {
         ((self.0 >> 2).wrapping_sub(epoch) & EPOCHS) < EPOCHS / 2
     }
 
-    /// Returns the last epoch answered.
+    /// Returns the last acknowledged epoch.
     pub(crate) const fn epoch(self) -> u32 {
         self.0 >> 2
     }
 }
 
-/// Epochs are counted modulo one more than this.
+/// Epochs are counted modulo this number plus one.
 pub(crate) const EPOCHS: u32 = u32::MAX >> 2;

@@ -1,11 +1,15 @@
 //! A list of blocks of one order in an array, for one CPU.
 //!
-//! Why it exists: Linux links the frames of a per-CPU list through their metadata. The same order of
-//! frames in an array needs one line where the links need one a frame. Every kind of list is made of these.
+//! # Purpose
 //!
-//! Invariant: `bottom <= top <= bottom + capacity` and `bottom < capacity`; entries `bottom..top`, modulo
-//! the capacity (a power of two), are the list, youngest at the top. Their heads are tagged as buffered by
-//! the CPU whose list it is; without checks (`CHECK` false), as allocated. One CPU touches it at a time.
+//! Linux links the frames of a per-CPU list through their metadata. The same order of frames in an array needs one
+//! cache line where the links need one line per frame. Every kind of list is built from these rings.
+//!
+//! # Invariants
+//!
+//! `bottom <= top <= bottom + capacity` and `bottom < capacity`. The entries `bottom..top`, modulo the capacity (a
+//! power of two), are the list, with the youngest at the top. The heads of the blocks are tagged as buffered by the
+//! CPU that owns the list; without checks (`CHECK` is false), as allocated. One CPU touches the list at a time.
 
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -14,7 +18,7 @@ use crate::probe::{Event, Probe};
 use crate::wrapping_slice::WrappingSlice;
 use crate::zone::{Caller, ZoneLayer};
 
-/// The positions of a ring. Kept apart from the entries so that a list decides which line they are on.
+/// The positions of a ring. They are separate from the entries so that a list decides on which cache line they lie.
 #[repr(C)]
 pub(crate) struct Ends<P: Platform> {
     pub(crate) top: P::Cell<u32>,
@@ -29,7 +33,7 @@ struct Positions {
 }
 
 impl Positions {
-    /// Takes the oldest entry.
+    /// Removes the oldest entry.
     #[inline(always)]
     fn pop_bottom<P: Platform>(&mut self, entries: Entries<'_, P>) -> Option<u32> {
         if self.top == self.bottom {
@@ -38,7 +42,7 @@ impl Positions {
         let value = entries.at(self.bottom).get();
         self.bottom += 1;
         if self.bottom == entries.len() {
-            // Keeps positions small; entries don't move, since positions count modulo the capacity.
+            // Keeps the positions small. Entries do not move, since positions count modulo the capacity.
             self.top -= self.bottom;
             self.bottom = 0;
         }
@@ -62,7 +66,7 @@ impl Positions {
 pub(crate) type Entries<'a, P> = WrappingSlice<'a, <P as Platform>::Cell<u32>>;
 
 impl<P: Platform> Ends<P> {
-    /// Makes an empty ring.
+    /// Creates an empty ring.
     pub(crate) fn new() -> Self {
         Self {
             top: P::Cell::new(0),
@@ -90,7 +94,7 @@ impl<P: Platform> Ends<P> {
         self.bottom.set(positions.bottom);
     }
 
-    /// Takes the youngest entry.
+    /// Removes the youngest entry.
     #[inline(always)]
     pub(crate) fn pop_top(&self, entries: Entries<'_, P>) -> Option<u32> {
         let top = self.top.get();
@@ -119,7 +123,7 @@ pub(crate) struct BlockRing<'a, P: Platform, const CHECK: bool> {
 }
 
 impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
-    /// Makes an empty list over entries whose number is a power of two.
+    /// Creates an empty list over entries whose number is a power of two.
     pub(crate) fn new(entries: &'a [P::Cell<u32>]) -> Self {
         Self {
             ends: Ends::new(),
@@ -127,7 +131,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         }
     }
 
-    /// Returns how a block in this list of a CPU is tagged.
+    /// Returns the tag of a block in this list of a CPU.
     #[inline(always)]
     pub(crate) fn tag(order: Order, cpu: CpuId) -> Tag {
         if CHECK {
@@ -137,25 +141,25 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         }
     }
 
-    /// Returns the top: a hint while somebody else may be in the list.
+    /// Returns the top. A hint while another CPU may be in the list.
     #[inline(always)]
     pub(crate) fn top(&self) -> u32 {
         self.ends.top.peek()
     }
 
-    /// Returns the bottom: a hint while somebody else may be in the list.
+    /// Returns the bottom. A hint while another CPU may be in the list.
     #[inline(always)]
     pub(crate) fn bottom(&self) -> u32 {
         self.ends.bottom.peek()
     }
 
-    /// Returns the number of blocks: a hint while somebody else may be in the list.
+    /// Returns the number of blocks. A hint while another CPU may be in the list.
     #[inline(always)]
     pub(crate) fn length(&self) -> u32 {
         self.top().wrapping_sub(self.bottom())
     }
 
-    /// Gives the youngest block, tagged as allocated; `top` is the top, and above the bottom. Nothing when
+    /// Removes the youngest block and tags it as allocated; `top` is the top, and above the bottom. Returns `None` if
     /// the block belongs to another list.
     #[inline(always)]
     pub(crate) fn pop(
@@ -176,7 +180,8 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         Some(head)
     }
 
-    /// Keeps a block as the youngest, if it is tagged as allocated; `top` is the top, and there is room.
+    /// Adds a block as the youngest if it is tagged as allocated, and returns `true` if it is; `top` is the top, and
+    /// there is room.
     #[inline(always)]
     pub(crate) fn push(
         &self,
@@ -196,8 +201,8 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         true
     }
 
-    /// Gives the youngest block that still belongs to this list, tagged as allocated, and drops those above it
-    /// that were freed twice. Tells how many left.
+    /// Removes the youngest block that still belongs to this list and tags it as allocated. Drops the blocks above
+    /// it, which were freed twice. Also returns the number of blocks removed.
     pub(crate) fn pop_own(
         &self,
         caller: &mut Caller<'_, P>,
@@ -219,8 +224,9 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         (None, left)
     }
 
-    /// Brings in up to `wanted` blocks under one lock: gives the first, tagged as allocated, and keeps the
-    /// others below it in the order in which they came. Tells how many came.
+    /// Moves up to `wanted` blocks from the zone into the list under one lock. Returns the first, tagged as
+    /// allocated, and keeps the others below it in the order in which they came. Also returns the number of blocks
+    /// that came.
     pub(crate) fn refill<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -245,7 +251,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         (first, moved)
     }
 
-    /// Takes the oldest block out, whatever its tag.
+    /// Removes the oldest block, whatever its tag.
     #[inline]
     pub(crate) fn pop_oldest(&self, table: FrameTable<'_, P>) -> Option<Frame> {
         let mut ends = self.ends.get();
@@ -254,7 +260,8 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         table.frame(Pfn(head))
     }
 
-    /// Gives up to `wanted` of the oldest blocks of an order back under one lock; tells how many went.
+    /// Returns up to `wanted` of the oldest blocks of an order to the zone, under one lock. Returns how many were
+    /// moved.
     pub(crate) fn drain<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,

@@ -1,42 +1,50 @@
-//! Lists that CPUs keep for themselves, and how others get at them.
+//! Per-CPU lists, and how other CPUs drain them.
 //!
-//! Why it exists: a hit must not take an atomic read-modify-write, a token makes its CPU's list exclusive
-//! by type, and yet a request may fail only when no CPU keeps a frame that would do. These agree only with
-//! a protocol. It is the same for every kind of list ([`CpuList`]), and stands here.
+//! # Purpose
+//!
+//! A hit must not execute an atomic read-modify-write, a token makes its CPU's list exclusive by type, and yet a
+//! request may fail only if no CPU caches a suitable frame. These three requirements need a protocol. It is the same
+//! for every kind of list ([`CpuList`]) and is defined here.
 //!
 //! # The protocol (with tokens)
 //!
-//! A list is *open* or *closed*. A hit compares the list's length with its marks anyway; a closed list has
-//! marks that nothing hits, so that noticing costs nothing. Each CPU has a word, its *presence*: running,
-//! parked, or fetched (somebody drains its list for it), and the last epoch that it answered.
+//! A list is *open* or *closed*. A hit compares the list's length with its watermarks in any case. A closed list has
+//! watermarks that no operation hits, so a hit pays nothing to notice a close. Each CPU has a word, its [`CpuState`]:
+//! running, parked, or draining (another CPU drains its list), and the last epoch that the CPU acknowledged.
 //!
-//! A CPU whose request the zone can't serve asks ([`with_all_home`](Buffered::with_all_home)):
-//! 1. it counts itself among the askers, begins a new epoch, closes and drains its own list;
-//! 2. for each other CPU: parked, it takes it over, drains its list, and parks it again; running, it closes
-//!    its list and waits for it to answer. The owner notices at its next operation, drains, and answers;
-//! 3. it tries again, and opens its list when nobody asks any more. As long as anybody asks, every owner
-//!    that answered keeps its list closed and passes everything on to the zone.
+//! A CPU whose request the zone layer cannot serve asks all others to drain
+//! ([`with_all_drained`](Buffered::with_all_drained)):
+//! 1. It adds itself to the count of drain requests, begins a new epoch, and closes and drains its own list.
+//! 2. It visits each other CPU. If that CPU is parked, it takes the list over, drains it, and parks the CPU again. If
+//!    that CPU is running, it closes the list and waits for an acknowledgement. The owner notices the close at its
+//!    next operation, drains the list, and acknowledges.
+//! 3. It tries again, and opens its list when no drain request is left. While any is left, every owner that
+//!    acknowledged keeps its list closed and frees everything into the zone layer.
 //!
-//! So at the moment of the last try every list is empty: a request that fails fails rightly. Askers don't
-//! wait in a circle: an asker answers its own epoch before it waits, so it waits only for CPUs that asked
-//! before it, or not at all.
+//! At the moment of the last attempt every list is therefore empty, so a request that fails then fails correctly.
+//! Requesters do not wait in a circle: a requester acknowledges its own epoch before it waits, so it waits only for
+//! CPUs whose requests are older, or for none.
 //!
-//! A CPU that neither calls nor parks is given up after a bounded number of looks; the asker goes on with the
-//! others, and if it then still fails, it fails as busy. A host
-//! parks the CPUs that go idle; an operation ends that by itself, since a parked list is closed.
+//! The requester stops waiting for a CPU that neither calls nor parks after a bounded number of polls, and continues
+//! with the other CPUs. If it still fails after that, it fails as busy. A host parks the CPUs that go idle. An
+//! operation ends parking by itself, since a parked list is closed.
 //!
-//! What it costs: nothing on a hit; on a miss or a drain, one exchange on a line of this CPU and two loads
-//! of a line that is written only when somebody asks. The proposal that it replaces (each CPU looks at a
-//! shared word every so many hits) costs a counter on each hit, and answers later.
+//! # Complexity
+//!
+//! A hit pays nothing. A miss or a drain pays one exchange on a cache line of this CPU, and two loads of a line that
+//! is written only when a CPU requests a drain. The alternative, in which each CPU reads a shared word after every N
+//! hits, costs a counter on each hit and reacts later.
 //!
 //! # With locks
 //!
-//! [`Locked`](super::access::Locked) is Linux's way: each operation tries the list's own lock, an asker takes
-//! it and drains the list itself. Marks, askers and the order of steps are the same.
+//! [`Locked`](super::access::Locked) is Linux's method: each operation tries the list's own lock, and a requester
+//! acquires it and drains the list itself. The watermarks, the drain requests and the order of steps are the same.
 //!
-//! Invariant: a list is touched by the holder of its CPU's token while the presence says running, by the
-//! asker that fetched it while it says fetched, by nobody while it says parked. (With locks: by whoever
-//! holds the list's lock.)
+//! # Invariants
+//!
+//! A list is touched by the holder of its CPU's token while the CPU's state is running, by the requester that took it
+//! over while the state is draining, and by no CPU while the state is parked. With locks, it is touched by the holder
+//! of the list's lock.
 
 use core::marker::PhantomData;
 
@@ -52,26 +60,26 @@ use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
-/// What became of a release that was no hit.
+/// The outcome of a free that missed the list.
 pub(crate) enum FreeOutcome {
-    /// The list keeps the block, and may have drained others.
+    /// The list caches the block, and may have drained others.
     Kept,
-    /// The block is not this list's: it goes to the zone layer, or is a misuse.
+    /// The list does not accept the block: it goes to the zone layer, or the free is a misuse.
     Refused,
 }
 
-/// The list of one CPU: what is kept, how much, when it moves.
+/// The list of one CPU: which blocks it caches, how many, and when they move.
 pub(crate) trait CpuList<P: Platform>: Send + Sync {
-    /// Whether kept blocks are tagged as such, so that misuse is noticed; see the option `check`.
+    /// Whether cached blocks are tagged as buffered, so that misuse is detected; see the option `check`.
     const TAGS: bool;
 
-    /// Tells whether blocks of this order are kept at all.
+    /// Returns `true` if the list caches blocks of this order.
     fn caches(&self, order: Order) -> bool;
 
-    /// The hit of a request: gives a block, tagged as allocated.
+    /// The hit of a request: removes a block and tags it as allocated.
     fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint) -> Option<Frame>;
 
-    /// The hit of a release: keeps a block that is tagged as allocated, if there is room.
+    /// The hit of a free: caches a block that is tagged as allocated, if there is room.
     fn push(
         &self,
         table: FrameTable<'_, P>,
@@ -81,7 +89,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> bool;
 
-    /// Serves a request that was no hit, by a refill; nothing when it should go past the list.
+    /// Serves a request that missed, by a refill. Returns `None` if the request should bypass the list.
     fn refill<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -90,7 +98,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> Option<Frame>;
 
-    /// Takes a release that was no hit.
+    /// Handles a free that missed.
     fn overflow<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -100,48 +108,48 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> FreeOutcome;
 
-    /// Gives everything to the zone layer. `owner` is the CPU whose list it is.
+    /// Frees all blocks into the zone layer. `owner` is the CPU that owns the list.
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z);
 
-    /// Lets hits through, by marks for the present content. An exchange that acquires.
+    /// Lets operations hit, by watermarks for the present content. An exchange that acquires.
     fn open(&self);
 
-    /// Lets no hit through. An exchange that acquires and releases, so that an owner that closes its list
-    /// sees what an asker did that closed it before.
+    /// Lets no operation hit. An exchange that acquires and releases, so that an owner that closes its list sees the
+    /// writes of a requester that closed it before.
     fn close(&self);
 
-    /// Tells whether hits are let through. A hint: relaxed.
+    /// Returns `true` if no operation can hit. A hint: relaxed.
     fn is_closed(&self) -> bool;
 
-    /// Returns the frames that are kept. A hint while others work.
+    /// Returns the number of cached frames. A hint while other CPUs work.
     fn frames(&self) -> u64;
 }
 
-/// A list and how others get at it, on separate lines.
+/// A list and the words by which other CPUs reach it, on separate cache lines.
 #[repr(C, align(64))]
 pub(crate) struct Slot<P: Platform, L> {
     list: L,
     remote: Remote<P>,
 }
 
-/// What others write.
+/// The words that other CPUs write.
 #[repr(C, align(64))]
 struct Remote<P: Platform> {
     cpu_state: P::AtomicU32,
     lock: SpinLock<P>,
 }
 
-/// What all CPUs look at on misses, and askers write.
+/// The words that all CPUs read on misses, and that requesters write.
 #[repr(C, align(64))]
 pub(crate) struct DrainRequests<P: Platform> {
     count: P::AtomicU32,
     epoch: P::AtomicU32,
 }
 
-/// How often an asker looks whether a CPU answered before it fails as busy.
+/// How often a requester polls for an acknowledgement before it fails as busy.
 const MAX_POLLS: u32 = 1 << 16;
 
-/// Lists for each CPU.
+/// One list per CPU.
 pub struct Buffered<'a, P: Platform, L, A> {
     slots: &'a [Slot<P, L>],
     requests: &'a DrainRequests<P>,
@@ -149,13 +157,13 @@ pub struct Buffered<'a, P: Platform, L, A> {
 }
 
 impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
-    /// Plans the memory of [`new`](Self::new), beside what the lists need themselves.
+    /// Plans the memory of [`new`](Self::new), in addition to what the lists themselves need.
     pub(crate) fn plan(plan: ArenaPlan, cpus: u16) -> ArenaPlan {
         plan.slice::<Slot<P, L>>(usize::from(cpus))
             .slice::<DrainRequests<P>>(1)
     }
 
-    /// Makes the lists of `cpus` CPUs, all parked.
+    /// Creates the lists of `cpus` CPUs, all parked.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         cpus: u16,
@@ -195,8 +203,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 CpuState::RUNNING => return,
                 CpuState::PARKED => {
                     let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
-                    // Acquire: pairs with the release of whoever parked this list: what an asker did to it
-                    // is seen, and so is the epoch for which it did.
+                    // Acquire: pairs with the release of the CPU that parked this list: the owner sees what a
+                    // requester did to the list, and the epoch for which the requester did it.
                     let swapped = cpu_state.compare_exchange(
                         seen.0,
                         running.0,
@@ -215,9 +223,9 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         }
     }
 
-    /// Answers those who ask, and opens the list unless somebody does; returns whether it is open. Called by
-    /// the owner, inside its list, at the beginning of a miss that found it closed and at the end of every
-    /// miss that moved something.
+    /// Acknowledges drain requests, and opens the list unless one is pending. Returns `true` if the list is open.
+    /// Called by the owner, inside its list, at the start of a miss that found it closed and at the end of every miss
+    /// that moved blocks.
     fn service_drain_request<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -225,11 +233,11 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         zone: &Z,
     ) -> bool {
         loop {
-            // Acquire: pairs with the exchanges that count askers.
+            // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
-            // An asker begins its epoch before it closes this list. If its close came before this opening,
-            // the exchange in `open` saw it, and so the load of the epoch below does; if it comes after, it
-            // stays, and the next operation ends here again.
+            // A requester begins its epoch before it closes this list. If its close came before this opening, the
+            // exchange in `open` saw it, and so the load of the epoch below sees that epoch. If the close comes after
+            // the opening, it persists, and the next operation gets here again.
             if open {
                 slot.list.open();
             } else {
@@ -240,7 +248,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             }
             // Acquire: pairs with the exchange that begins an epoch.
             let epoch = self.requests.epoch.load(Ordering::Acquire) & EPOCHS;
-            // Relaxed: while it runs, only its owner writes a presence.
+            // Relaxed: while a CPU runs, only the CPU itself writes its state.
             if CpuState(slot.remote.cpu_state.load(Ordering::Relaxed)).epoch() == epoch {
                 return open;
             }
@@ -249,17 +257,17 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         }
     }
 
-    /// Says that the list was empty in this epoch.
+    /// Announces that the list was empty in this epoch.
     fn acknowledge(&self, slot: &Slot<P, L>, epoch: u32) {
         let cpu_state = CpuState::new(epoch, CpuState::RUNNING);
-        // Release: pairs with the acquire in `fetch`: an asker that sees the answer sees the drained frames
-        // in the zone. (They are under the zone's lock too; the answer orders the attempts.)
+        // Release: pairs with the acquire in `drain_remote`: a requester that sees the acknowledgement sees the
+        // drained frames in the zone. (The zone's lock covers them too; the acknowledgement orders the attempts.)
         slot.remote.cpu_state.store(cpu_state.0, Ordering::Release);
         P::wake(&slot.remote.cpu_state);
     }
 
-    /// Brings home what another CPU keeps. Returns whether it did: not when that CPU neither
-    /// parks nor answers in time.
+    /// Drains the list of another CPU. Returns `true` if it is empty, and `false` if that CPU neither parks nor
+    /// acknowledges in time.
     fn drain_remote<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -278,7 +286,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         let cpu_state = &slot.remote.cpu_state;
         let mut requested = false;
         for attempt in 0..MAX_POLLS {
-            // Acquire: pairs with the release in `answer`.
+            // Acquire: pairs with the release in `acknowledge`.
             let seen = CpuState(cpu_state.load(Ordering::Acquire));
             if seen.acknowledged(epoch) {
                 return true;
@@ -290,8 +298,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                     }
                 }
                 CpuState::RUNNING if !requested => {
-                    // Once is enough: the owner changes its marks by exchanges, so it sees this close, and
-                    // with it the epoch, before it opens the list again.
+                    // Once is enough: the owner changes its watermarks by exchanges, so it sees this close, and with
+                    // it the epoch, before it opens the list again.
                     requested = true;
                     slot.list.close();
                     P::poke(other);
@@ -329,7 +337,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         true
     }
 
-    /// Prepares this CPU's list for a miss: ends parking, answers. Returns whether the list is open.
+    /// Prepares this CPU's list for a miss: ends parking and acknowledges drain requests. Returns `true` if the list
+    /// is open.
     #[inline]
     fn begin<Z: ZoneLayer<P>>(
         &self,
@@ -400,7 +409,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         if let Some(_held) = A::enter(&slot.remote.lock) {
             let open = self.begin(caller, slot, zone);
             if open && slot.list.caches(order) {
-                // What gave nothing moved no mark; an asker's close, if one came, stays for the next operation.
+                // A refill that returned no frame changed no watermark. If a requester closed the list, the close
+                // persists until the next operation.
                 if let Some(head) = slot.list.refill(caller, zone, order, hint) {
                     self.service_drain_request(caller, slot, zone);
                     return Ok(head);
@@ -484,8 +494,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         {
             self.resume(own);
         }
-        // The count comes first: who sees the epoch sees that somebody asks. Release: pairs with the
-        // acquires in `attend`.
+        // The count comes first: a CPU that sees the epoch sees that a request is pending. Release: pairs with the
+        // acquires in `service_drain_request`.
         self.requests.count.fetch_add(1, Ordering::AcqRel);
         let epoch = self
             .requests
@@ -508,7 +518,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
             }
         }
         then(cpu, all_drained);
-        // Release: pairs with the acquires in `attend`: who opens its list again does so after `then`.
+        // Release: pairs with the acquires in `service_drain_request`: a CPU that opens its list again does so after
+        // `then`.
         self.requests.count.fetch_sub(1, Ordering::AcqRel);
         let caller = &mut Caller::of(cpu);
         if let Some(own) = own
@@ -529,7 +540,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         if cpu_state.state() == CpuState::RUNNING {
             slot.list.close();
             let parked = CpuState::new(cpu_state.epoch(), CpuState::PARKED);
-            // Release: pairs with the acquire in `fetch`: who takes the list over sees its content.
+            // Release: pairs with the acquire in `drain_remote`: a CPU that takes the list over sees its content.
             slot.remote.cpu_state.store(parked.0, Ordering::Release);
             P::wake(&slot.remote.cpu_state);
         }

@@ -1,19 +1,29 @@
-//! Linux's per-CPU list of 2.6.32: single frames, a batch, a high mark.
+//! Linux's per-CPU list of 2.6.32: single frames, a batch, a high watermark.
 //!
-//! Source: iBuddy (000) sections 2.1, 2.4 and 4. A request that finds the list empty (low watermark 0)
-//! brings in a batch from the zone and takes the first of it; a release that fills the list to its high
-//! mark gives the batch that lay there longest back. With bypass (batch 1), a request at the low mark and
-//! a release at the high mark go past the list. Larger orders always go past it.
+//! # Purpose
 //!
-//! Why it exists: it is the "lazy layer" of every comparison in the papers.
+//! It is the "lazy layer" of every comparison in the papers.
 //!
-//! Invariant: entries of the ring are single frames tagged as buffered by this CPU, fewer than `high` of
-//! them at rest (with bypass, at most `high`).
+//! # Source
 //!
-//! Decides: the list is a ring in an array, in the order of Linux's list: the youngest frame is given
-//! first, a batch is given in the order in which the zone gave it, the oldest frames are drained.
+//! \[iBuddy\] §2.1, §2.4 and §4. A request that finds the list empty (low watermark 0) moves a batch from the zone into
+//! the list and returns its first frame. A free that fills the list to its high watermark returns the oldest batch to
+//! the zone. With bypass (batch 1), a request at the low watermark and a free at the high watermark go past the list.
+//! Larger orders always go past it.
 //!
-//! Cost: a hit O(1), two cache lines of this CPU and the frame's record; a miss O(batch x orders), one
+//! # Invariants
+//!
+//! The entries of the ring are single frames tagged as buffered by this CPU. Between operations there are fewer than
+//! `high` of them (with bypass, at most `high`).
+//!
+//! # Design decisions
+//!
+//! The list is a ring in an array, in the order of Linux's list: the youngest frame is allocated first, a batch is
+//! allocated in the order in which the zone returned it, and the oldest frames are drained.
+//!
+//! # Complexity
+//!
+//! A hit is O(1) and touches two cache lines of this CPU and the frame's record. A miss is O(batch × orders) with one
 //! lock.
 
 use super::block_ring::BlockRing;
@@ -27,49 +37,49 @@ use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
-/// How much a list keeps and moves.
+/// How many frames a list caches and moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Frames moved at once.
+    /// Frames that move at once.
     pub batch: u32,
-    /// Frames at which a batch is given back.
+    /// Number of frames at which the list returns a batch to the zone.
     pub high: u32,
-    /// Whether requests and releases at the marks go past the list one by one.
+    /// Whether requests and frees at the watermarks go past the list one by one.
     pub bypass: bool,
 }
 
 impl Watermarks {
-    /// Returns Linux 2.6.32's batch: min(memory / 4 MiB - 1, 31), at least 1. Memory in 4 KiB frames.
+    /// Returns the batch of Linux 2.6.32: min(memory / 4 MiB - 1, 31), at least 1. `frames` counts frames of 4 KiB.
     pub fn linux_batch(frames: u64) -> u32 {
         (frames / 1024).saturating_sub(1).clamp(1, 31) as u32
     }
 
-    /// Returns the entries that a ring needs.
+    /// Returns the number of entries that a ring needs.
     fn capacity(&self) -> usize {
         (self.high.max(self.batch) as usize + 1).next_power_of_two()
     }
 }
 
-/// The list of one CPU. The first line holds all that a hit touches.
+/// The list of one CPU. The first cache line holds everything that a hit touches.
 #[repr(C, align(64))]
 pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
     ring: BlockRing<'a, P, CHECK>,
-    /// Low half: a request hits while `top` is above. High half: a release hits while `top` is below.
-    /// Closed lists have marks that nothing hits.
+    /// Low half: a request hits while `top` is above it. High half: a free hits while `top` is below it. A closed
+    /// list has marks that no operation hits.
     marks: P::AtomicU64,
     watermarks: Watermarks,
 }
 
-/// Marks that nothing hits: no top is above the largest number, or below zero.
+/// Marks that no operation hits: no top is above the largest number, and none is below zero.
 pub(super) const CLOSED: u64 = u32::MAX as u64;
 
 impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
-    /// Plans the entries of all CPUs' lists.
+    /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, watermarks: Watermarks, cpus: u16) -> ArenaPlan {
         plan.slice::<P::Cell<u32>>(watermarks.capacity() * usize::from(cpus))
     }
 
-    /// Makes a maker of lists, one for each CPU, all closed.
+    /// Returns a function that creates the list of a CPU, closed.
     pub(crate) fn maker(
         arena: &mut Arena<'a>,
         watermarks: Watermarks,
@@ -94,7 +104,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         u64::from(bottom) | u64::from(bottom + room) << 32
     }
 
-    /// Gives up to `frames` of the oldest frames back, under one lock.
+    /// Returns up to `frames` of the oldest frames to the zone, under one lock.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -120,9 +130,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         if order != Order::ZERO {
             return None;
         }
-        // A hint while the list is closed, which is then not used: somebody may be fetching it.
+        // A hint while the list is closed, and not used then: another CPU may be draining the list.
         let top = self.ring.top();
-        // Relaxed: a closing mark may be seen late; the closer waits until it was.
+        // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
         }
@@ -139,7 +149,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         _: Hint,
     ) -> bool {
         let top = self.ring.top();
-        // Hint and relaxed: as in `take`.
+        // A hint, and relaxed: as in `pop`.
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
@@ -196,14 +206,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
 
     #[inline]
     fn open(&self) {
-        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the epoch that its
-        // closer began is seen by the load that follows. Release: passes that on to the next exchange.
+        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the load that follows sees the
+        // epoch that the closing CPU began. Release: passes that on to the next exchange.
         self.marks.swap(self.marks(), Ordering::AcqRel);
     }
 
     #[inline]
     fn close(&self) {
-        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
         self.marks.swap(CLOSED, Ordering::AcqRel);
     }
 

@@ -1,22 +1,30 @@
-//! Today's per-CPU lists of Linux: lists by order, and a high mark that tunes itself.
+//! The per-CPU lists of current Linux: one list per order, and a self-tuning high watermark.
 //!
-//! Source: Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high mark, refill and bulk free
-//! compute, rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are kept, in
-//! one list each, counted together in frames. The batch is about 0.1 % of memory, at most 63 frames. A
-//! refill of single frames doubles with each refill that no release came between, up to 32 batches. The
-//! high mark lies between a minimum from the zone's low watermark and a maximum of an eighth of memory
-//! divided by the CPUs: refills raise it, and so does a release that reaches it in a long run of releases.
-//! A drain gives back as much as was freed in that run, and at least a batch. When a CPU only frees blocks
-//! of orders 1 to 3, it gives back more, so that they don't fragment memory.
+//! # Purpose
 //!
-//! Why it exists: it is what users have today.
+//! It is what users have today.
 //!
-//! Invariant: `frames` is the sum over the lists; a list's entries are heads of blocks of its order,
-//! tagged as buffered by this CPU.
+//! # Source
 //!
-//! Deviates: one list an order, since there are no migrate types here; no decay of the high mark by a timer
-//! (a measured run has no idle time) and no reaction to reclaim; lists are rings in an array. As there, the
-//! high mark never goes beyond the maximum; here the array is as long as that.
+//! Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high watermark, refill and bulk free compute,
+//! rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are cached in one list per
+//! order, and counted together in frames. The batch is about 0.1 % of memory, at most 63 frames. A refill of single
+//! frames doubles with each refill that no free separates from the last one, up to 32 batches. The high watermark
+//! lies between a minimum, which comes from the zone's low watermark, and a maximum, which is an eighth of memory
+//! divided by the CPUs. Refills raise it, and so does a free that reaches it in a long run of frees. A drain returns
+//! as many frames as were freed in that run, and at least a batch. A CPU that only frees blocks of orders 1 to 3
+//! returns more, so that they do not fragment memory.
+//!
+//! # Invariants
+//!
+//! `frames` is the sum over the lists. The entries of a list are heads of blocks of its order, tagged as buffered by
+//! this CPU.
+//!
+//! # Design decisions
+//!
+//! Deviations from the source: there is one list per order, since there are no migrate types here. No timer decays
+//! the high watermark (a measured run has no idle time), and there is no reaction to reclaim. Lists are rings in an
+//! array. As in Linux, the high watermark never exceeds the maximum; here the array is as long as that maximum.
 
 use super::block_ring::BlockRing;
 use super::buffered::{CpuList, FreeOutcome};
@@ -32,24 +40,24 @@ use crate::zone::{Caller, ZoneLayer};
 /// The orders that have a list.
 const CACHED_ORDERS: [u8; LISTS] = [0, 1, 2, 3, 9];
 const LISTS: usize = 5;
-/// Blocks up to this order are cheap to get (Linux's "costly order").
+/// Blocks up to this order are cheap to allocate (Linux's "costly order").
 const COSTLY: u8 = 3;
 /// A refill or a drain moves at most 2^SCALE batches.
 const SCALE: u32 = 5;
 
-/// What the lists of a zone are tuned to.
+/// The tuning of the lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Frames moved at once, at least.
+    /// Minimum number of frames that move at once.
     pub batch: u32,
-    /// The smallest high mark, in frames.
+    /// The smallest high watermark, in frames.
     pub high_min: u32,
-    /// The largest high mark, in frames.
+    /// The largest high watermark, in frames.
     pub high_max: u32,
 }
 
 impl Tuning {
-    /// Returns what Linux computes for a zone of so many frames of 4 KiB and so many CPUs.
+    /// Returns what Linux computes for a zone of `frames` frames of 4 KiB and `cpus` CPUs.
     pub fn linux(frames: u64, cpus: u16) -> Tuning {
         let cpus = u64::from(cpus.max(1));
         // A thousandth of the zone, at most 1 MiB; a quarter of that; then one less than a power of two.
@@ -61,8 +69,8 @@ impl Tuning {
                 (1u64 << (63 - up.leading_zeros())) - 1
             }
         };
-        // The zone's minimum watermark grows with the root of its size; the low one is above it by a
-        // quarter, or by a thousandth of the zone.
+        // The zone's minimum watermark grows with the root of its size. The low watermark is above it by a quarter,
+        // or by a thousandth of the zone.
         let kib = frames * 4;
         let min = ((kib * 16).isqrt().clamp(128, 262_144)) / 4;
         let low = min + (min / 4).max(frames / 1000);
@@ -75,9 +83,9 @@ impl Tuning {
         }
     }
 
-    /// Returns the entries that the list of this order needs.
+    /// Returns the number of entries that the list of this order needs.
     fn capacity(&self, order: u8) -> usize {
-        // A release is added before the mark is looked at.
+        // A freed block is added before the watermark is checked.
         ((self.high_max >> order) as usize + 2).next_power_of_two()
     }
 
@@ -96,25 +104,25 @@ pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
     open: P::AtomicU32,
     /// Frames in all lists.
     frames: P::Cell<u32>,
-    /// The high mark now.
+    /// The present high watermark.
     high: P::Cell<u32>,
-    /// Frames freed in the present run of releases; halved by each request.
+    /// Frames freed in the present run of frees; halved by each request.
     freed: P::Cell<u32>,
-    /// Refills are 2^this batches; halved by each release.
+    /// A refill moves 2^this batches; halved by each free.
     refill_scale: P::Cell<u32>,
-    /// Whether the last release was of order 1 to 3.
+    /// Whether the last free was of order 1 to 3.
     freed_higher: P::Cell<u32>,
     tuning: Tuning,
     lists: [BlockRing<'a, P, CHECK>; LISTS],
 }
 
 impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
-    /// Plans the entries of all CPUs' lists.
+    /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, tuning: Tuning, cpus: u16) -> ArenaPlan {
         plan.slice::<P::Cell<u32>>(tuning.capacity_of_cpu() * usize::from(cpus))
     }
 
-    /// Makes a maker of lists, one for each CPU, all closed.
+    /// Returns a function that creates the lists of a CPU, closed.
     pub(crate) fn maker(
         arena: &mut Arena<'a>,
         tuning: Tuning,
@@ -151,7 +159,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         }
     }
 
-    /// Returns how many blocks a refill brings in, and tunes for the next.
+    /// Returns how many blocks a refill moves, and tunes the next one.
     fn refill_blocks(&self, order: Order) -> u32 {
         let Tuning {
             batch,
@@ -165,7 +173,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
             0
         };
         let mut frames = batch << scale;
-        // A larger high mark could have made this refill unnecessary.
+        // A higher watermark could have made this refill unnecessary.
         let high = (high + frames).min(high_max);
         self.high.set(high);
         if order == Order::ZERO {
@@ -182,7 +190,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         }
     }
 
-    /// Returns the mark at which this release drains, and how many frames it then gives back; tunes.
+    /// Returns the watermark at which this free drains, and how many frames it then returns; tunes both.
     fn drain_frames(&self, crowding: bool) -> (u32, u32) {
         let Tuning {
             batch,
@@ -211,7 +219,8 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         )
     }
 
-    /// Gives at least `frames` frames back, the oldest of each list in turn, beginning with `first`'s.
+    /// Returns at least `frames` frames to the zone: the oldest of each list in turn, starting with the list of order
+    /// `first`.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -245,7 +254,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         caller.probe.record(Event::Drain { frames: moved });
     }
 
-    /// Counts a block that was put into its list as freed.
+    /// Counts a block that was added to its list as freed.
     #[inline(always)]
     fn count_freed(&self, order: Order) {
         self.frames.set(self.frames.get() + order.frames());
@@ -270,7 +279,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     #[inline(always)]
     fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
         let list = self.list(order)?;
-        // Relaxed: a close may be seen late; the closer waits until it was.
+        // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
         if self.open.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -296,7 +305,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         let Some(list) = self.list(order) else {
             return false;
         };
-        // Relaxed: as in `take`. Releases that may drain, and those of larger orders, take the long way.
+        // Relaxed: as in `pop`. Frees that may drain, and frees of higher orders, take the slow path.
         if self.open.load(Ordering::Relaxed) == 0
             || self.frames.get() + order.frames() >= self.high.get()
             || (order != Order::ZERO && order.get() <= COSTLY)
@@ -343,7 +352,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
             return FreeOutcome::Refused;
         };
         let batch = self.tuning.batch;
-        // Blocks of orders 1 to 3 that come in a run of releases would crowd out what the zone coalesces.
+        // Blocks of orders 1 to 3 in a run of frees would crowd out what the zone coalesces.
         let crowding = order != Order::ZERO
             && order.get() <= COSTLY
             && self.freed.get() >= batch + self.tuning.high_min / 2
@@ -368,14 +377,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
 
     #[inline]
     fn open(&self) {
-        // Acquire: pairs with the release in `close`: if this replaces a close, the epoch that its closer
-        // began is seen by the load that follows. Release: passes that on to the next exchange.
+        // Acquire: pairs with the release in `close`: if this replaces a close, the load that follows sees the epoch
+        // that the closing CPU began. Release: passes that on to the next exchange.
         self.open.swap(1, Ordering::AcqRel);
     }
 
     #[inline]
     fn close(&self) {
-        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
         self.open.swap(0, Ordering::AcqRel);
     }
 
@@ -395,7 +404,7 @@ mod tests {
 
     #[test]
     fn tuned_as_linux_tunes() {
-        // A zone of 16 GiB and 8 CPUs: a batch of 63; at 4 MiB nothing is buffered in bulk.
+        // A zone of 16 GiB and 8 CPUs has a batch of 63; at 4 MiB nothing is buffered in bulk.
         let large = Tuning::linux(4 << 20, 8);
         assert_eq!((large.batch, large.high_max), (63, (4 << 20) / 8 / 8));
         assert!(large.high_min >= 4 * large.batch && large.high_min < large.high_max);

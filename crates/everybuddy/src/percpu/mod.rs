@@ -1,23 +1,25 @@
-//! Per-CPU layers: what a CPU keeps for itself.
+//! Per-CPU layers: blocks that a CPU caches for itself.
 //!
-//! Why it exists: most requests are for single frames, and a list that only its CPU touches serves them
-//! without a lock. What is kept, how much, and when it is refilled and drained is where Linux's lists,
-//! LiS and Spring's predictive layer differ.
+//! # Purpose
 //!
-//! Invariants:
-//! 1. A buffered block's head is tagged with the CPU whose list it is in. Two CPUs that free the same block at
-//!    the same moment may both find it allocated, and both keep it; the later tag stands, and the block is
-//!    dropped from the other list when it would leave it. (So hits need no atomic operation. What this can't
-//!    mend: a free that was begun before the other and ends after the block was given out again. That is a
-//!    free of a block that somebody else holds, which no allocator can tell from a right one.)
-//! 2. A request fails only when every list was empty at its last try: see [`buffered`].
+//! Most requests are for single frames, and a list that only its own CPU touches serves them without a lock. Linux's
+//! lists, LiS and Spring's predictive layer differ in what they cache, how much, and when they refill and drain.
+//!
+//! # Invariants
+//!
+//! 1. The head of a buffered block is tagged with the CPU whose list the block is in. If two CPUs free the same block
+//!    at the same moment, both may find it allocated and both may cache it. The later tag wins, and the block is
+//!    dropped when it would leave the other list. Hits therefore need no atomic operation. One case remains
+//!    undetected: a free that began before the other free and ends after the block was allocated again. That is a
+//!    free of another owner's block, which no allocator can distinguish from a correct one.
+//! 2. A request fails only if every list was empty at its last attempt: see [`buffered`].
 //!
 //! | layer | file | source |
 //! |---|---|---|
-//! | nothing | [`none`] | iBuddy (000): `BS` |
-//! | one list, batch and watermarks, or bypass | [`linux`] | iBuddy (000) 2.1, 2.4, 4 |
-//! | one list, moves as much as a run is predicted to need | [`predictive`] | Spring Buddy (002) III-C |
-//! | lists by order, a high mark that tunes itself | [`linux6`] | Linux 6.12 |
+//! | no list | [`none`] | \[iBuddy\]: `BS` |
+//! | one list, batch and watermarks, or bypass | [`linux`] | \[iBuddy\] §2.1, §2.4, §4 |
+//! | one list, moves as many frames as a run is predicted to need | [`predictive`] | \[Spring\] §III-C |
+//! | one list per order, with a self-tuning high watermark | [`linux6`] | Linux 6.12 |
 
 pub(crate) mod access;
 pub mod buffered;
@@ -37,16 +39,16 @@ use crate::platform::{CpuId, Platform};
 use crate::request::Hint;
 use crate::zone::ZoneLayer;
 
-/// What a CPU keeps for itself.
+/// A per-CPU layer: the blocks that each CPU caches for itself.
 pub(crate) trait PerCpu<P: Platform>: Send + Sync {
-    /// Whether anything is ever kept.
+    /// Whether the layer ever caches a block.
     const CACHES: bool;
 
-    /// The number of CPUs that lists are kept for.
+    /// Returns the number of CPUs that have lists.
     fn cpus(&self) -> u16;
 
-    /// Serves a request from what this CPU keeps, tagged as allocated. The hit path: no lock, no atomic
-    /// read-modify-write unless the layer's access says so.
+    /// Serves a request from this CPU's list, and tags the block as allocated. This is the hit path: no lock, and no
+    /// atomic read-modify-write unless the layer's access requires one.
     fn pop(
         &self,
         cpu: &mut P::Cpu,
@@ -55,7 +57,8 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> Option<Frame>;
 
-    /// Keeps a block, if it is tagged as allocated by that order, and if there is room. The hit path.
+    /// Caches a block if it is tagged as allocated with that order and the list has room. Returns `true` if it did.
+    /// This is the hit path.
     fn push(
         &self,
         cpu: &mut P::Cpu,
@@ -65,7 +68,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> bool;
 
-    /// Serves a request that [`take`](Self::take) could not: by a refill or past the lists.
+    /// Serves a request that [`pop`](Self::pop) could not serve, by a refill or from the zone layer.
     fn allocate<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
@@ -74,7 +77,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> Result<Frame, AllocateError>;
 
-    /// Takes a block that [`put`](Self::put) did not: by a drain or past the lists, or with an error.
+    /// Frees a block that [`push`](Self::push) did not cache, by a drain or into the zone layer, or returns an error.
     fn free<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
@@ -84,18 +87,18 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> Result<(), FreeError>;
 
-    /// Gives everything that this CPU keeps to the zone layer.
+    /// Frees all blocks of this CPU's list into the zone layer.
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
 
-    /// Frees everything that another CPU keeps, if that CPU is parked, or if it is this one. Returns `false` if it is not
-    /// parked.
+    /// Frees all blocks of another CPU's list into the zone layer, if that CPU is parked, or is this one. Returns `false`
+    /// if it is not parked.
     fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool;
 
-    /// Runs `then` once, while no CPU keeps anything and none may begin to. It is called indirectly: asking all CPUs
-    /// is rare, and long beside a call; and so it is compiled once for all that is done then.
+    /// Calls `then` once while all lists are empty and closed. The call is dynamic: draining all CPUs is rare and
+    /// takes long compared with a call, and so this method is compiled only once for all uses.
     ///
-    /// `then` is told whether that is so: a CPU that is not parked and does not call in time may keep
-    /// something still.
+    /// The argument of `then` is `true` if all lists are empty. A CPU that is not parked and does not call in time
+    /// may still cache blocks.
     fn with_all_drained<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
@@ -103,15 +106,15 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         then: &mut dyn FnMut(&mut P::Cpu, bool),
     );
 
-    /// Says that this CPU won't call for a while.
+    /// Announces that this CPU will not call for a while.
     fn park(&self, cpu: &mut P::Cpu);
 
-    /// Returns the frames that are kept. A hint while others work.
+    /// Returns the number of frames in all lists. A hint while other CPUs work.
     fn buffered_frames(&self) -> u64;
 
-    /// Returns the frames that one CPU keeps. A hint while others work; O(1).
+    /// Returns the number of frames in the list of one CPU. A hint while other CPUs work. O(1).
     fn cached_frames_of(&self, cpu: CpuId) -> u64;
 
-    /// Tells whether kept frames are tagged as such.
+    /// Returns `true` if cached frames are tagged as buffered.
     fn tags_cached(&self) -> bool;
 }

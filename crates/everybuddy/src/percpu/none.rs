@@ -1,10 +1,16 @@
 //! No per-CPU layer: every request goes to the zone layer.
 //!
-//! Source: iBuddy (000) section 2.4: `BS`, the buddy system without its lazy layer.
+//! # Purpose
 //!
-//! Why it exists: it shows what the lists are worth.
+//! It shows what the lists are worth.
 //!
-//! Invariant: nothing is ever kept.
+//! # Source
+//!
+//! \[iBuddy\] §2.4: `BS`, the buddy system without its lazy layer.
+//!
+//! # Invariants
+//!
+//! No block is ever cached.
 
 use super::PerCpu;
 use crate::error::{AllocateError, FreeError};
@@ -15,7 +21,7 @@ use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
-/// Keeps nothing.
+/// A layer that caches nothing.
 pub struct NoList {
     /// The number of CPUs that the system was set up for.
     pub(crate) cpus: u16,

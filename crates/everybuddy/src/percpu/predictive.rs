@@ -1,44 +1,54 @@
-//! Spring Buddy's list: how much it moves is predicted from the run of requests that it is in.
+//! Spring Buddy's list: the run of requests predicts how many frames move.
 //!
-//! Why it exists: a list of fixed length is too short for a long run and too long after a short one. What comes
-//! next can be guessed: requests come in runs from one address region of one task, and so do releases.
+//! # Purpose
 //!
-//! Source: Spring Buddy (002) section III-C and figure 7. A *run* is made of successive requests, or of
-//! successive releases, of the same task and region on this CPU. From the run so far and from what is left of
-//! the region the list predicts how far the run goes on: before requests it refills that much, for releases it
-//! widens its limit that much, so that they stay and are given back in bulk. When the run has ended, it gives
-//! the rest back.
+//! A list of fixed length is too short for a long run and too long after a short one. The next operations are
+//! predictable: requests come in runs from one address region of one task, and so do frees.
 //!
-//! Invariant: entries of the ring are single frames tagged as buffered by this CPU, fewer than
-//! [`Bound::most`] of them at rest. A prediction changes how much moves and when, never what a request means.
+//! # Source
 //!
-//! Decides: the paper says what is predicted, and neither how nor how far.
-//! 1. A run goes on for as long as it has lasted: lengths of runs have no scale of their own (in the paper's
-//!    table II they are from 122 to 74,249 on average). So what moves doubles, within bounds: a run of n frames
-//!    misses about log n times, and what is left in the end is in proportion to its length, not to the longest
-//!    of all runs.
-//! 2. A run that has just begun is predicted to have [`FIRST_REFILL`] requests or [`FIRST_LIMIT`] releases:
-//!    runs of releases are longer (ten times in table II). A refill brings at most [`LONGEST_REFILL`]. Chosen
-//!    so that what runs leave, measured in what fixed buffers leave, is near the paper's figure 11. What
-//!    earlier runs of a region had is not remembered: that changes misses and residual as other numbers here
-//!    would, one against the other.
-//! 3. A region's end ends the run. A refill is never longer than what is left, beyond a first refill; and if a
-//!    region ends before the limit is reached, the limit is set to what is kept then, so that its last release
-//!    gives all back. Nothing longer is predicted from a region: most are touched only in part.
-//! 4. An ended run is noticed by the request after it, there being no clock. Then goes what only a prediction
-//!    let grow: the first release of a run gives all back if that fills a first limit; the first request of a
-//!    run keeps no more than a first refill if it finds a first limit of released frames, or two first refills
-//!    of requested ones. What is less stays for the next run, whoever's it is.
-//! 5. Hits compare the task and the region with the run's, nothing else; a request of which nothing is known ends no
-//!    run. So a change of direction with the same task and region, or without hints, is noticed only when the list
-//!    is empty or full, and pairs of a request and a release are hits for ever. The run so far is what moved in
-//!    the list since it was last looked at.
-//! 6. A CPU keeps at most a share of memory, and 16 MiB; see [`Bound::by_memory`].
+//! \[Spring\] §III-C and figure 7. A *run* is a sequence of requests, or of frees, of the same task and region on
+//! this CPU. From the run so far and from what is left of the region, the list predicts how much longer the run
+//! continues. Before requests it refills that many frames. Before frees it raises its limit by that many frames, so
+//! that they stay in the list and return to the zone in bulk. When the run has ended, the list returns the rest.
 //!
-//! Cost: a hit is that of [`linux`](super::linux), and one comparison where something is known: with hints that come
-//! from memory some ten instructions. The first request or release of a run is a hit of some 40 instructions more,
-//! or takes the long way, about 170, if the limit changes; no lock unless something is given back. A miss is
-//! O(frames x orders), one lock.
+//! # Invariants
+//!
+//! The entries of the ring are single frames tagged as buffered by this CPU. Between operations there are fewer than
+//! [`Bound::most`] of them. A prediction changes how many frames move and when, never the meaning of a request.
+//!
+//! # Design decisions
+//!
+//! The paper says what is predicted, but neither how nor how far.
+//! 1. A run is predicted to continue for as long as it has lasted, since lengths of runs have no scale of their own
+//!    (the averages in the paper's table II range from 122 to 74,249). The number of frames that move therefore
+//!    doubles, within bounds. A run of n frames misses about log n times, and what is finally left is proportional to
+//!    its own length, not to that of the longest run.
+//! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests or [`INITIAL_LIMIT`] frees: runs of
+//!    frees are longer (ten times in table II). A refill moves at most [`MAX_REFILL`] frames. These numbers are
+//!    chosen so that what runs leave, measured in units of what fixed buffers leave, is near the paper's figure 11.
+//!    The list does not remember earlier runs of a region: that would trade misses against residual frames, as other
+//!    values of these numbers would.
+//! 3. The end of a region ends the run. A refill is never longer than what is left of the region, or than an initial
+//!    refill if that is more. If a region ends before the limit is reached, the limit is set to the number of frames
+//!    cached at that point, so that the last free returns all of them. No more is predicted from a region, since most
+//!    regions are touched only in part.
+//! 4. There is no clock, so the request after a run detects its end. Then the frames go that only a prediction
+//!    allowed to accumulate. The first free of a run returns all frames if they fill an initial limit. The first
+//!    request of a run leaves no more than an initial refill if it finds an initial limit of freed frames, or two
+//!    initial refills of requested ones. Fewer frames stay for the next run, whichever task it belongs to.
+//! 5. Hits compare only the task and the region with those of the run, and a request without hints ends no run. A
+//!    change of direction with the same task and region, or without hints, is therefore detected only when the list
+//!    is empty or full, and alternating requests and frees always hit. The run so far is what moved in the list since
+//!    the list last examined it.
+//! 6. A CPU caches at most a share of memory, and at most 16 MiB; see [`Bound::by_memory`].
+//!
+//! # Complexity
+//!
+//! A hit costs as much as one of [`linux`](super::linux), plus one comparison if the hints are known: about ten
+//! instructions if they come from memory. The first request or free of a run is a hit of about 40 more instructions,
+//! or takes the slow path, about 170 instructions, if the limit changes; it takes no lock unless it returns frames. A
+//! miss is O(frames × orders) with one lock.
 
 use super::block_ring::BlockRing;
 use super::buffered::{CpuList, FreeOutcome};
@@ -54,24 +64,24 @@ use crate::zone::{Caller, ZoneLayer};
 
 /// Frames of the first refill of a run.
 const INITIAL_REFILL: u32 = 128;
-/// Frames of a refill at most.
+/// Maximum number of frames of a refill.
 const MAX_REFILL: u32 = 512;
-/// The limit when a run of releases begins.
+/// The limit at the start of a run of frees.
 const INITIAL_LIMIT: u32 = 512;
-/// Frames that are left of a region when a drain at its end is worth a miss.
+/// Frames that must be left of a region for a drain at its end to be worth a miss.
 const MIN_TAIL: u32 = 64;
 
-/// How far predictions may go.
+/// The bound of predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Frames at which a list gives back, whatever is predicted; at least 1.
+    /// Number of frames at which a list returns frames, whatever is predicted; at least 1.
     pub most: u32,
 }
 
 impl Bound {
-    /// Returns the bound that follows from memory, in frames of 4 KiB: all lists together have at most a
-    /// sixteenth of memory, and each has at most 16 MiB. A list's array takes 4 bytes for each frame that it may
-    /// have, so at most 16 KiB.
+    /// Returns the bound for a memory of `frames` frames of 4 KiB: all lists together cache at most a sixteenth of
+    /// memory, and each caches at most 16 MiB. The array of a list takes 4 bytes per frame of its bound, so at most
+    /// 16 KiB.
     pub fn by_memory(frames: u64, cpus: u16) -> Bound {
         let share = frames / 16 / u64::from(cpus.max(1));
         Bound {
@@ -79,8 +89,8 @@ impl Bound {
         }
     }
 
-    /// Returns the entries that a ring needs: a release is added before the limit is looked at, to fewer than
-    /// the most.
+    /// Returns the number of entries that a ring needs. A freed frame is added before the limit is checked, to fewer
+    /// than `most` frames.
     fn capacity(self) -> usize {
         (self.most as usize).next_power_of_two()
     }
@@ -93,7 +103,7 @@ impl Bound {
         INITIAL_LIMIT.min(self.most)
     }
 
-    /// Returns how much is too much to be kept after a request, by what came before.
+    /// Returns the number of frames that is too many after a request, depending on what came before it.
     fn rest(self, before: Before) -> u32 {
         match before.ended {
             None => self.most,
@@ -102,22 +112,22 @@ impl Bound {
         }
     }
 
-    /// Predicts how many requests follow, in a run that had `run` so far.
+    /// Predicts how many requests follow in a run that had `run` so far.
     fn requests(self, run: u32, left: u32) -> u32 {
         let first = self.initial_refill();
         run.clamp(first, MAX_REFILL.min(self.most))
             .min(left.max(first))
     }
 
-    /// Returns at how many frames to give back, in a run of requests after which `kept` frames are kept: whatever comes
-    /// next, half a first limit of releases has room.
+    /// Returns the limit in a run of requests after which `kept` frames are cached: whatever comes next, half an
+    /// initial limit of frees has room.
     fn limit_of_requests(self, kept: u32) -> u32 {
         let room = kept.saturating_add(INITIAL_LIMIT / 2);
         self.initial_limit().max(room).min(self.most)
     }
 
-    /// Returns at how many frames to give back, in a run that had `run` releases so far, after which `kept`
-    /// frames are kept and `left` more of the region are to come.
+    /// Returns the limit in a run that had `run` frees so far, after which `kept` frames are cached and `left` more
+    /// of the region are expected.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
         let limit = run.clamp(self.initial_limit(), self.most);
         if left < MIN_TAIL {
@@ -128,25 +138,25 @@ impl Bound {
     }
 }
 
-/// The run that a CPU is in. Its owner's, but for `kept`, which whoever empties the list sets too.
+/// The run that a CPU is in. It belongs to the owner, except `kept`, which a CPU that drains the list also sets.
 struct Run<P: Platform> {
-    /// The task and the region; this alone is compared by hits.
+    /// The task and the region. Hits compare only this.
     origin: P::Cell<u64>,
-    /// Whether frames are released, 1, or requested, 0.
+    /// Whether frames are freed (1) or requested (0).
     releases: P::Cell<u32>,
-    /// Its requests or releases, as far as they were counted.
+    /// Its requests or frees, as far as they were counted.
     frames: P::Cell<u32>,
-    /// Frames that were kept when it was looked at last: what moved since were hits.
+    /// Frames that were cached when the run was last examined: hits moved the difference since.
     kept: P::Cell<u32>,
 }
 
-/// What came before a request or a release.
+/// What came before a request or a free.
 #[derive(Clone, Copy)]
 struct Before {
     /// How many others of its run are known.
     run: u32,
-    /// What ended, if it begins a run. (Others of that run may be known still: those that were hits, because
-    /// nothing but the direction changed.)
+    /// The run that ended, if this begins a run. (Others of the new run may be known already: those that were hits
+    /// because only the direction changed.)
     ended: Option<Ended>,
 }
 
@@ -167,15 +177,14 @@ impl<P: Platform> Run<P> {
         }
     }
 
-    /// Tells whether a request or a release may belong to this run: one that nothing is known of ends none, and where
-    /// the compiler sees that, there is nothing to compare.
+    /// Returns `true` if a request or a free may belong to this run. One without hints ends no run, and where the
+    /// compiler sees that there are none, it generates no comparison.
     #[inline(always)]
     fn continues(&self, hint: Hint) -> bool {
         hint.origin() == Hint::NONE.origin() || self.origin.get() == hint.origin()
     }
 
-    /// Takes note of a request or a release that is no hit, made while `kept` frames are kept; tells what came
-    /// before it.
+    /// Records a request or a free that missed while `kept` frames were cached. Returns what came before it.
     fn note(&self, hint: Hint, releases: bool, kept: u32) -> Before {
         let before = self.kept.get();
         let (more, fewer) = (kept.saturating_sub(before), before.saturating_sub(kept));
@@ -201,25 +210,25 @@ impl<P: Platform> Run<P> {
     }
 }
 
-/// The list of one CPU. The first line holds all that a hit touches.
+/// The list of one CPU. The first cache line holds everything that a hit touches.
 #[repr(C, align(64))]
 pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
     ring: BlockRing<'a, P, CHECK>,
-    /// As in Linux's list: requests hit above the low half, releases below the high half.
+    /// As in Linux's list: requests hit above the low half, frees below the high half.
     marks: P::AtomicU64,
     run: Run<P>,
-    /// Frames at which a release gives back.
+    /// Number of frames at which a free returns frames to the zone.
     limit: P::Cell<u32>,
     bound: Bound,
 }
 
 impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
-    /// Plans the entries of all CPUs' lists.
+    /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, bound: Bound, cpus: u16) -> ArenaPlan {
         plan.slice::<P::Cell<u32>>(bound.capacity() * usize::from(cpus))
     }
 
-    /// Makes a maker of lists, one for each CPU, all closed.
+    /// Returns a function that creates the list of a CPU, closed.
     pub(crate) fn maker(
         arena: &mut Arena<'a>,
         bound: Bound,
@@ -236,8 +245,8 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         })
     }
 
-    /// Begins a run of requests with one that can be a hit, of an open list. Tells whether it is one: not if something
-    /// is to be given back, or the limit changes, which takes the long way.
+    /// Begins a run of requests in an open list, with a request that can be a hit. Returns `true` if it is one. It is
+    /// not if frames must be returned or the limit changes, which the slow path does.
     #[inline(never)]
     fn begin_requests(&self, hint: Hint) -> bool {
         let kept = self.ring.length().saturating_sub(1);
@@ -253,7 +262,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         true
     }
 
-    /// Begins a run of releases with one that can be a hit, as above.
+    /// Begins a run of frees with one that can be a hit, as above.
     #[inline(never)]
     fn begin_releases(&self, hint: Hint) -> bool {
         let kept = self.ring.length() + 1;
@@ -267,7 +276,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         true
     }
 
-    /// Gives up to `frames` of the oldest frames back, under one lock.
+    /// Returns up to `frames` of the oldest frames to the zone, under one lock.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -293,9 +302,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         if order != Order::ZERO {
             return None;
         }
-        // A hint while the list is closed, which is then not used: somebody may be fetching it.
+        // A hint while the list is closed, and not used then: another CPU may be draining the list.
         let top = self.ring.top();
-        // Relaxed: a closing mark may be seen late; the closer waits until it was.
+        // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
         if top <= self.marks.load(Ordering::Relaxed) as u32 {
             return None;
         }
@@ -318,7 +327,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
             return false;
         }
         let top = self.ring.top();
-        // Hint and relaxed: as in `take`.
+        // A hint, and relaxed: as in `pop`.
         if top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
             return false;
         }
@@ -396,7 +405,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         if length > 0 {
             self.drain_oldest(caller, owner, zone, length);
         }
-        // What left this way was no request.
+        // What left this way was not requested.
         self.run.kept.set(0);
     }
 
@@ -405,14 +414,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         let bottom = self.ring.bottom();
         let room = self.limit.get().saturating_sub(1);
         let marks = u64::from(bottom) | u64::from(bottom + room) << 32;
-        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the epoch that its
-        // closer began is seen by the load that follows. Release: passes that on to the next exchange.
+        // Acquire: pairs with the release in `close`: if this replaces a closed mark, the load that follows sees the
+        // epoch that the closing CPU began. Release: passes that on to the next exchange.
         self.marks.swap(marks, Ordering::AcqRel);
     }
 
     #[inline]
     fn close(&self) {
-        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces an asker's close.
+        // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
         self.marks.swap(CLOSED, Ordering::AcqRel);
     }
 

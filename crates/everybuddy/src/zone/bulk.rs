@@ -1,17 +1,24 @@
 //! How a batch moves between a list and a structure.
 //!
-//! Source: the loops of Linux's `rmqueue_bulk` and `free_pages_bulk`, and what the zone lock patch (001) makes
-//! of them.
+//! # Purpose
 //!
-//! Why it exists: for how long the lock is held, and whether a batch moves block by block, is asked of every
-//! zone layer in the same way.
+//! For how long the lock is held, and whether a batch moves block by block, is a choice that applies to every zone
+//! layer in the same way.
 //!
-//! Invariant: called with the lock held, and returns with it held; whatever happens in between, the guard opens
-//! it once. (The published patch leaves its lock held when memory runs out in the middle of a refill.)
+//! # Source
 //!
-//! Decides: block by block is the rule, as in Linux. `bulk=rows` carves what it can out of one block, and
-//! merges neighbours before they reach the lists: the same blocks, the same lists, the same events, in less
-//! time. It is an option, and off, because no paper's baseline had it.
+//! The loops of Linux's `rmqueue_bulk` and `free_pages_bulk`, and what the zone lock patch \[Porter\] makes of them.
+//!
+//! # Invariants
+//!
+//! Called with the lock held, and returns with it held. Whatever happens in between, the guard releases it once. (The
+//! published patch leaves its lock held if memory runs out in the middle of a refill.)
+//!
+//! # Design decisions
+//!
+//! Block by block is the default, as in Linux. `bulk=rows` carves as many blocks as possible out of one block, and
+//! merges neighbours before they reach the lists. The blocks, the lists and the events are the same, in less time. It
+//! is an option, and off, because no paper's baseline had it.
 
 use core::ops::Range;
 
@@ -27,16 +34,16 @@ use crate::structure::Structure;
 pub struct Bulk {
     /// For how long the lock is held.
     pub hold: Hold,
-    /// `bulk=rows`: whether neighbours move at once, which needs the lock for the whole batch.
+    /// `bulk=rows`: whether adjacent blocks move at once, which needs the lock for the whole batch.
     pub rows: bool,
 }
 
-/// Who moves a batch: by what it holds the structure.
+/// The code that moves a batch, by the way in which it holds the structure.
 pub(crate) trait Holder<P: Platform> {
-    /// Lets others in between two blocks of a batch, as the hold policy says.
+    /// Releases and reacquires the lock between two blocks of a batch, as the hold policy requires.
     fn between(&mut self, hold: Hold);
 
-    /// The caller's probe.
+    /// Returns the caller's probe.
     fn probe(&mut self) -> &mut P::Probe;
 }
 
@@ -52,7 +59,7 @@ impl<P: Platform> Holder<P> for Guard<'_, P> {
     }
 }
 
-/// Who holds a domain, and no lock that could be let go.
+/// The holder of a domain, which has no lock that it could release.
 pub(crate) struct LocklessBatch<'p, P: Platform>(pub(crate) &'p mut P::Probe);
 
 impl<P: Platform> Holder<P> for LocklessBatch<'_, P> {
@@ -65,11 +72,11 @@ impl<P: Platform> Holder<P> for LocklessBatch<'_, P> {
     }
 }
 
-/// A block that is given back, with the tag that its head must have.
+/// A block to be freed, with the tag that its head must have.
 pub(crate) type TaggedBlock = (Frame, Order, Tag);
 
 impl Bulk {
-    /// Takes up to `wanted` blocks out, tags their heads, and gives each to `sink`; returns how many.
+    /// Allocates up to `wanted` blocks, tags their heads, and passes each to `sink`. Returns how many.
     #[inline]
     pub(crate) fn allocate<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
@@ -103,9 +110,9 @@ impl Bulk {
         wanted
     }
 
-    /// Puts blocks in until `source` ends, or yields one outside `within`, which stays in `next`, where the
-    /// first one is expected. A block whose head has another tag than yielded is left alone, and `wrong` says
-    /// whether to go on. Returns how many frames went in.
+    /// Frees blocks until `source` ends or yields one outside `within`. That block stays in `next`, where the first
+    /// block is expected. A block whose head has another tag than yielded is left alone, and `wrong` returns `true`
+    /// to continue. Returns how many frames were freed.
     #[inline]
     pub(crate) fn free<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         self,
@@ -149,8 +156,8 @@ impl Bulk {
     }
 }
 
-/// Finds the blocks that follow the first one in memory. A block that comes twice doesn't follow itself, so its
-/// second coming is looked at when the first was freed.
+/// Collects the blocks that follow the first one in memory. A block that is yielded twice does not follow itself, so
+/// its second occurrence is examined after the first was freed.
 #[inline]
 fn gather<P: Platform>(
     table: FrameTable<'_, P>,

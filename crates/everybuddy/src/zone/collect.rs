@@ -1,14 +1,20 @@
-//! Taking many domains for one request, and looking at all of them.
+//! Collecting: acquiring many domains for one request, and checking all of them.
 //!
-//! Source: Spring Buddy (002) says nothing of it. A request that its domain can't serve must not fail while another
-//! could serve it, or while two could together.
+//! # Purpose
 //!
-//! Why it exists: the CPU puts its own domain back, and takes one after the other, merging them, until the request
-//! can be served or all are one. It waits for those that others hold: these hand them over when they put them
-//! back, before any ghost gets one.
+//! A request that its domain cannot serve must not fail while another domain could serve it, or while two together
+//! could. The CPU releases its own domain, then acquires one domain after the other and merges them, until the
+//! request can be served or all domains are one. It waits for domains that other CPUs hold. These CPUs hand them over
+//! when they release them, before any ghost receives one.
 //!
-//! Invariant: one CPU collects at a time, under the collector's lock; nobody holds a domain while waiting for that.
-//! So it gets every domain after a bounded number of steps of those who hold them.
+//! # Source
+//!
+//! \[Spring\] does not mention this case.
+//!
+//! # Invariants
+//!
+//! One CPU collects at a time, under the collector's lock, and no CPU holds a domain while it waits for that lock.
+//! The collector therefore receives every domain after a bounded number of steps of the holders.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN, check_unused};
@@ -20,10 +26,10 @@ use crate::snapshot::Violation;
 use crate::structure::Structure;
 
 impl<'a, P: Platform> Spring<'a, P> {
-    /// Takes and merges domains until one has `enough`, or until all are one, in which everything is coalesced. The
-    /// caller puts it back. Nothing for a CPU that the system was not set up for.
+    /// Acquires and merges domains until `enough` returns `true` for one, or until all are one in which everything is
+    /// coalesced. The caller releases it. Returns `None` for a CPU that the system was not set up for.
     ///
-    /// Waits for domains that others hold. O(domains), in the end O(blocks x orders).
+    /// Waits for domains that other CPUs hold. O(domains); at worst O(blocks × orders).
     #[cold]
     #[inline(never)]
     pub(crate) fn collect(
@@ -78,7 +84,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         own
     }
 
-    /// Checks that each number is in exactly one place, while nobody works.
+    /// Checks that each record is in exactly one place, while no CPU works.
     pub(crate) fn check(&self, all: &DomainTable<'a, P>) -> Result<(), Violation> {
         let fail = |what| Err(Violation { pfn: Pfn(0), what });
         let head = self.head;

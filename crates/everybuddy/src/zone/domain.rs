@@ -1,29 +1,42 @@
 //! One buddy domain: a set of free blocks with one holder at a time.
 //!
-//! Source: Spring Buddy (002) III-B1: split and merge stay inside one domain; III-B2: a part of its frames is passed
-//! to a waiting ghost; III-B3: two domains are merged.
+//! # Purpose
 //!
-//! Why it exists: passing half of a domain and merging two must take a bounded time, however many blocks they have.
+//! Splitting a domain in halves and merging two domains must take a bounded time, however many blocks they have.
 //!
-//! How: a *number* stands for a set of lists by order, and for the words that say where a free block belongs
-//! ([`DomainTags`]). A domain is the number by which it is known, its *root*, and the numbers that it has absorbed.
-//! Merging makes the other root an absorbed number of this one: a few words, no block is touched. Its blocks stay in
-//! its lists, from which requests are served as well; with each later visit a few of them move into the root's
-//! lists, and coalesce on the way with what the former border kept apart. An absorbed number whose lists are empty
-//! is spent, and is used again for a new domain.
+//! # Source
 //!
-//! Invariants:
-//! 1. A domain is touched only by its holder: whoever took it by [`Number::try_hold`], or was given it.
-//! 2. `owner` of a root is itself, of an absorbed number the root. Who holds a root changes the owners of its
-//!    numbers, nobody else. So a free block whose number's owner is a root that the reader holds is in that domain:
-//!    every change of that had to be made by a holder of it, and was seen by the next. Any other is a hint.
-//! 3. Within one number's lists no two buddies are both free; in a domain that has absorbed nothing that did not
-//!    move, no two at all.
+//! \[Spring\] §III-B1: split and merge stay inside one domain. §III-B2: a part of its frames is passed to a waiting
+//! ghost. §III-B3: two domains are merged.
 //!
-//! Decides (the paper says "a part of its pages"): see [`Held::pass`].
+//! # Mechanism
 //!
-//! Cost: passing O(orders + 64 blocks), merging O(numbers absorbed), each visit [`STEP`] blocks that move over, and one
-//! for four that it moved itself.
+//! A [`DomainRecord`], named by an id, holds a set of lists by order. The id is also what the words of free blocks
+//! name ([`DomainTags`]). A domain is one record, its *root*, and the records that the root has absorbed. Merging
+//! turns the other root into an absorbed record of this one: it writes a few words and touches no block. The blocks
+//! stay in their lists, which serve requests as well. Each later visit moves a few of them into the root's lists,
+//! where they coalesce with neighbours beyond the former border. An absorbed record whose lists are empty is
+//! *reusable* for a new domain.
+//!
+//! # Invariants
+//!
+//! 1. Only its holder touches a domain: the CPU that acquired it by [`DomainRecord::try_hold`], or that another CPU
+//!    handed it to.
+//! 2. The `owner` of a root is the root itself, that of an absorbed record is its root. The holder of a root changes
+//!    the owners of its records; no other CPU does. If the owner of a free block's record is a root that the reader
+//!    holds, the block is therefore in that domain: every change of that owner was made by a holder of the domain,
+//!    and the next holder saw it. Any other owner is a hint.
+//! 3. Within the lists of one record no two buddies are both free. In a domain whose absorbed blocks have all moved,
+//!    no two buddies are free at all.
+//!
+//! # Design decisions
+//!
+//! The paper says "a part of its pages"; see [`HeldDomain::split_off`].
+//!
+//! # Complexity
+//!
+//! Splitting off a part is O(orders + 64 blocks), merging is O(absorbed records). Each visit moves
+//! [`MIGRATE_PER_VISIT`] blocks out of absorbed lists, plus one for every four that the visit itself moved.
 
 use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
@@ -37,42 +50,42 @@ use crate::structure::domain_tags::DomainTags;
 use crate::structure::levels::{LEVELS, Level, LevelLists};
 use crate::wrapping_slice::WrappingSlice;
 
-/// No number.
+/// No domain.
 pub(crate) const NO_DOMAIN: u32 = u32::MAX;
 
-/// Blocks that move out of absorbed lists with each visit, beside a quarter of those that the visit moved.
+/// Blocks that each visit moves out of absorbed lists, in addition to a quarter of those that the visit itself moved.
 pub(crate) const MIGRATE_PER_VISIT: u32 = 16;
 
-/// Blocks that are passed to a ghost at most.
+/// Maximum number of blocks that are passed to a ghost.
 const MAX_MOVED: u32 = 64;
 
-/// A domain that nobody holds.
+/// A root that no CPU holds.
 const FREE: u32 = 0;
-/// A domain that somebody holds.
+/// A root that a CPU holds.
 const HELD: u32 = 1;
-/// A number that is no root.
+/// A record that is not a root.
 const ABSORBED: u32 = 2;
 
-/// What a number stands for. A visit touches the first line and those of its lists; who meets a block of another
-/// domain reads the last.
+/// A domain's record: lists by order, and the words that make it a root or an absorbed record. A visit touches the
+/// first cache line and those of its lists. A CPU that finds a block of another domain reads the last one.
 #[repr(C, align(64))]
 pub(crate) struct DomainRecord<P: Platform> {
-    /// Whether it is a root, and somebody holds it.
+    /// Whether it is a root, and whether a CPU holds it.
     state: P::AtomicU32,
-    /// Of a root: when it was taken last, on the spring's clock.
+    /// In a root: when it was last acquired, on the spring's clock.
     taken: P::AtomicU32,
-    /// Of a root: the first number that it has absorbed.
+    /// In a root: the first record that it has absorbed.
     absorbed: P::Cell<u32>,
-    /// Of a root: the first number that is to be used again.
+    /// In a root: the first record that is reusable.
     reusable: P::Cell<u32>,
-    /// Of an absorbed or a spent number: the next one.
+    /// In an absorbed or a reusable record: the next one.
     next: P::Cell<u32>,
     lists: CachePadded<[Level<P>; LEVELS]>,
     owner: CachePadded<P::AtomicU32>,
 }
 
 impl<P: Platform> DomainRecord<P> {
-    /// Makes a number with empty lists: the first is a domain, the others are not in use.
+    /// Creates a record with empty lists. Record 0 is a domain; the others are unused.
     pub(crate) fn new(domain: u32) -> Self {
         Self {
             state: P::AtomicU32::new(if domain == 0 { FREE } else { ABSORBED }),
@@ -85,28 +98,28 @@ impl<P: Platform> DomainRecord<P> {
         }
     }
 
-    /// Takes this domain, if it is one and nobody holds it.
+    /// Acquires this domain, if it is a root that no CPU holds. Returns `true` if it did.
     #[inline(always)]
     pub(crate) fn try_hold(&self) -> bool {
-        // Acquire: pairs with the release in `release`: what its last holder did is seen.
+        // Acquire: pairs with the release in `release`: the writes of its last holder are seen.
         self.state
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Puts it back. For its holder.
+    /// Releases it. For its holder.
     #[inline(always)]
     pub(crate) fn release(&self) {
         // Release: pairs with the acquire in `try_hold`.
         self.state.store(FREE, Ordering::Release);
     }
 
-    /// Tells whether somebody holds it; a hint.
+    /// Returns `true` if a CPU holds it; a hint.
     pub(crate) fn is_held(&self) -> bool {
         self.state.load(Ordering::Relaxed) == HELD
     }
 
-    /// Notes when it was taken.
+    /// Records when it was acquired.
     #[inline(always)]
     pub(crate) fn stamp(&self, clock: u32) {
         if self.taken.load(Ordering::Relaxed) != clock {
@@ -114,13 +127,13 @@ impl<P: Platform> DomainRecord<P> {
         }
     }
 
-    /// Returns when it was taken last; a hint.
+    /// Returns when it was last acquired; a hint.
     pub(crate) fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-/// All numbers, and the words of all frames.
+/// All records, and the words of all frames.
 pub(crate) struct DomainTable<'a, P: Platform> {
     pub(crate) table: FrameTable<'a, P>,
     pub(crate) tags: DomainTags<'a, P>,
@@ -143,56 +156,56 @@ impl<'a, P: Platform> DomainTable<'a, P> {
         HeldDomain { all: *self, root }
     }
 
-    /// Returns the lists of a number.
+    /// Returns the lists of a record.
     #[inline(always)]
     pub(crate) fn lists(&self, domain: u32) -> LevelLists<'a, P> {
         LevelLists::new(self.table, &self.records.at(domain).lists)
     }
 
-    /// Returns the root that a number belongs to; a hint unless the reader holds that root.
+    /// Returns the root that a record belongs to; a hint unless the reader holds that root.
     #[inline(always)]
     pub(crate) fn owner(&self, domain: u32) -> u32 {
-        // Relaxed: by invariant 2 the answer is used only if it names what the reader holds.
+        // Relaxed: by invariant 2 the answer is used only if it names a root that the reader holds.
         self.records.at(domain).owner.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a domain has absorbed lists that are not empty yet.
+    /// Returns `true` if a domain has no absorbed record, that is, no blocks left to move.
     pub(crate) fn is_settled(&self, root: u32) -> bool {
         self.records.at(root).absorbed.get() == NO_DOMAIN
     }
 
-    /// Returns the numbers of a chain.
+    /// Returns the ids of a chain of records.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + use<'a, P> {
         let all = *self;
         let some = |domain: u32| (domain != NO_DOMAIN).then_some(domain);
         core::iter::successors(some(first), move |at| some(all.records.at(*at).next.get()))
     }
 
-    /// Returns the numbers that a root has absorbed.
+    /// Returns the ids of the records that a root has absorbed.
     pub(crate) fn absorbed(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
         self.chain(self.records.at(root).absorbed.get())
     }
 
-    /// Returns the numbers of a root that are to be used again.
+    /// Returns the ids of a root's reusable records.
     pub(crate) fn reusable(&self, root: u32) -> impl Iterator<Item = u32> + use<'a, P> {
         self.chain(self.records.at(root).reusable.get())
     }
 
-    /// Returns how many free blocks of an order all domains have; a hint while others work. O(numbers).
+    /// Returns the number of free blocks of an order in all domains; a hint while other CPUs work. O(records).
     pub(crate) fn blocks_of_all(&self, order: Order) -> u32 {
         let lengths = (0..self.records.len()).map(|domain| self.lists(domain).peek_length(order));
         lengths.fold(0, u32::wrapping_add)
     }
 }
 
-/// A domain, for its holder: a structure of free blocks.
+/// A domain in the hands of its holder, as a structure of free blocks.
 pub(crate) struct HeldDomain<'a, P: Platform> {
     all: DomainTable<'a, P>,
     root: u32,
 }
 
 impl<'a, P: Platform> HeldDomain<'a, P> {
-    /// Returns the number by which the domain is known.
+    /// Returns the id of the domain's root.
     pub(crate) fn root(&self) -> u32 {
         self.root
     }
@@ -202,7 +215,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         self.all.records.at(self.root)
     }
 
-    /// Takes the numbers out that are to be used again.
+    /// Removes the reusable records, and passes each id to `sink`.
     pub(crate) fn take_reusable(&self, mut sink: impl FnMut(u32)) {
         let mut at = self.own().reusable.get();
         if at == NO_DOMAIN {
@@ -216,7 +229,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         }
     }
 
-    /// Blocks of a number, and whether one is of `order` or more.
+    /// Returns the number of blocks of a record, and whether one has at least `order`.
     fn blocks_and_reach(&self, domain: u32, order: Order) -> (u32, bool) {
         let lists = self.all.lists(domain);
         let mut found = (0, false);
@@ -227,12 +240,12 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         found
     }
 
-    /// Makes another domain, which the caller holds too, a part of this one. O(numbers that it has absorbed).
+    /// Makes another domain, which the caller also holds, a part of this one. O(records that it has absorbed).
     fn absorb(&self, other: u32) {
         let (own, from) = (self.own(), self.all.records.at(other));
         let mut last = other;
         for domain in self.all.absorbed(other) {
-            // Relaxed: whoever holds this domain next sees it by `release`, or by the word of its ghost.
+            // Relaxed: the next holder of this domain sees it by `release`, or by the word of its ghost.
             let owner = &self.all.records.at(domain).owner;
             owner.store(self.root, Ordering::Relaxed);
             last = domain;
@@ -250,8 +263,8 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         }
     }
 
-    /// Merges two domains that the caller holds: the one with fewer blocks becomes a part of the other, so that
-    /// fewer will move. O(orders + numbers absorbed).
+    /// Merges two domains that the caller holds. The one with fewer blocks becomes a part of the other, so that fewer
+    /// blocks will move. O(orders + absorbed records).
     pub(crate) fn merge(self, other: Self, probe: &mut P::Probe) -> Self {
         probe.record(Event::Merge);
         let blocks = |held: &Self| held.blocks_and_reach(held.root, Order::ZERO).0;
@@ -263,7 +276,8 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         large
     }
 
-    /// Moves up to `budget` blocks from absorbed lists into the root's, coalescing. Tells whether none is left.
+    /// Moves up to `budget` blocks from absorbed lists into the root's, and coalesces them. Returns `true` if none is
+    /// left.
     pub(crate) fn settle(&self, budget: u32, probe: &mut P::Probe) -> bool {
         let own = self.own();
         let mut left = budget;
@@ -287,22 +301,24 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
             }
             let entry = self.all.records.at(domain);
             own.absorbed.set(entry.next.get());
-            // Relaxed: who holds this domain next sees it by `release`. It must not read the old owner when it meets
-            // a block of the domain that another CPU makes of this number: nothing orders the two.
+            // Relaxed: the next holder of this domain sees it by `release`. That holder must not read the old owner
+            // when it finds a block of the domain that another CPU creates from this record, since nothing orders
+            // these two.
             entry.owner.store(domain, Ordering::Relaxed);
             entry.next.set(own.reusable.get());
             own.reusable.set(domain);
         }
     }
 
-    /// Passes a part of this domain to the domain `fresh`, which is empty and held too; `wants` is what the waiter
-    /// asks for, nothing if it only gives back. Returns the part's root; nothing, and nothing has changed, when
-    /// this domain can't serve the waiter and keep a block for itself.
+    /// Splits a part off this domain, as the domain `fresh`, which is empty and also held. `wants` is the order that
+    /// the ghost requests; `None` if the ghost only frees. Returns the root of the part. Returns `None`, and changes
+    /// nothing, if this domain cannot serve the ghost and keep a block for itself.
     ///
-    /// A part that was absorbed and has not moved yet is passed as it is, if it serves: that undoes a merging, at no
-    /// cost, whatever the holder has left then. Otherwise half of the blocks of each order, rounded down, the largest
-    /// first, 64 at most: so large blocks stay whole, none is walked past, and both can go on. If that holds nothing
-    /// that serves the waiter, the smallest block that does follows, and is halved if it is the last of its size here.
+    /// If the last absorbed record has not moved yet and can serve the ghost, it becomes the part as it is. That
+    /// undoes a merge at no cost, however little the holder has left. Otherwise the part receives half of the blocks
+    /// of each order, rounded down, the largest order first, at most 64 blocks. Large blocks stay whole, no list is
+    /// walked, and both domains can continue. If none of these blocks can serve the ghost, the smallest block that
+    /// can follows; it is split in halves if it is the last of its size here.
     ///
     /// O(orders + 64).
     pub(crate) fn split_off(&self, fresh: u32, wants: Option<Order>) -> Option<u32> {
@@ -343,29 +359,29 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         Some(fresh)
     }
 
-    /// Makes a number the root of a domain, which its maker holds.
+    /// Makes a record the root of a domain, which the caller holds.
     fn make_root(&self, domain: u32) {
         let root = self.all.records.at(domain);
-        // Relaxed: whom it is given to sees it by the word of its ghost, everybody else by `release`.
+        // Relaxed: the CPU that it is handed to sees it by the word of its ghost, all others by `release`.
         root.owner.store(domain, Ordering::Relaxed);
         root.state.store(HELD, Ordering::Relaxed);
         root.taken.store(self.own().taken(), Ordering::Relaxed);
     }
 
-    /// Passes the first block of an order.
+    /// Moves the first block of an order to another record.
     fn move_one(&self, to: u32, order: Order) {
         if let Some(head) = self.all.lists(self.root).pop(order) {
             self.push_to(to, head, order);
         }
     }
 
-    /// Puts a block that is in no list into those of a number.
+    /// Adds a block that is in no list to the lists of a record.
     fn push_to(&self, to: u32, head: Frame, order: Order) {
         self.all.tags.set(head, order, to);
         self.all.lists(to).push(head, order);
     }
 
-    /// Passes the smallest block that serves `wants`: its upper half if no other here does.
+    /// Moves the smallest block that serves `wants`, or its upper half if no other block here serves it.
     fn move_smallest_fit(&self, to: u32, wants: Order) {
         let lists = self.all.lists(self.root);
         let mut serving =
@@ -462,7 +478,7 @@ fn fail(pfn: u32, what: &'static str) -> Result<(), Violation> {
     Err(Violation { pfn, what })
 }
 
-/// Checks the lists of a number: links, lengths, words, and that no two buddies are in.
+/// Checks the lists of a record: links, lengths and words, and that no two buddies are in them.
 fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(), Violation> {
     let lists = all.lists(domain);
     for order in Order::up_to(all.max_order) {
@@ -487,7 +503,7 @@ fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(),
     Ok(())
 }
 
-/// Checks that a number which is not in use has nothing.
+/// Checks that an unused record has no blocks and no other owner.
 pub(crate) fn check_unused<P: Platform>(
     all: &DomainTable<'_, P>,
     domain: u32,
@@ -502,11 +518,11 @@ pub(crate) fn check_unused<P: Platform>(
     }
 }
 
-/// All domains together, for checks while nobody works.
+/// All domains together, for checks while no CPU works.
 pub(crate) struct AllDomains<'a, P: Platform>(pub(crate) DomainTable<'a, P>);
 
 impl<P: Platform> Structure<P> for AllDomains<'_, P> {
-    // Buddies in different domains are not coalesced; those in one domain are looked at by its lists' check.
+    // Buddies in different domains are not coalesced. Buddies in one domain are covered by the check of its lists.
     const INDIVIDUAL: bool = true;
 
     fn table(&self) -> FrameTable<'_, P> {

@@ -1,29 +1,41 @@
-//! Buddy domains: as many parts of free memory as CPUs work at the same time.
+//! Buddy domains: free memory in as many parts as CPUs work at the same time.
 //!
-//! Source: Spring Buddy (002) III-B, the spring core layer.
+//! # Purpose
 //!
-//! Why it exists: iBuddy's spaces are ranges of addresses, so a frame must go back to the space that it came from,
-//! whose lock another CPU may hold. A domain is a set of blocks: a CPU takes any one, allocates from it or frees into
-//! it, and puts it back. Nobody else is in it meanwhile, and no lock is held.
+//! iBuddy's spaces are ranges of addresses, so a frame must return to the space that it came from, whose lock another
+//! CPU may hold. A domain is a set of blocks: a CPU acquires any domain, allocates from it or frees into it, and
+//! releases it. No other CPU is in it meanwhile, and no lock is held.
 //!
-//! Invariant: a block's words and records are written by the holder of the domain that it is in, or by whoever it is
-//! allocated to; what passes from one to the other passes by an exchange of its tag.
+//! # Source
 //!
-//! Where what is decided: [`domain`](super::domain) (what a domain is, what is passed, how merging costs nothing),
-//! [`spring`](super::spring) (when domains are divided and merged, who waits for whom).
+//! \[Spring\] §III-B, the spring core layer.
 //!
-//! Decides:
-//! - Two CPUs may free the same block at the same moment, each into a domain of its own, under no common lock: so a
-//!   release exchanges the tag of an allocated block, and one of the two is refused. (A block from a CPU's list is
-//!   tagged with that CPU, which alone may give it back: no exchange.)
-//! - Parts of allocations, and ranges that come and go, are cut under one lock of their own. A release of a whole block
-//!   that races with one of its parts is a misuse that is not always noticed.
-//! - A request that no part of its domain can serve takes further domains and merges them (*collects*); what can't
-//!   be had when all are one, and all is coalesced, is exhausted. To withdraw a range, all are collected.
-//! - Domains are compressed as others come back, so a machine on which nobody asks stays as it was. A host may run the
-//!   service `compress` when it is idle: each step is a look, as a visit has it now and then.
+//! # Invariants
 //!
-//! Cost: allocate and free O(orders), the spring's lock twice; O(blocks x orders) before a request fails.
+//! A block's words and records are written by the holder of the domain that the block is in, or by the owner of its
+//! allocation. An exchange of its tag passes it from one to the other.
+//!
+//! # Design decisions
+//!
+//! [`domain`](super::domain) defines what a domain is, what a part of it is, and how merging costs nothing.
+//! [`spring`](super::spring) decides when domains are split and merged, and which CPU waits for which.
+//!
+//! - Two CPUs may free the same block at the same moment, each into a domain of its own, under no common lock. A free
+//!   therefore exchanges the tag of an allocated block, and one of the two frees is refused. (A block in a CPU's list
+//!   is tagged with that CPU, and no other CPU may free it, so no exchange is needed.)
+//! - Parts of allocations, and ranges that are added or withdrawn, are changed under one separate lock, the range
+//!   lock. A free of a whole block that races with a free of one of its parts is a misuse that is not always
+//!   detected.
+//! - A request that no part of its domain can serve acquires further domains and merges them (*collects*). Memory is
+//!   exhausted if the request fails when all domains are one and everything is coalesced. To withdraw a range, all
+//!   domains are collected.
+//! - Domains are compressed when other domains are released, so a machine on which no CPU calls stays as it was. A
+//!   host may run the service `compress` when it is idle; each step is a look, as visits perform now and then.
+//!
+//! # Complexity
+//!
+//! Allocating and freeing is O(orders), with two operations on the spring. A request that fails is O(blocks ×
+//! orders).
 
 use super::bulk::{Bulk, LocklessBatch};
 use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};
@@ -51,7 +63,7 @@ pub struct Domains<'a, P: Platform> {
     bulk: Bulk,
 }
 
-/// What domains are made for.
+/// The geometry that domains are created for.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     /// Frames of the span.
@@ -63,8 +75,8 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Returns how many domains can be told apart: two for each CPU, one that it holds and one that was absorbed
-    /// and has not moved yet; fewer in little memory, where so many would have nothing.
+    /// Returns the number of records: two per CPU, one for the domain that it holds and one that was absorbed and has
+    /// not moved yet. Fewer in a small memory, where that many domains would be empty.
     fn domains(&self) -> u32 {
         let most = (self.frames / 256 + 4).min(MAX_DOMAINS);
         (2 * u32::from(self.cpus) + 2)
@@ -73,8 +85,7 @@ impl Extent {
             .min(MAX_DOMAINS)
     }
 
-    /// Returns how many words there are: whole largest blocks, so that a buddy's word exists even where the buddy does
-    /// not.
+    /// Returns the number of words: whole largest blocks, so that a buddy's word exists even if the buddy does not.
     fn words(&self) -> usize {
         (self.frames as usize).next_multiple_of(self.max_order.frames() as usize)
     }
@@ -91,7 +102,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         Spring::<P>::plan(plan, domains, extent.cpus)
     }
 
-    /// Makes one domain without frames. O(frames).
+    /// Creates one domain without frames. O(frames).
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
@@ -123,8 +134,8 @@ impl<'a, P: Platform> Domains<'a, P> {
         }
     }
 
-    /// Does `work`, which also says how many blocks it moved, on a domain: takes one, and puts it back. Nothing if the
-    /// caller can't wait, and would have to.
+    /// Acquires a domain, calls `work` on it, and releases it. `work` also returns the number of blocks that it
+    /// moved. Returns `None` if the caller cannot wait and would have to.
     #[inline]
     fn with_domain<T>(
         &self,
@@ -146,7 +157,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         Some(result)
     }
 
-    /// Serves a request for so many blocks: by a domain, or by as many as it takes.
+    /// Serves a request for `blocks` blocks from one domain, or from as many as it needs.
     #[inline]
     fn serve<T>(
         &self,
@@ -174,7 +185,8 @@ impl<'a, P: Platform> Domains<'a, P> {
         mut work: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> Option<T>,
     ) -> Result<T, AllocateError> {
         if caller.nested {
-            // Another domain, or one that is merged with it, may serve it; but who takes several must wait.
+            // Another domain, or one merged with it, might serve the request; but a CPU that acquires several must
+            // wait.
             return Err(match settled && self.spring.domains() == 1 {
                 true => AllocateError::Exhausted,
                 false => AllocateError::Busy,
@@ -194,7 +206,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         result.ok_or(AllocateError::Exhausted)
     }
 
-    /// Does `work` on all free memory as one domain, in which everything is coalesced.
+    /// Calls `work` on all free memory as one domain in which everything is coalesced.
     fn with_merged<T>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -206,7 +218,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         Some(result)
     }
 
-    /// Does `work` on a domain under the lock that those take who cut allocations or ranges.
+    /// Calls `work` on a domain, under the lock for operations on ranges and parts of allocations.
     fn with_range_lock<T>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -225,7 +237,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         self.with_domain(inner, None, |held, probe| (work(held, probe), 1))
     }
 
-    /// Does `work` on all free memory under that lock.
+    /// Calls `work` on all free memory as one domain, under that lock.
     fn with_range_lock_merged<T>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -240,7 +252,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         self.with_merged(inner, work)
     }
 
-    /// Takes a block that is tagged as allocated.
+    /// Claims a block that is tagged as allocated.
     fn claim(&self, head: Frame, tag: Tag) -> Result<(), FreeError> {
         match self.all.table.exchange(head, tag, Tag::INTERIOR) {
             true => Ok(()),
@@ -339,7 +351,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
         let mut next = source();
-        // A CPU that the system was not set up for keeps nothing that it could give.
+        // A CPU that the system was not set up for has no list, so it has nothing to free here.
         self.with_domain(caller, None, |held, probe| {
             let parts = (held, &Eager);
             let batch = &mut LocklessBatch::<P>(probe);

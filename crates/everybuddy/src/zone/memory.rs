@@ -1,9 +1,13 @@
 //! The memory of a zone layer's locks, lists and bits.
 //!
-//! Why it exists: one zone has a lock, lists and bits once, buddy spaces have them many times, and in both the
-//! lock lies on a line of its own or beside the lists.
+//! # Purpose
 //!
-//! Invariant: bits of different parts never share a word, lists and locks of different parts never a line.
+//! One zone has a lock, lists and bits once; buddy spaces have them many times. In both, the lock lies on a cache
+//! line of its own or next to the lists.
+//!
+//! # Invariants
+//!
+//! Bits of different parts never share a word. Lists and locks of different parts never share a cache line.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
@@ -22,33 +26,33 @@ type Lists<P> = [Level<P>; LEVELS];
 /// The classes of all orders.
 type Classes<P> = [Class<P>; LEVELS];
 
-/// A lock and the lists that it guards, together.
+/// A lock, next to the lists that it guards.
 #[repr(C)]
 struct LockWithLists<P: Platform> {
     lock: ZoneLock<P>,
     lists: Lists<P>,
 }
 
-/// What to make.
+/// The geometry of a zone layer.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     /// Frames of the whole zone layer.
     pub(crate) frames: u32,
-    /// Frames of each part, a multiple of the largest block; of the whole if there is one part.
+    /// Frames of each part, a multiple of the largest block. If there is one part, all frames.
     pub(crate) part: u32,
     /// The largest order.
     pub(crate) max_order: Order,
     /// The kind of lock.
     pub(crate) lock: LockKind,
-    /// Where it lies.
+    /// Where the lock lies.
     pub(crate) line: Line,
-    /// What bits the structure needs.
+    /// Which bits the structure needs.
     pub(crate) bits: Bits,
     /// Whether the structure has classes of locally and globally free blocks.
     pub(crate) classes: bool,
 }
 
-/// A part: its lock, and where its structure goes.
+/// A part: its lock, and the memory of its structure.
 pub(crate) type Part<'a, P> = (&'a ZoneLock<P>, Place<'a, P>);
 
 impl Shape {
@@ -78,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// Makes all parts. O(frames / 32).
+    /// Creates all parts. O(frames / 32).
     pub(crate) fn make<'a, P: Platform>(
         &self,
         arena: &mut Arena<'a>,

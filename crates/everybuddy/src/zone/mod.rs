@@ -1,18 +1,22 @@
-//! Zone layers: who owns which free frames, under which lock.
+//! Zone layers: which part of free memory is guarded by which lock.
 //!
-//! Why it exists: the standard buddy guards all frames by one lock; iBuddy divides them into spaces, Spring
-//! into domains. What a zone layer offers is the same: blocks out, blocks in, one by one or many under one
-//! lock, and the operations on ranges.
+//! # Purpose
 //!
-//! Invariant: a block leaves with its head tagged as the caller asked, and comes in only if its head is
-//! tagged as the caller says. That test, under the lock, finds every misuse of a block that is not in a
-//! per-CPU list's hands at the same moment (see [`percpu`](crate::percpu), invariant 1).
+//! The standard buddy guards all frames by one lock, iBuddy divides them into spaces, and Spring Buddy divides them
+//! into domains. Every zone layer offers the same operations: allocating and freeing blocks, one by one or many under
+//! one lock, and operations on ranges.
+//!
+//! # Invariants
+//!
+//! An allocated block's head has the tag that the caller asked for, and a block is freed only if its head has the tag
+//! that the caller names. That test, under the lock, detects every misuse of a block that a per-CPU list does not
+//! move at the same moment (see [`percpu`](crate::percpu), invariant 1).
 //!
 //! | zone layer | file | source |
 //! |---|---|---|
-//! | one zone, one lock | [`one`] | iBuddy (000) 2.1 and figure 8a |
-//! | many spaces, a lock each | [`spaces`] | iBuddy (000) 3.2, 5 and figure 8b |
-//! | elastic domains, held without a lock | [`domains`] | Spring Buddy (002) III-B |
+//! | one zone, one lock | [`one`] | \[iBuddy\] §2.1 and figure 8a |
+//! | many spaces, one lock per space | [`spaces`] | \[iBuddy\] §3.2, §5 and figure 8b |
+//! | elastic domains, held without a lock | [`domains`] | \[Spring\] §III-B |
 
 pub(crate) mod bulk;
 mod collect;
@@ -41,18 +45,18 @@ use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::snapshot::{Census, Snapshot, Violation};
 
-/// Who calls the zone layer.
+/// The caller of the zone layer.
 pub(crate) struct Caller<'c, P: Platform> {
     /// The CPU.
     pub(crate) cpu: CpuId,
-    /// Counts what happens.
+    /// The caller's probe, which counts events.
     pub(crate) probe: &'c mut P::Probe,
-    /// Whether an operation on this CPU was interrupted: locks are then only tried.
+    /// Whether the call interrupted an operation of this CPU. Such a caller only tries locks.
     pub(crate) nested: bool,
 }
 
 impl<'c, P: Platform> Caller<'c, P> {
-    /// The holder of a token.
+    /// Creates the caller that holds a token.
     #[inline]
     pub(crate) fn of(cpu: &'c mut P::Cpu) -> Self {
         Self {
@@ -63,7 +67,7 @@ impl<'c, P: Platform> Caller<'c, P> {
     }
 }
 
-/// Who owns free frames, under which lock.
+/// A zone layer: free frames, and the locks that guard them.
 pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
@@ -71,19 +75,18 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// Returns the largest order.
     fn max_order(&self) -> Order;
 
-    /// Gives a block, its head tagged as allocated. One lock, O(orders).
+    /// Allocates a block, and tags its head as allocated. One lock, O(orders). The order is at most the largest.
     ///
-    /// Fails as exhausted, or as busy when the caller is nested and the lock is taken. The order is at most
-    /// the largest.
+    /// Fails as exhausted, or as busy if the caller is nested and the lock is held.
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError>;
 
-    /// Gives a run of exactly `frames` frames, at most a largest block, its pieces tagged as allocated. One
+    /// Allocates a run of exactly `frames` frames, at most a largest block, and tags its pieces as allocated. One
     /// lock, O(orders).
     fn allocate_run(&self, caller: &mut Caller<'_, P>, frames: u32)
     -> Result<Frame, AllocateError>;
 
-    /// Gives up to `wanted` blocks, their heads tagged as `tag`, each to `sink`; returns how many. One lock,
-    /// O(wanted x orders).
+    /// Allocates up to `wanted` blocks, tags their heads with `tag`, and passes each to `sink`. Returns how many. One
+    /// lock, O(wanted × orders).
     fn allocate_bulk(
         &self,
         caller: &mut Caller<'_, P>,
@@ -93,7 +96,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         sink: impl FnMut(Frame),
     ) -> u32;
 
-    /// Takes a block whose head is tagged as `tag`. One lock, O(orders).
+    /// Frees a block whose head has the tag `tag`. One lock, O(orders).
     fn free(
         &self,
         caller: &mut Caller<'_, P>,
@@ -102,23 +105,23 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         tag: Tag,
     ) -> Result<(), FreeError>;
 
-    /// Takes the blocks that `source` yields, each if its head is tagged as yielded; the others are
-    /// dropped and counted by the probe as raced double frees. One lock.
+    /// Frees the blocks that `source` yields, each if its head has the yielded tag. The others are dropped, and the
+    /// probe counts them as raced double frees. One lock.
     fn free_bulk(
         &self,
         caller: &mut Caller<'_, P>,
         source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     );
 
-    /// Takes allocated blocks until `source` ends or one can't be freed; returns why. One lock.
+    /// Frees allocated blocks until `source` ends or a block cannot be freed, and returns the reason. One lock.
     fn free_each(
         &self,
         caller: &mut Caller<'_, P>,
         source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError>;
 
-    /// Takes any run of allocated frames, of one or more allocations, whole or in part; what remains of
-    /// them stays allocated. One lock, O(frames).
+    /// Frees any run of allocated frames, of one or more allocations, whole or in part. The rest of these allocations
+    /// stays allocated. One lock, O(frames).
     fn free_run(
         &self,
         caller: &mut Caller<'_, P>,
@@ -126,7 +129,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         frames: u32,
     ) -> Result<(), FreeError>;
 
-    /// Turns a run of frames tagged `from` (all of them holes, or all reserved) into free ones. O(frames).
+    /// Makes a run of frames free whose frames all have the tag `from` (holes, or reserved frames). O(frames).
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
@@ -135,7 +138,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         from: Tag,
     ) -> Result<(), RegionError>;
 
-    /// Turns a run of free frames into ones tagged `to`. O(frames).
+    /// Removes a run of free frames and tags them with `to`. O(frames).
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
@@ -144,8 +147,8 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         to: Tag,
     ) -> Result<(), RegionError>;
 
-    /// Coalesces everything whose coalescing was delayed, and files what waits in queues; returns false if somebody
-    /// else works on something that did not come in time. O(blocks x orders) where it is, else nothing.
+    /// Performs all delayed coalescing, and files everything that waits in queues. Returns `false` if another thread
+    /// works on an area and did not finish in time. O(blocks × orders) where something was delayed, otherwise O(1).
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool;
 
     /// Returns the services that the host should run.
@@ -158,7 +161,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         Progress::Idle
     }
 
-    /// Returns the free blocks by order; nothing is buffered here.
+    /// Returns the number of free blocks by order; a zone layer without queues buffers nothing.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;
 
     /// Checks every invariant while no other CPU works. O(frames).

@@ -1,11 +1,16 @@
 //! One zone under one lock.
 //!
-//! Source: iBuddy (000) section 2.1 and figure 8a: the buddy layer as a single resource.
+//! # Purpose
 //!
-//! Why it exists: it is what Linux has for each zone of memory, and the lock that the other zone layers
-//! want to avoid.
+//! It is what Linux has for each zone of memory, and the lock that the other zone layers avoid.
 //!
-//! Invariant: structure, and the records of free blocks' heads, are touched only while the lock is held.
+//! # Source
+//!
+//! \[iBuddy\] §2.1 and figure 8a: the buddy layer as a single resource.
+//!
+//! # Invariants
+//!
+//! The structure, and the records of the heads of free blocks, are touched only while the lock is held.
 
 use core::marker::PhantomData;
 
@@ -32,7 +37,7 @@ pub struct OneZone<'a, P: Platform, S, C> {
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> {
-    /// Makes a zone around an empty structure.
+    /// Creates a zone around an empty structure.
     pub(crate) fn new((lock, place): Part<'a, P>, policy: C, bulk: Bulk) -> Self {
         Self {
             lock,
@@ -51,7 +56,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
         }
     }
 
-    /// Takes the lock; a nested caller only tries.
+    /// Acquires the lock; a nested caller only tries.
     #[inline]
     fn enter<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Option<Guard<'c, P>> {
         if caller.nested {
@@ -61,7 +66,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
         }
     }
 
-    /// Takes the lock for what no nested caller does.
+    /// Acquires the lock for an operation that no nested caller performs.
     fn enter_whole<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Guard<'c, P> {
         debug_assert!(!caller.nested);
         Guard::lock(self.lock, caller.probe)

@@ -1,22 +1,31 @@
-//! The pool of buddy spaces: who has which, and which can be had.
+//! The pool of buddy spaces: which CPU has which space, and which spaces are available.
 //!
-//! Source: iBuddy (000) section 5: the four states of a space, and the policy that selects one.
+//! # Purpose
 //!
-//! Why it exists: a CPU whose space has run out needs another at once, not after a look at 8,192. Unassigned
-//! spaces are kept in lists by the largest block that they can give, with a bit for each list that is not
+//! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
+//! spaces are therefore kept in lists by the largest block that they can provide, with one bit per list that is not
 //! empty.
 //!
-//! Invariant: everything here is written under the pool's lock. A space's state leaves `ASSIGNED` only while
-//! the space's own lock is held too, and changes among the unassigned states only so: whoever holds a space's
-//! lock and reads `ASSIGNED` knows that it stays so. A space is in at most one list, and in none while it is
-//! assigned or has nothing to give. `users` counts the CPUs to which a space is assigned.
+//! # Source
 //!
-//! Lock order: a space's lock, then the pool's. Never two spaces' at once.
+//! \[iBuddy\] §5: the four states of a space, and the policy that selects one.
 //!
-//! Decides (the paper says only that partly used spaces come first): lists are last in, first out. Of the partly
-//! used spaces the one is taken whose largest block is the smallest that suffices, so that larger ones stay
-//! whole, but of eight frames or more, if there is one: where frames are freed at random, a space that gained
-//! one frame would be exchanged after one request. If all are smaller, the one with the largest.
+//! # Invariants
+//!
+//! Everything here is written under the pool's lock. A space's state leaves `ASSIGNED`, and changes between the
+//! unassigned states, only while the space's own lock is held too. A CPU that holds a space's lock and reads
+//! `ASSIGNED` can therefore rely on it. A space is in at most one list, and in none while it is assigned or has no
+//! free block. `users` counts the CPUs to which a space is assigned.
+//!
+//! Lock order: a space's lock, then the pool's. A CPU never holds the locks of two spaces.
+//!
+//! # Design decisions
+//!
+//! The paper says only that partly used spaces come first. Lists are last in, first out. Among the partly used
+//! spaces, the pool selects one whose largest block is the smallest that suffices, so that larger blocks stay whole.
+//! It prefers a largest block of at least eight frames: where frames are freed at random, a space that gained one
+//! frame would be exchanged after one request. If all largest blocks are smaller, it selects the space with the
+//! largest one.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
@@ -28,27 +37,27 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 /// Which unassigned space is preferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Select {
-    /// `select=used`: partly used ones before free ones, as iBuddy (000) section 5 says.
+    /// `select=used`: partly used spaces before free ones, as in \[iBuddy\] §5.
     #[default]
     Used,
-    /// `select=fresh`: free ones before partly used ones, as Spring Buddy (002) describes iBuddy.
+    /// `select=fresh`: free spaces before partly used ones, as \[Spring\] describes iBuddy.
     Fresh,
 }
 
 /// No space.
 pub(crate) const NO_SPACE: u32 = u32::MAX;
 
-/// A space's state: a list's number, or one of the two below.
+/// A space's state: the number of a list, or one of the two constants below.
 pub(crate) type State = u32;
 /// Assigned to at least one CPU; in no list.
 pub(crate) const ASSIGNED: State = u32::MAX;
-/// Nothing to give; in no list.
+/// No free block; in no list.
 pub(crate) const FULL: State = u32::MAX - 1;
-/// All frames are free, and it can give a largest block: the last list. The others are numbered by the order
-/// of the largest free block.
+/// All frames are free, and the space can provide a largest block: the last list. The others are numbered by the
+/// order of the largest free block.
 pub(crate) const FREE: State = 31;
 
-/// A space, as the pool sees it.
+/// The pool's record of a space.
 #[repr(C)]
 struct Entry<P: Platform> {
     state: P::AtomicU32,
@@ -57,13 +66,14 @@ struct Entry<P: Platform> {
     next: P::Cell<u32>,
 }
 
-/// The pool's head, on a line of its own.
+/// The pool's head, on a cache line of its own.
 #[repr(C, align(64))]
 struct Head<P: Platform> {
     lock: ZoneLock<P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
-    /// Assignments so far, modulo 2^32: who saw the same number twice knows that nothing moved.
+    /// The number of assignments so far, modulo 2^32. If it is the same in two reads, no space was assigned in
+    /// between.
     moves: P::AtomicU32,
 }
 
@@ -72,14 +82,14 @@ pub(crate) struct Pool<'a, P: Platform> {
     head: &'a Head<P>,
     lists: &'a [P::Cell<u32>],
     entries: &'a [Entry<P>],
-    /// Which space each CPU has: only that CPU changes its own.
+    /// The space of each CPU. Only that CPU changes its own entry.
     assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
 }
 
 const LISTS: usize = 32;
 
-/// Lists of spaces that last a while: the largest free block has eight frames or more.
+/// Lists of spaces that serve more than a few requests: the largest free block has eight frames or more.
 const WORTHWHILE: u32 = u32::MAX << 3;
 
 impl<'a, P: Platform> Pool<'a, P> {
@@ -91,7 +101,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             .slice::<CachePadded<P::AtomicU32>>(usize::from(cpus))
     }
 
-    /// Makes a pool of spaces that have nothing to give.
+    /// Creates a pool of spaces without free blocks.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         spaces: u32,
@@ -119,7 +129,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         })
     }
 
-    /// Takes the pool's lock; a nested caller only tries.
+    /// Acquires the pool's lock; a nested caller only tries.
     pub(crate) fn enter<'c>(
         &'c self,
         probe: &'c mut P::Probe,
@@ -131,10 +141,10 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
     }
 
-    /// Returns the space of a CPU, or [`NONE`].
+    /// Returns the space of a CPU, or [`NO_SPACE`].
     #[inline]
     pub(crate) fn of(&self, cpu: usize) -> u32 {
-        // Relaxed: a hint. Any space can be used by anybody who holds its lock.
+        // Relaxed: a hint. Any CPU that holds the lock of a space may use the space.
         self.assigned
             .get(cpu)
             .map_or(NO_SPACE, |own| own.load(Ordering::Relaxed))
@@ -165,7 +175,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.head.moves.fetch_add(1, Ordering::Release);
     }
 
-    /// Finds an unassigned space that can give a block of `order`. O(1), under the pool's lock.
+    /// Finds an unassigned space that can provide a block of `order`. O(1), under the pool's lock.
     pub(crate) fn candidate(&self, order: Order) -> Option<u32> {
         let filled = self.head.filled.get();
         let used = filled & !(1 << FREE) & (u32::MAX << order.get());
@@ -183,14 +193,13 @@ impl<'a, P: Platform> Pool<'a, P> {
         (space != NO_SPACE).then_some(space)
     }
 
-    /// Assigns an unassigned space, or one more time an assigned one, to a CPU that has none. Under the
-    /// pool's lock.
+    /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Under the pool's lock.
     pub(crate) fn assign(&self, cpu: usize, space: u32) {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
         };
         self.unlist(space);
-        // Relaxed: written under the pool's lock; others read a hint.
+        // Relaxed: written under the pool's lock; readers without it treat the value as a hint.
         entry.state.store(ASSIGNED, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
@@ -199,7 +208,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.moved();
     }
 
-    /// Takes a CPU's space away from it; tells whether nobody else has it, so that its state must be
+    /// Withdraws a CPU's space. Returns `true` if no other CPU has it, so that its state must be
     /// [`settle`](Self::settle)d. Under the pool's lock and the space's.
     pub(crate) fn release(&self, cpu: usize, space: u32) -> bool {
         let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
@@ -220,7 +229,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         true
     }
 
-    /// Puts a space that is not assigned into the list of its state. Under the pool's lock and the space's.
+    /// Adds an unassigned space to the list of its state. Under the pool's lock and the space's.
     pub(crate) fn settle(&self, space: u32, state: State) {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
@@ -244,7 +253,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         filled.set(filled.get() | 1 << state);
     }
 
-    /// Takes a space out of its list, if it is in one.
+    /// Removes a space from its list, if it is in one.
     fn unlist(&self, space: u32) {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
@@ -268,7 +277,8 @@ impl<'a, P: Platform> Pool<'a, P> {
         entry.state.store(FULL, Ordering::Relaxed);
     }
 
-    /// Checks lists, bits and users while nobody works; `expected` says the state of an unassigned space.
+    /// Checks lists, bits and users while no CPU works. `expected` returns the state that an unassigned space should
+    /// have.
     pub(crate) fn check(&self, expected: impl Fn(u32) -> State) -> Result<(), (u32, &'static str)> {
         let mut listed = 0;
         for (state, list) in self.lists.iter().enumerate() {

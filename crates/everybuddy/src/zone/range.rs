@@ -1,11 +1,15 @@
 //! Runs of frames: exact requests, partial frees, adding and withdrawing memory.
 //!
-//! Why it exists: what is no single block is cut into blocks the same way in every zone layer.
-//! Serewa (004) section 2.2.1 names both needs: a request takes the block that covers it and gives the
-//! remnant back as powers of two, and any part of an allocation can be freed.
+//! # Purpose
 //!
-//! Invariant: called under the lock of the zone that owns the frames. Every operation looks first and
-//! changes afterwards, so an error leaves everything as it was.
+//! A run that is not a single block is split into blocks in the same way in every zone layer. \[Serewa\] §2.2.1 names
+//! both needs: a request takes the block that covers it and frees the remnant as powers of two, and any part of an
+//! allocation can be freed.
+//!
+//! # Invariants
+//!
+//! Called under the lock of the zone that owns the frames. Every operation checks everything first and changes it
+//! afterwards, so an error leaves everything unchanged.
 
 use crate::coalesce::Coalesce;
 use crate::error::{FreeError, RegionError};
@@ -22,7 +26,7 @@ pub(crate) fn tag_allocated<P: Platform>(table: FrameTable<'_, P>, start: Frame,
     }
 }
 
-/// Puts the pieces of a run into the structure. O(orders).
+/// Frees the pieces of a run into the structure. O(orders).
 pub(crate) fn free_pieces<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
@@ -50,7 +54,7 @@ fn holder_of<P: Platform>(
     }
 }
 
-/// Tells whether [`free_run`] can free a run.
+/// Checks that [`free_run`] can free a run.
 pub(crate) fn check_free_run<P: Platform>(
     table: FrameTable<'_, P>,
     start: Frame,
@@ -65,7 +69,7 @@ pub(crate) fn check_free_run<P: Platform>(
     Ok(())
 }
 
-/// Puts the pieces of a run that was no memory before into the structure. O(orders).
+/// Adds the pieces of a run that was not memory before to the structure. O(orders).
 pub(crate) fn adopt_pieces<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
@@ -78,7 +82,7 @@ pub(crate) fn adopt_pieces<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     }
 }
 
-/// Frees a run of allocated frames; what remains of the allocations that it cuts stays allocated.
+/// Frees a run of allocated frames. The rest of the allocations that it overlaps stays allocated.
 pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
@@ -110,7 +114,7 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     Ok(())
 }
 
-/// Makes a run of allocated frames whole allocations of their own, and what remains of those that it cuts.
+/// Makes a run of allocated frames separate allocations, and likewise the rest of the allocations that it overlaps.
 pub(crate) fn detach<P: Platform>(
     table: FrameTable<'_, P>,
     start: Frame,
@@ -159,7 +163,7 @@ pub(crate) fn run<P: Platform>(
         .ok_or(RegionError::OutsideSpan)
 }
 
-/// Tells whether [`add`] can make a run free; returns its first frame.
+/// Checks that [`add`] can make a run free, and returns its first frame.
 pub(crate) fn check_add<P: Platform>(
     table: FrameTable<'_, P>,
     start: Pfn,
@@ -179,7 +183,7 @@ pub(crate) fn check_add<P: Platform>(
     Ok(first)
 }
 
-/// Makes a run free whose frames are all tagged `from`.
+/// Makes a run free whose frames all have the tag `from`.
 pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
@@ -199,7 +203,7 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     Ok(())
 }
 
-/// Tells whether [`withdraw`] can take a run out; returns its first frame.
+/// Checks that [`withdraw`] can remove a run, and returns its first frame.
 pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
     structure: &S,
     start: Pfn,
@@ -216,7 +220,7 @@ pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
     Ok(first)
 }
 
-/// Takes a run of free frames out and tags them `to`.
+/// Removes a run of free frames and tags them with `to`.
 pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,

@@ -1,0 +1,144 @@
+//! The benchmark: every workload runs on every system, nothing is given twice, rows are whole.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Folder, everybuddy};
+use everybuddy_workload::WORKLOADS;
+
+/// Options that make a run short: what it measures means nothing.
+const SHORT: [&str; 7] = [
+    "bench", "--memory", "16MiB", "--shrink", "500", "--rounds", "1",
+];
+
+/// One thread where there is one CPU only.
+fn threads() -> u16 {
+    match std::thread::available_parallelism() {
+        Ok(cpus) if cpus.get() > 1 => 2,
+        _ => 1,
+    }
+}
+
+#[test]
+fn every_workload_runs_on_every_system_without_a_fault() {
+    let run = everybuddy(&[&SHORT[..], &["--check"]].concat());
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains(": 0 in the wrong state"), "{}", run.out);
+    assert!(!run.out.contains("checked 0 "), "{}", run.out);
+}
+
+#[test]
+fn rows_are_whole_and_tables_fit() {
+    let folder = Folder::new("bench");
+    let (json, csv, doc) = (
+        folder.file("b.jsonl"),
+        folder.file("b.csv"),
+        folder.file("b.md"),
+    );
+    let files = ["--json", &json, "--csv", &csv, "--doc", &doc];
+    let run = everybuddy(&[&SHORT[..], &["--systems", "bs,lbs-31+batch=7"], &files].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    for line in run.out.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+    }
+    assert!(!run.out.contains('\x1b'), "a pipe takes no colour");
+    let text = std::fs::read_to_string(&json).unwrap();
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        std::fs::read_to_string(&csv).unwrap().lines().count(),
+        rows.len() + 1
+    );
+    let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("").to_string();
+    let measured: BTreeSet<(String, String, u64)> = rows
+        .iter()
+        .filter(|row| row["metric"] == "latency" && row["statistic"] == "p50")
+        .map(|row| {
+            (
+                text(row, "source"),
+                text(row, "system"),
+                row["cpus"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let mut expected = BTreeSet::new();
+    for variant in WORKLOADS.iter().flat_map(|row| row.variants) {
+        for system in ["bs", "lbs-31"] {
+            for threads in variant.threads..=threads() {
+                expected.insert((
+                    variant.name.to_string(),
+                    system.to_string(),
+                    u64::from(threads),
+                ));
+            }
+        }
+    }
+    assert_eq!(measured, expected);
+    for metric in [
+        "throughput",
+        "start_time",
+        "free_blocks",
+        "metadata_bytes_per_frame",
+    ] {
+        assert!(rows.iter().any(|row| row["metric"] == metric), "{metric}");
+    }
+    assert!(
+        rows.iter()
+            .all(|row| row["value"].as_f64().is_some_and(f64::is_finite))
+    );
+    let page = std::fs::read_to_string(&doc).unwrap();
+    for part in [
+        "# Benchmarks",
+        "## How it is measured",
+        "| `lbs-31+batch=7` |",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn mistakes_are_refused_with_one_message() {
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        everybuddy(&[&["bench"], arguments].concat()).refused(parts);
+    };
+    refused(
+        &["--workloads", "stedy"],
+        &["`stedy`", "did you mean `steady", "hot:order9:scattered"],
+    );
+    refused(&["--systems", "lbs31"], &["did you mean `lbs-31`?"]);
+    refused(&["--threads", "0"], &["--threads 0", "a CPU of its own"]);
+    refused(&["--threads", "60000"], &["--threads 60000"]);
+    refused(
+        &["--threads", "1", "--workloads", "handover"],
+        &["two threads"],
+    );
+    refused(&["--memory", "1MiB"], &["16MiB"]);
+    refused(&["--json", "-", "--csv", "-"], &["only one"]);
+}
+
+#[cfg(not(feature = "peers"))]
+#[test]
+fn without_peers_it_says_how_to_get_them() {
+    everybuddy(&["bench", "--peers"])
+        .refused(&["cargo run --release --features peers -- bench --peers"]);
+}
+
+#[test]
+fn a_hit_takes_as_many_instructions_each_time() {
+    let count = || {
+        everybuddy(&[
+            "bench",
+            "--workloads",
+            "hot:order0",
+            "--contender",
+            "lbs-31",
+            "--count",
+            "2",
+        ])
+        .done()
+    };
+    let operations: u64 = count().trim().parse().unwrap();
+    assert!(operations > 0);
+    assert_eq!(count().trim(), operations.to_string());
+}

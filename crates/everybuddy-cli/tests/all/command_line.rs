@@ -1,0 +1,184 @@
+//! The command line: help, refusals, exit codes, streams.
+
+use crate::common::{Folder, everybuddy};
+
+#[test]
+fn help_teaches_by_example() {
+    for command in [
+        &["compare"][..],
+        &["bench"],
+        &["systems"],
+        &["workloads"],
+        &["trace"],
+        &["trace", "info"],
+        &["trace", "check"],
+        #[cfg(target_os = "linux")]
+        &["record"],
+        &["trace", "import"],
+        &["trace", "export"],
+        &["trace", "cut"],
+        &["trace", "sizes"],
+        &[],
+    ] {
+        let help = everybuddy(&[command, &["--help"]].concat()).done();
+        assert!(
+            help.contains("Examples:\n  everybuddy "),
+            "{command:?}: {help}"
+        );
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 100),
+            "{command:?}: {help}"
+        );
+    }
+    assert!(everybuddy(&["--version"]).done().starts_with("everybuddy "));
+}
+
+#[test]
+fn mistakes_are_refused_with_one_message() {
+    let refused = |arguments: &[&str], parts: &[&str]| everybuddy(arguments).refused(parts);
+    refused(
+        &["compare", "--systems", "lbs31"],
+        &["`lbs31`", "did you mean `lbs-31`?", "linux-6"],
+    );
+    refused(
+        &["compare", "--systems", "bs+batch=3"],
+        &["`bs+batch=3`", "`bs` takes order"],
+    );
+    refused(
+        &["compare", "--systems", "bs,lbs-31+batch=0"],
+        &["`lbs-31+batch=0`", "1 to 1048576"],
+    );
+    refused(&["compare", "--memory", "12"], &["`12`", "512MiB"]);
+    refused(&["compare", "--memory", "99TiB"], &["can be managed"]);
+    refused(&["compare", "--cpus", "0"], &["--cpus 0", "1 to 256"]);
+    refused(&["compare", "--json", "-", "--csv", "-"], &["only one"]);
+    refused(
+        &["compare", "--csv", "/no/such/folder/x.csv"],
+        &["/no/such/folder/x.csv"],
+    );
+    refused(&["compare", "gcc_biuld"], &["did you mean `gcc_build`?"]);
+    refused(&["compare", "no/such.parquet"], &["no/such.parquet"]);
+    refused(
+        &["systems", "jemalloc"],
+        &["`jemalloc`", "the systems are bs"],
+    );
+    refused(&["trace", "info", "nothing.parquet"], &["nothing.parquet"]);
+    assert_eq!(everybuddy(&["simulate"]).code, 2);
+    assert_eq!(everybuddy(&[]).code, 2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn recordings_are_refused_before_anything_is_done() {
+    let folder = Folder::new("record");
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        everybuddy(&[&["record"], arguments].concat()).refused(parts);
+    };
+    refused(&[], &["name a command", "--seconds"]);
+    refused(
+        &["--overhead", "--seconds", "1"],
+        &["--overhead", "after --"],
+    );
+    refused(&["-o", "x.csv", "--", "true"], &["x.csv", ".parquet"]);
+    let there = folder.trace();
+    let before = std::fs::read(&there).unwrap();
+    refused(&["-o", &there, "--", "true"], &[&there, "--force"]);
+    assert_eq!(std::fs::read(&there).unwrap(), before);
+    // Without privileges for another reason than with them, and in the same way.
+    let nowhere = folder.file("new.parquet");
+    refused(&["-o", &nowhere, "--", "/no/such/program"], &[]);
+    assert!(!std::path::Path::new(&nowhere).exists());
+}
+
+#[test]
+fn damaged_traces_are_refused() {
+    let folder = Folder::new("damaged");
+    let whole = std::fs::read(folder.trace()).unwrap();
+    let cases = [
+        ("empty.parquet", &[][..]),
+        ("text.parquet", &b"time,cpu,op\n1,2,3\n"[..]),
+        ("cut.parquet", &whole[..whole.len() / 2]),
+    ];
+    for (name, bytes) in cases {
+        let file = folder.file(name);
+        std::fs::write(&file, bytes).unwrap();
+        for command in [&["compare"][..], &["trace", "info"], &["trace", "check"]] {
+            for lenient in [&[][..], &["--lenient"]] {
+                everybuddy(&[command, &[&file], lenient].concat()).refused(&[name]);
+            }
+        }
+    }
+}
+
+#[test]
+fn contradictions_are_refused_or_repaired() {
+    let folder = Folder::new("lenient");
+    let mut trace = crate::common::trace();
+    let first = trace.events[0];
+    // Allocated while it lives.
+    trace.events.insert(1, first);
+    let file = folder.file("twice.parquet");
+    // Only reading refuses contradictions.
+    everybuddy_trace::write(&trace, file.as_ref()).unwrap();
+    everybuddy(&["trace", "check", &file]).refused(&["twice.parquet, row 1"]);
+    everybuddy(&["compare", &file]).refused(&["twice.parquet, row 1"]);
+    let checked = everybuddy(&["trace", "check", &file, "--lenient"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.out.contains("repaired: 1 "), "{}", checked.out);
+    let compared = everybuddy(&["compare", &file, "--lenient", "--systems", "bs"]);
+    assert_eq!(compared.code, 0, "{}", compared.err);
+    assert!(compared.err.contains("repaired: 1 "), "{}", compared.err);
+}
+
+#[test]
+fn traces_are_described() {
+    let folder = Folder::new("info");
+    let file = folder.trace();
+    let text = everybuddy(&["trace", "info", &file]).done();
+    for part in ["tiny", "order 4 (64 KiB)", "peak", "█"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let json = everybuddy(&["trace", "info", &file, "--json", "-"]).done();
+    let rows: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |metric: &str| {
+        rows.iter()
+            .filter(|row| row["metric"] == metric)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("partial_frees")[0]["value"], 4.0);
+    let at_the_end = of("live_frames")[201];
+    assert_eq!(at_the_end["experiment"], "trace@1.0000");
+    assert_eq!(at_the_end["value"], crate::common::FINAL_FRAMES as f64);
+    let csv = everybuddy(&["trace", "info", &file, "--csv", "-"]).done();
+    assert_eq!(csv.lines().count(), rows.len() + 1);
+    let checked = everybuddy(&["trace", "check", &file]).done();
+    assert!(checked.starts_with("ok "), "{checked}");
+    // As `*.parquet` names them: files beside a trace are checked with it.
+    let companion = folder.file("tiny.vmas.parquet");
+    assert_eq!(
+        everybuddy(&["trace", "check", &companion, &file]).done(),
+        checked
+    );
+}
+
+#[test]
+fn systems_are_listed() {
+    let text = everybuddy(&["systems"]).done();
+    let json = everybuddy(&["systems", "--json"]).done();
+    assert_eq!(json.lines().count(), everybuddy::systems::ROWS.len());
+    for (row, line) in everybuddy::systems::ROWS.iter().zip(json.lines()) {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["name"], row.name);
+        assert_eq!(object["source"], row.source);
+        assert!(text.contains(row.name));
+        let full = everybuddy(&["systems", row.name]).done();
+        assert!(
+            full.contains("faithful") && full.contains("deviates"),
+            "{full}"
+        );
+    }
+    assert!(!text.contains('\x1b'), "a pipe takes no colour");
+}

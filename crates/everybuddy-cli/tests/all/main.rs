@@ -1,0 +1,9 @@
+//! The tests of the program as users run it, in one program: it is linked once.
+
+mod bench;
+mod command_line;
+mod common;
+mod compare;
+mod page;
+mod reproduce;
+mod trace_files;

@@ -1,0 +1,270 @@
+//! Experiments: the list, rows, pictures, and claims that fail only when they are wrong.
+
+use everybuddy_papers::FIGURES;
+use std::collections::BTreeSet;
+
+use crate::common::{Folder, everybuddy};
+
+/// An experiment on the tiny trace, with a claim's bounds.
+fn experiment(folder: &Folder, bounds: &str) -> String {
+    let file = folder.file("tiny.toml");
+    let trace = folder.trace();
+    let text = format!(
+        "name = 'tiny'\ntitle = 'A tiny replay'\nsource = 'this test'\nneeds = 'nothing'\n\
+         method = 'fragmentation'\nfigure = 'fragmentation'\nplatform = 'native'\n\
+         systems = ['bs', 'is+zone=one']\ntraces = ['{trace}']\n\
+         [[tables]]\ntitle = 'free blocks'\nmetric = 'free_blocks'\norder = 10\n\
+         statistics = ['mean', 'value']\n\
+         [[claims]]\nkind = 'ratio'\nof = 'expected'\ntext = 'All comes home.'\n\
+         metric = 'free_blocks'\nstatistic = 'value'\norder = 10\n\
+         systems = ['bs', 'is+zone=one']\n{bounds}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+const RIGHT: &str = "at_least = 1.0\nat_most = 1.0";
+const WRONG: &str = "at_least = 1.1";
+
+#[test]
+fn the_list_names_every_experiment_with_its_source() {
+    let list = everybuddy(&["experiments"]).done();
+    let lines = everybuddy(&["experiments", "--json"]).done();
+    let mut names = BTreeSet::new();
+    for line in lines.lines() {
+        let own: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| own[key].as_str().unwrap().to_string();
+        assert!(list.contains(&text("name")), "{list}");
+        assert!(text("source").contains("(00"), "{line}");
+        names.insert(text("name"));
+    }
+    for name in [
+        "fragmentation",
+        "space-size",
+        "fill-levels",
+        "bulk-sizes",
+        "latency-distribution",
+        "lock-hold",
+        "run-lengths",
+        "contention",
+        "prediction",
+        "buffers",
+        "coalescing",
+        "odd-sizes",
+        "division",
+        "actions",
+        "break-even",
+        "emulation",
+        "streams-costs",
+        "streams-blocking",
+        "streams-distribution",
+        "streams-memory",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
+    assert!(list.lines().all(|line| line.chars().count() <= 120));
+}
+
+#[test]
+fn mistakes_are_refused_with_one_message() {
+    everybuddy(&["reproduce", "fragmentaton"]).refused(&[
+        "`fragmentaton`",
+        "did you mean `fragmentation`?",
+        "fill-levels",
+    ]);
+    everybuddy(&["reproduce", "no/such.toml"]).refused(&["no/such.toml"]);
+    let folder = Folder::new("reproduce-mistakes");
+    let file = experiment(&folder, "at_lest = 1");
+    everybuddy(&["reproduce", &file]).refused(&["tiny.toml", "at_lest"]);
+    let file = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &file, "--json", "-", "--csv", "-"]).refused(&["only one"]);
+}
+
+#[test]
+fn an_experiment_gives_rows_and_a_picture() {
+    let folder = Folder::new("reproduce-rows");
+    let file = experiment(&folder, RIGHT);
+    let (json, csv) = (folder.file("r.jsonl"), folder.file("r.csv"));
+    let pictures = folder.file("pictures");
+    let run = everybuddy(&[
+        "reproduce",
+        &file,
+        "--json",
+        &json,
+        "--csv",
+        &csv,
+        "--svg",
+        &pictures,
+    ]);
+    let out = run.done();
+    assert!(
+        out.contains("is+zone=one") && out.contains("holds"),
+        "{out}"
+    );
+    assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
+    let text = std::fs::read_to_string(&json).unwrap();
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
+    assert_eq!(lines, rows.len() + 1);
+    for row in &rows {
+        let experiment = row["experiment"].as_str().unwrap();
+        assert!(
+            experiment == "tiny" || experiment.starts_with("tiny@"),
+            "{row}"
+        );
+        assert_eq!(
+            (&row["platform"], &row["simulated"]),
+            (&"native".into(), &false.into())
+        );
+        assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
+    }
+    let home = rows.iter().filter(|row| !row["expected"].is_null());
+    assert_eq!(home.count(), 4, "two systems, in sequence and at once");
+
+    let svg = std::fs::read_to_string(folder.path().join("pictures/tiny.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = document
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
+    for name in ["bs", "is+zone=one", "A tiny replay", "free blocks of 4 MiB"] {
+        assert!(
+            texts.iter().any(|text| text.trim() == name),
+            "{name}: {texts:?}"
+        );
+    }
+}
+
+#[test]
+fn the_page_shows_figures_numbers_and_verdicts() {
+    let folder = Folder::new("reproduce-page");
+    let page = folder.file("page.html");
+    let made = |bounds: &str, more: &[&str], code: i32| {
+        let file = experiment(&folder, bounds);
+        let run = everybuddy(&[&["reproduce", &file, "--html", &page], more].concat());
+        assert_eq!(run.code, code, "{}{}", run.out, run.err);
+        assert!(run.err.contains("page.html"), "{}", run.err);
+        std::fs::read_to_string(&page).unwrap()
+    };
+    let html = made(RIGHT, &[], 0);
+    for words in [
+        "<!DOCTYPE html>",
+        "A tiny replay",
+        "this test",
+        "All comes home.",
+        "1 holds",
+        "is+zone=one",
+        "experiment-tiny-figure",
+        "everybuddy reproduce tiny",
+        "Counted once",
+    ] {
+        assert!(html.contains(words), "no {words}");
+    }
+    assert!(made(WRONG, &[], 1).contains("1 fails"));
+    let known = format!("{WRONG}\ndiffers = 'it is a test'");
+    let html = made(&known, &[], 0);
+    assert!(html.contains("1 differs") && html.contains("it is a test"));
+    assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
+    let file = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &file, "--html", "/no/such/folder/x.html"])
+        .refused(&["/no/such/folder/x.html"]);
+}
+
+#[test]
+fn what_was_counted_repeats() {
+    let folder = Folder::new("reproduce-repeats");
+    let file = experiment(&folder, RIGHT);
+    let rows = || {
+        let run = everybuddy(&["reproduce", &file, "--csv", "-"]);
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.out
+    };
+    assert_eq!(rows(), rows());
+}
+
+#[test]
+fn a_claim_fails_only_when_it_is_wrong() {
+    let folder = Folder::new("reproduce-claims");
+    let right = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &right]).done();
+    let wrong = experiment(&folder, WRONG);
+    let json = folder.file("wrong.jsonl");
+    let run = everybuddy(&["reproduce", &wrong, "--json", &json]);
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    assert!(run.out.contains("FAILS"), "{}", run.out);
+    assert!(run.err.contains("All comes home."), "{}", run.err);
+    assert!(std::fs::read_to_string(&json).unwrap().lines().count() > 4);
+    // A shortened run judges nothing.
+    let run = everybuddy(&["reproduce", &wrong, "--shrink", "2"]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains("not judged"), "{}", run.out);
+    // What is known to differ is shown and no failure.
+    let known = experiment(&folder, &format!("{WRONG}\ndiffers = 'it is a test'"));
+    let out = everybuddy(&["reproduce", &known]).done();
+    assert!(
+        out.contains("differs") && out.contains("it is a test"),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_experiments_run_when_they_are_shortened() {
+    let folder = Folder::new("reproduce-all");
+    let json = folder.file("all.jsonl");
+    let (pictures, page) = (folder.file("pictures"), folder.file("all.html"));
+    let run = everybuddy(&[
+        "reproduce",
+        "all",
+        "--shrink",
+        "500",
+        "--html",
+        &page,
+        "--json",
+        &json,
+        "--svg",
+        &pictures,
+    ]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let text = std::fs::read_to_string(&json).unwrap();
+    for name in [
+        "fragmentation",
+        "fill-levels",
+        "bulk-sizes",
+        "lock-hold",
+        "run-lengths",
+        "contention",
+        "prediction",
+        "buffers",
+        "coalescing",
+        "odd-sizes",
+        "division",
+        "actions",
+        "break-even",
+        "emulation",
+        "streams-costs",
+        "streams-blocking",
+        "streams-distribution",
+        "streams-memory",
+    ] {
+        assert!(
+            text.contains(&format!("\"experiment\":\"{name}\"")),
+            "{name}"
+        );
+    }
+    let html = std::fs::read_to_string(&page).unwrap();
+    let drawn = std::fs::read_dir(&pictures).unwrap();
+    let mut count = 0;
+    for file in drawn {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let place = format!("id=\"experiment-{name}-figure\"");
+        assert!(html.contains(&place), "{name} is not drawn on the page");
+        let svg = std::fs::read_to_string(&path).unwrap();
+        roxmltree::Document::parse(&svg).unwrap();
+        count += 1;
+    }
+    assert_eq!(count, FIGURES.len(), "one for each");
+}

@@ -1,0 +1,4 @@
+//! The tests of the papers' experiments, in one program.
+
+mod emulation;
+mod streams;

@@ -1,0 +1,338 @@
+//! Each thing that can be wrong is refused, with its file and row, in words that help.
+
+use std::path::Path;
+
+use crate::common::{Column, Scratch, allocate, foreign, free, trace};
+use everybuddy_trace::{
+    AddressRegion, Event, Fault, Leniency, Op, Problem, Repair, Repairs, Trace, TraceError, read,
+    resolve, write,
+};
+use parquet::basic::Compression;
+
+/// Writes a trace and reads it: the error of strict reading, the report of lenient reading.
+fn refused(made: &Trace) -> (TraceError, Trace, Repairs) {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    write(made, &path).unwrap();
+    let error = read(&path, Leniency::Strict).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("made") && message.contains("--lenient"),
+        "{message}"
+    );
+    let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
+    resolve(&repaired).unwrap();
+    (error, repaired, repairs)
+}
+
+fn refused_events(events: &[Event]) -> (TraceError, Vec<Event>, Repairs) {
+    let made = trace(events);
+    let in_memory = resolve(&made).unwrap_err();
+    let (error, repaired, repairs) = refused(&made);
+    assert_eq!(in_memory.row, error.row);
+    assert_eq!(in_memory.problem.to_string(), error.problem.to_string());
+    (error, repaired.events, repairs)
+}
+
+fn only(repairs: &Repairs, repair: Repair, count: u64) {
+    assert_eq!(repairs.iter().collect::<Vec<_>>(), [(repair, count)]);
+}
+
+fn file_error(path: &Path) -> TraceError {
+    let error = read(path, Leniency::Strict).unwrap_err();
+    let lenient = read(path, Leniency::Lenient).unwrap_err();
+    assert_eq!(error.to_string(), lenient.to_string());
+    assert!(error.to_string().starts_with(&path.display().to_string()));
+    error
+}
+
+#[test]
+fn files_that_are_no_traces() {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    let error = file_error(&path);
+    assert!(matches!(error.problem, Problem::Io(_)), "{error}");
+    assert!(matches!(
+        file_error(path.parent().unwrap()).problem,
+        Problem::Io(_) | Problem::NotParquet(_)
+    ));
+    std::fs::write(&path, b"").unwrap();
+    assert!(matches!(file_error(&path).problem, Problem::Empty));
+    std::fs::write(&path, vec![0; 5000]).unwrap();
+    assert!(matches!(file_error(&path).problem, Problem::NotParquet(_)));
+    std::fs::write(&path, b"time_ns,cpu,pid\n1,2,3\n").unwrap();
+    assert!(matches!(file_error(&path).problem, Problem::NotParquet(_)));
+    write(&trace(&[]), &path).unwrap();
+    assert!(matches!(file_error(&path).problem, Problem::NoRows));
+}
+
+#[test]
+fn missing_columns_are_all_named() {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    let columns = vec![Column::Int64(vec![1]), Column::Int32(vec![1])];
+    let schema = "required int64 time_ns; required int32 cpu;";
+    foreign(&path, schema, Compression::UNCOMPRESSED, columns);
+    let message = file_error(&path).to_string();
+    assert!(
+        message.contains("missing columns pid, op, pfn, order (required: time_ns, cpu, pid"),
+        "{message}"
+    );
+}
+
+#[test]
+fn unknown_op() {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    let schema = "required int64 time_ns; required int32 cpu; required int32 pid; \
+                  required int32 op; required int64 pfn; required int32 order;";
+    let narrow = |values: [i32; 3]| Column::Int32(values.to_vec());
+    let columns = vec![
+        Column::Int64(vec![1, 2, 3]),
+        narrow([0, 0, 0]),
+        narrow([1, 1, 1]),
+        narrow([0, 2, 1]),
+        Column::Int64(vec![8, 8, 8]),
+        narrow([0, 0, 0]),
+    ];
+    foreign(&path, schema, Compression::UNCOMPRESSED, columns);
+    let error = read(&path, Leniency::Strict).unwrap_err();
+    assert!(
+        matches!(error.problem, Problem::UnknownOp(2)) && error.row == Some(1),
+        "{error}"
+    );
+    let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
+    assert_eq!(repaired.events.len(), 2);
+    only(&repairs, Repair::UnknownOp, 1);
+}
+
+#[test]
+fn unknown_order() {
+    let (error, events, repairs) = refused_events(&[allocate(1, 0, 0), allocate(2, 0, 19)]);
+    assert!(matches!(error.problem, Problem::UnknownOrder(19)) && error.row == Some(1));
+    assert_eq!(events.len(), 1);
+    only(&repairs, Repair::UnknownOrder, 1);
+}
+
+#[test]
+fn misaligned_frame() {
+    let (error, _, repairs) = refused_events(&[allocate(1, 8, 3), allocate(2, 18, 2)]);
+    let Problem::Misaligned { pfn: 18, order: 2 } = error.problem else {
+        panic!("{error}")
+    };
+    assert_eq!(error.row, Some(1));
+    only(&repairs, Repair::Misaligned, 1);
+}
+
+#[test]
+fn time_that_runs_back() {
+    let rows = [allocate(5, 8, 3), free(9, 8, 3), allocate(7, 1, 0)];
+    let (error, events, repairs) = refused_events(&rows);
+    assert!(matches!(
+        error.problem,
+        Problem::TimeRunsBack {
+            time_ns: 7,
+            before_ns: 9
+        }
+    ));
+    assert_eq!(error.row, Some(2));
+    assert_eq!(events, [rows[0], rows[2], rows[1]]);
+    only(&repairs, Repair::Sorted, 1);
+}
+
+#[test]
+fn allocation_of_a_live_frame() {
+    let rows = [allocate(1, 8, 3), free(2, 8, 1), allocate(3, 14, 0)];
+    let (error, events, repairs) = refused_events(&rows);
+    let Problem::DoubleAllocation {
+        pfn: 14,
+        earlier: 0,
+    } = error.problem
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(error.row, Some(2));
+    let added: Vec<_> = events[2..4]
+        .iter()
+        .map(|free| (free.op, free.pfn, free.order))
+        .collect();
+    assert_eq!(added, [(Op::Free, 10, 1), (Op::Free, 12, 2)]);
+    assert_eq!((events[2].flags.0, events[3].flags.0), (2 | 8, 2 | 4 | 8));
+    only(&repairs, Repair::FreeAdded, 2);
+}
+
+#[test]
+fn free_without_allocation() {
+    let (error, events, repairs) = refused_events(&[allocate(1, 8, 0), free(2, 0x1f3, 0)]);
+    assert!(matches!(
+        error.problem,
+        Problem::FreeWithoutAllocation { pfn: 0x1f3 }
+    ));
+    assert!(
+        error
+            .to_string()
+            .contains(", row 1: free of frame 0x1f3, which was never allocated\nhelp: ")
+    );
+    assert_eq!(events.len(), 1);
+    only(&repairs, Repair::FreeWithoutAllocation, 1);
+}
+
+#[test]
+fn free_of_a_dead_block_or_part() {
+    let rows = [allocate(1, 8, 2), free(2, 10, 0), free(3, 8, 2)];
+    let (error, _, repairs) = refused_events(&rows);
+    let Problem::DoubleFree {
+        pfn: 10,
+        allocated: 0,
+        freed: 1,
+    } = error.problem
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(error.row, Some(2));
+    only(&repairs, Repair::DoubleFree, 1);
+    let (error, ..) = refused_events(&[allocate(1, 8, 2), free(2, 8, 2), free(3, 8, 2)]);
+    assert!(matches!(
+        error.problem,
+        Problem::DoubleFree {
+            pfn: 8,
+            allocated: 0,
+            freed: 1
+        }
+    ));
+}
+
+#[test]
+fn free_larger_than_its_block() {
+    let (error, events, repairs) = refused_events(&[allocate(1, 8, 2), free(2, 8, 3)]);
+    assert!(matches!(
+        error.problem,
+        Problem::FreeLargerThanBlock {
+            pfn: 8,
+            order: 3,
+            block_order: 2,
+            allocated: 0
+        }
+    ));
+    assert_eq!(events[1].order, 2);
+    only(&repairs, Repair::FreeCut, 1);
+}
+
+#[test]
+fn frames_too_far_apart() {
+    let largest = (1u64 << 32) - (1 << 24);
+    let near = [
+        allocate(1, 1 << 40, 0),
+        allocate(2, (1 << 40) + largest - 1, 0),
+    ];
+    assert_eq!(resolve(&trace(&near)).unwrap().blocks, 2);
+    let rows = [
+        allocate(1, 100, 0),
+        allocate(2, 100 + largest, 0),
+        free(3, 100, 0),
+    ];
+    let (error, events, repairs) = refused_events(&rows);
+    assert!(matches!(error.problem, Problem::Span { first: 100, .. }) && error.row == Some(1));
+    assert_eq!(events.len(), 2);
+    only(&repairs, Repair::Span, 1);
+}
+
+/// A trace of two allocations and a free, with the given faults in region 0.
+fn with_faults(rows: &[u32]) -> Trace {
+    let mut made = trace(&[allocate(1, 1, 0), allocate(2, 2, 0), free(3, 1, 0)]);
+    made.regions = vec![AddressRegion::unknown(4)];
+    let region = everybuddy_trace::RegionId::from_index(0);
+    made.faults = rows
+        .iter()
+        .map(|row| Fault {
+            row: *row,
+            vpn: 5,
+            region,
+            sequence: 1,
+        })
+        .collect();
+    made
+}
+
+#[test]
+fn faults_of_no_allocation() {
+    let (error, repaired, repairs) = refused(&with_faults(&[0, 3]));
+    assert!(
+        matches!(error.problem, Problem::FaultBeyondEnd { row: 3, events: 3 }),
+        "{error}"
+    );
+    assert_eq!(error.row, Some(1));
+    assert!(error.file.ends_with("made.faults.parquet"));
+    assert_eq!(repaired.faults.len(), 1);
+    only(&repairs, Repair::FaultDropped, 1);
+    let (error, ..) = refused(&with_faults(&[0, 2]));
+    assert!(
+        matches!(error.problem, Problem::FaultOfFree { row: 2 }),
+        "{error}"
+    );
+    let (error, ..) = refused(&with_faults(&[1, 0, 1]));
+    assert!(
+        matches!(error.problem, Problem::FaultTwice { row: 1 }),
+        "{error}"
+    );
+}
+
+#[test]
+fn regions_that_nobody_described() {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    write(&with_faults(&[0, 1]), &path).unwrap();
+    let table = scratch.path("made.vmas.parquet");
+    let schema = "required int64 vma; required int64 start; required int64 len;";
+    let regions = |numbers: &[i64]| {
+        let zeros = || Column::Int64(vec![0; numbers.len()]);
+        let columns = vec![Column::Int64(numbers.to_vec()), zeros(), zeros()];
+        foreign(&table, schema, Compression::UNCOMPRESSED, columns);
+    };
+    regions(&[5]);
+    let error = read(&path, Leniency::Strict).unwrap_err();
+    assert!(
+        matches!(error.problem, Problem::UnknownRegion { number: 4 }),
+        "{error}"
+    );
+    let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
+    only(&repairs, Repair::UnknownRegion, 2);
+    assert!(repaired.faults.iter().all(|fault| fault.region.is_none()));
+
+    regions(&[4, 4, 0]);
+    let error = read(&path, Leniency::Strict).unwrap_err();
+    assert!(
+        matches!(error.problem, Problem::RegionNumber { number: 4 }),
+        "{error}"
+    );
+    assert_eq!(error.row, Some(1));
+    only(
+        &read(&path, Leniency::Lenient).unwrap().1,
+        Repair::RegionDropped,
+        2,
+    );
+
+    std::fs::remove_file(&table).unwrap();
+    let (bare, _) = read(&path, Leniency::Strict).unwrap();
+    assert_eq!(bare.regions, [AddressRegion::unknown(4)]);
+    assert!(
+        bare.events
+            .iter()
+            .all(|event| event.region == bare.faults[0].region),
+        "frees too"
+    );
+
+    std::fs::write(&table, b"PAR1").unwrap();
+    let error = read(&path, Leniency::Lenient).unwrap_err();
+    assert!(error.file.ends_with("made.vmas.parquet"), "{error}");
+}
+
+#[test]
+fn faults_follow_their_rows_through_repairs() {
+    let mut made = with_faults(&[1]);
+    made.events[0].order = 40;
+    let (_, repaired, _) = refused(&made);
+    // Row 0 is unknown, row 2 frees what it would have allocated.
+    assert_eq!(repaired.events.len(), 1);
+    assert_eq!(repaired.faults[0].row, 0);
+}
