@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # The allocators with debug assertions: the structures' own tests of what they are told.
 cargo test --locked -p everybuddy -p everybuddy-workload -p everybuddy-sim -p everybuddy-trace \
-    -p everybuddy-record -p everybuddy-peers -p xtask
+    -p everybuddy-record -p everybuddy-peers -p everybuddy-example-kernel -p xtask
 # The laboratory's own arithmetic: hardly optimized, since every system is compiled into it, which takes minutes.
 cargo test --locked -p everybuddy-measure -p everybuddy-papers
 cargo test --locked -p everybuddy-cli --lib

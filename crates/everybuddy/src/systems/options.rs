@@ -78,6 +78,13 @@ macro_rules! options {
                     },)*
                 }
             }
+
+            /// Returns the keys of the options that have a value, without the code of [`OPTIONS`] that reads and
+            /// writes values: a kernel that builds a system by type does not link it.
+            pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+                let keys = [$(self.$field.is_some().then_some($key)),*];
+                keys.into_iter().flatten()
+            }
         }
 
         /// All options, in the order in which they are printed.

@@ -9,9 +9,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::ROWS;
 use super::options::{Coalescing, ListKind, OptionRow, Options, Ratio, ZoneKind};
 use super::row::Row;
-use super::{OPTIONS, ROWS};
 use crate::error::BuildError;
 
 /// Why a text does not name a system.
@@ -118,9 +118,8 @@ impl SystemSpec {
     /// # Errors
     /// [`BuildError::BadOption`] for an option that the row does not take, or a value that it can't have there.
     pub fn with(row: &'static Row, options: &Options) -> Result<Self, BuildError> {
-        let refused = |row_of: &&OptionRow| row_of.is_set(options) && !row.takes(row_of.key);
-        if let Some(refused) = OPTIONS.iter().find(refused) {
-            return Err(BuildError::BadOption(refused.key));
+        if let Some(key) = options.given().find(|key| !row.takes(key)) {
+            return Err(BuildError::BadOption(key));
         }
         match fit(options, row) {
             Ok(()) => Ok(Self {
