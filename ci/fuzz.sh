@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzing: ci/fuzz.sh [SECONDS [TARGET...]]. Ten minutes for each reader of a file, two at a time, from the corpus
-# in fuzz/corpus; what finds something new is kept there, as few and as small inputs as will do. The canary, a rule
-# that does not hold, runs first: a fuzzer that can't find it would find nothing else. Needs a nightly toolchain and
-# cargo-fuzz (installed where missing). Not part of ci/test.sh, which replays the corpus.
+# Fuzzing: ci/fuzz.sh [SECONDS [TARGET...]]. Ten minutes for each reader of a file by default, two at a time; 50 minutes
+# for all. The corpus of a target is fuzz/corpus/TARGET.tar.gz, and its seeds and former failures lie in the folder
+# fuzz/corpus/TARGET. What reaches new code is packed, as few and as small inputs as suffice. The canary, a rule that does
+# not hold, runs first: a fuzzer that misses it would find nothing else. Needs a nightly toolchain and cargo-fuzz
+# (installed where missing). The gate replays the corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,28 +41,33 @@ echo "fuzz: canary found"
 fuzz() { # TARGET: fuzzes it; its findings stay in fuzz/artifacts
     local target=$1 dictionary=()
     [ -f "fuzz/dictionaries/$target.dict" ] && dictionary=(-dict="fuzz/dictionaries/$target.dict")
-    mkdir -p "fuzz/artifacts/$target" "fuzz/corpus/$target" "$work/$target"
-    if ! "$programs/$target" "$work/$target" "fuzz/corpus/$target" "${limits[@]}" "${dictionary[@]}" \
+    local known=$work/known/$target least=$work/least/$target
+    mkdir -p "fuzz/artifacts/$target" "fuzz/corpus/$target" "$work/$target" "$known" "$least" "$work/packed/$target"
+    [ ! -f "fuzz/corpus/$target.tar.gz" ] || tar -xzf "fuzz/corpus/$target.tar.gz" -C "$known"
+    if ! "$programs/$target" "$work/$target" "fuzz/corpus/$target" "$known" "${limits[@]}" "${dictionary[@]}" \
         -max_total_time="$seconds" -artifact_prefix="fuzz/artifacts/$target/" >"$work/$target.log" 2>&1; then
         echo "fuzz: $target fails; what it found is in fuzz/artifacts/$target" >&2
         grep -e panicked -e ERROR -A3 "$work/$target.log" | head -20 >&2
         return 1
     fi
     # Of all inputs the fewest that reach what all reach.
-    mkdir -p "$work/least/$target"
-    "$programs/$target" -merge=1 -max_len=$most_bytes "$work/least/$target" "fuzz/corpus/$target" "$work/$target" \
+    "$programs/$target" -merge=1 -max_len=$most_bytes "$least" "fuzz/corpus/$target" "$known" "$work/$target" \
         >"$work/$target.merge.log" 2>&1 || { tail -5 "$work/$target.merge.log" >&2; return 1; }
-    find "fuzz/corpus/$target" -type f ! -name 'seed-*' -delete
-    # The smallest come first, as far as there is room for them; seeds are kept whatever their size.
-    find "$work/least/$target" -type f -printf '%s %p\n' | sort -n | while read -r size input; do
+    # The loose inputs are not packed.
+    for loose in "fuzz/corpus/$target"/*; do
+        [ ! -f "$loose" ] || rm -f "$least/$(sha1sum <"$loose" | cut -d' ' -f1)"
+    done
+    # The smallest come first, as far as there is room for them.
+    find "$least" -type f -printf '%s %p\n' | sort -n | while read -r size input; do
         room=$((${room:-$kept_bytes} - size))
-        [ $room -lt 0 ] || cp -n "$input" "fuzz/corpus/$target/"
+        [ $room -lt 0 ] || cp "$input" "$work/packed/$target/"
     done
-    for seed in "fuzz/corpus/$target"/seed-*; do
-        [ -f "$seed" ] && rm -f "fuzz/corpus/$target/$(sha1sum <"$seed" | cut -d' ' -f1)"
-    done
+    # The same inputs make the same archive.
+    find "$work/packed/$target" -type f -printf '%f\n' | tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+        --format=ustar -C "$work/packed/$target" -cf - -T - | gzip -9n >"fuzz/corpus/$target.tar.gz.new"
+    mv "fuzz/corpus/$target.tar.gz.new" "fuzz/corpus/$target.tar.gz"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log")
-    echo "fuzz: $target: $runs inputs in $seconds s, $(find "fuzz/corpus/$target" -type f | wc -l) kept"
+    echo "fuzz: $target: $runs inputs in $seconds s, $(find "$work/packed/$target" -type f | wc -l) packed"
 }
 
 failed=0

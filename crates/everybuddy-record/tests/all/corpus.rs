@@ -1,33 +1,76 @@
-//! What fuzzing kept is read again: each input through its reader, on any compiler.
+//! Replays the inputs that fuzzing kept, each through its reader, on any compiler.
 //!
-//! The inputs lie in `fuzz/corpus`, a folder for each target; `ci/fuzz.sh` finds more.
+//! `fuzz/corpus/TARGET.tar.gz` contains what the fuzzer kept, and the folder `fuzz/corpus/TARGET` the seeds and the inputs
+//! of former failures. `ci/fuzz.sh` packs the archives.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
+use everybuddy::SystemSpec;
 use everybuddy_record::trial::{self, readers};
+use flate2::read::GzDecoder;
 
-/// A function that a fuzzer calls with its input.
-type Trial = fn(&[u8]);
+/// The largest input that is kept.
+const MOST_BYTES: usize = 64 << 10;
 
-fn replay(target: &str, trial: Trial) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
-        .join(target);
-    let mut inputs = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
+/// Calls `trial` with each input of a target.
+fn replay(target: &str, mut trial: impl FnMut(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut replay = |name: &Path, bytes: &[u8]| {
+        println!("{target}: {}", name.display());
         assert!(
-            bytes.len() <= 64 << 10,
-            "{} is too large to keep",
-            path.display()
+            bytes.len() <= MOST_BYTES,
+            "{target}: {} is too large",
+            name.display()
         );
-        println!("{}", path.display());
-        trial(&bytes);
-        inputs += 1;
+        trial(bytes);
+    };
+    let mut loose = 0;
+    for entry in fs::read_dir(corpus.join(target)).unwrap() {
+        let path = entry.unwrap().path();
+        replay(&path, &fs::read(&path).unwrap());
+        loose += 1;
     }
-    assert!(inputs > 0, "{} holds no input", folder.display());
+    let mut packed = 0;
+    let archive = File::open(corpus.join(format!("{target}.tar.gz"))).unwrap();
+    for entry in tar::Archive::new(GzDecoder::new(archive))
+        .entries()
+        .unwrap()
+    {
+        let mut entry = entry.unwrap();
+        let (name, mut bytes) = (entry.path().unwrap().into_owned(), Vec::new());
+        entry.read_to_end(&mut bytes).unwrap();
+        replay(&name, &bytes);
+        packed += 1;
+    }
+    println!("{target}: {loose} loose inputs, {packed} packed ones");
+    assert!(loose > 0 && packed > 0, "{target} lacks inputs");
+}
+
+/// Names of systems: none panics, and each that is accepted means the same when it is written and read again.
+#[test]
+fn system_spec() {
+    let (mut accepted, mut refused) = (0, 0);
+    replay("system_spec", |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return;
+        };
+        match text.parse::<SystemSpec>() {
+            Ok(spec) => {
+                assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
+                accepted += 1;
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                refused += 1;
+            }
+        }
+    });
+    assert!(
+        accepted > 0 && refused > 0,
+        "{accepted} accepted, {refused} refused"
+    );
 }
 
 #[test]

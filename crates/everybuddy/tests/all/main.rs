@@ -1,7 +1,6 @@
 //! The allocators' tests from outside, in one program: systems are compiled once for all of them.
 
 mod adapters;
-mod corpus;
 mod domains;
 mod holds;
 mod lists;
