@@ -163,9 +163,6 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         frames: u32,
         release: Release,
     ) -> Result<(), FreeError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(FreeError::NoSuchCpu);
-        }
         let head = self.run(start, frames)?;
         if let Extent::Block(order) = release.size.extent()
             && self.zone.table().tag(head) == Tag::allocated(order)
@@ -177,6 +174,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
                     ..release
                 },
             );
+        }
+        if !self.has_cpu(cpu.id()) {
+            return Err(FreeError::NoSuchCpu);
         }
         if let Some(order) = Order::covering(frames) {
             cpu.probe().record(Event::Bypass(order));
@@ -256,9 +256,6 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         request: Request,
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(AllocateError::NoSuchCpu);
-        }
         let mut given = 0;
         let Extent::Block(order) = request.size.extent() else {
             return self.allocate_one_by_one(cpu, request, out, 0);
@@ -277,6 +274,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         let (_, rest) = out.split_at_mut(given);
         let mut places = rest.iter_mut();
         if places.len() > 0 {
+            if !self.has_cpu(cpu.id()) {
+                return Err(AllocateError::NoSuchCpu);
+            }
             let wanted = places.len() as u32;
             cpu.probe().record(Event::Bypass(order));
             let tag = Tag::allocated(order);
@@ -293,10 +293,6 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
 
     fn free_bulk(&self, cpu: &mut P::Cpu, releases: &[Release]) -> Result<(), BulkFreeError> {
         let mut index = 0;
-        if !self.has_cpu(cpu.id()) {
-            let error = FreeError::NoSuchCpu;
-            return Err(BulkFreeError { index, error });
-        }
         while let Some(release) = releases.get(index) {
             let fail = |error| BulkFreeError { index, error };
             // Without lists, blocks go to the zone under one lock, as many as follow each other.
@@ -308,6 +304,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 self.free(cpu, *release).map_err(fail)?;
                 index += 1;
                 continue;
+            }
+            if !self.has_cpu(cpu.id()) {
+                return Err(fail(FreeError::NoSuchCpu));
             }
             let mut blocks = releases[index..].iter().map_while(block);
             let mut taken = 0;

@@ -50,10 +50,8 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
-        self.word
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .ok()
-            .map(|_| ())
+        let before = self.word.fetch_or(1, Ordering::Acquire);
+        (before & 1 == 0).then_some(())
     }
 
     #[inline]
