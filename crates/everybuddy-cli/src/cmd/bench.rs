@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use everybuddy_workload::{Variant, WORKLOADS};
 
-use crate::export::{Pending, Sink};
+use crate::export::Pending;
 use crate::show::{self, bench as tables, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::{self, Entrant, Plan, instructions, start};
@@ -19,6 +19,8 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::{Row, bench as rows};
 use everybuddy_measure::size::Size;
+
+use super::files::{Files, Sinks};
 
 /// Measure systems, and other people's allocators, on synthetic workloads.
 ///
@@ -94,13 +96,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "doc")]
     check: bool,
 
-    /// Write every measurement as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
 
     /// Write the results as a page in Markdown, such as docs/benchmarks.md
     #[arg(long, value_name = "FILE")]
@@ -139,37 +136,29 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let baseline = baseline(&arguments, &plan)?;
-    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
-    let stage = Stage {
-        tables_to_errors: sinks.iter().any(Sink::is_output),
-    };
+    let sinks = arguments.files.open()?;
+    let stage = Stage { sinks: &sinks };
     let rows = match (arguments.instructions, arguments.check) {
         (true, _) => stage.count(&plan)?,
         (_, true) => return stage.check(&plan),
         _ => stage.measure(&plan, baseline, arguments.doc)?,
     };
-    for sink in sinks {
-        sink.write(&rows)?;
-    }
+    sinks.write(&rows)?;
     Ok(())
 }
 
 /// Where tables go.
-struct Stage {
-    tables_to_errors: bool,
+struct Stage<'s> {
+    sinks: &'s Sinks,
 }
 
-impl Stage {
+impl Stage<'_> {
     fn print(&self, text: &str) -> Result<(), Error> {
-        // Rows and tables can't share a stream.
-        match self.tables_to_errors {
-            true => output::aside(text),
-            false => output::text(text),
-        }
+        self.sinks.print(text)
     }
 
     fn style(&self) -> output::Style {
-        output::Style::of_output(self.tables_to_errors)
+        self.sinks.style()
     }
 
     fn measure(

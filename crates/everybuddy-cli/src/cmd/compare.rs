@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use clap::Args;
 use everybuddy_trace::{Leniency, resolve};
 
+use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
-use crate::export::{self, Format, Sink};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
@@ -24,6 +24,8 @@ use everybuddy_measure::replay::{self, Plan, Script};
 use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
+
+use super::files::Files;
 
 /// Compare systems on traces of real programs.
 ///
@@ -102,13 +104,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "html")]
     no_html: bool,
 
-    /// Write every measurement as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
 
     /// Repair traces that contradict themselves, and say how, instead of refusing them
     #[arg(long)]
@@ -121,20 +118,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let page = match (&arguments.html, arguments.no_html) {
         (Some(path), _) => Some(Page::open(path)?),
         (None, true) => None,
-        (None, false) if sinks.iter().any(Sink::is_output) => None,
+        (None, false) if sinks.take_output() => None,
         (None, false) => Page::open_default(),
     };
     let (scripts, subjects) = scripts(&arguments, page.is_some())?;
-    // Rows and tables can't share a stream.
-    let tables_to_errors = sinks.iter().any(Sink::is_output);
-    let print = |text: &str| match tables_to_errors {
-        true => output::aside(text),
-        false => output::text(text),
-    };
+    let print = |text: &str| sinks.print(text);
     let plan = Plan {
         systems,
         memory: arguments.memory.map(|size| size.frames),
@@ -159,7 +151,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = Machine::look();
     let progress = Progress::new(plan.passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
-    let style = output::Style::of_output(tables_to_errors);
+    let style = sinks.style();
     let mut arena = Arena::default();
     let mut comparisons = Vec::with_capacity(scripts.len());
     for (script, division) in scripts.iter().zip(divisions) {
@@ -196,9 +188,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let of = |comparison| rows::of(comparison, &timer, plan.seed, plan.memory.is_some());
     let exported: Vec<Row> = comparisons.iter().flat_map(of).collect();
-    for sink in sinks {
-        sink.write(&exported)?;
-    }
+    sinks.write(&exported)?;
     Ok(())
 }
 
@@ -232,17 +222,4 @@ fn scripts(
         }
     }
     Ok((scripts, subjects))
-}
-
-/// Prepares the files that rows go to.
-pub(super) fn sinks(json: &Option<PathBuf>, csv: &Option<PathBuf>) -> Result<Vec<Sink>, Error> {
-    let json = json.iter().map(|path| Sink::open(Format::Json, path));
-    let csv = csv.iter().map(|path| Sink::open(Format::Csv, path));
-    let sinks = json.chain(csv).collect::<Result<Vec<_>, Error>>()?;
-    if sinks.iter().filter(|sink| sink.is_output()).count() > 1 {
-        return Err(Error::usage(
-            "--json - and --csv - both: only one can go to standard output",
-        ));
-    }
-    Ok(sinks)
 }

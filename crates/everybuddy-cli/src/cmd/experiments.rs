@@ -37,7 +37,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "title": own.title,
             "source": own.source,
             "needs": own.needs,
-            "platform": own.platform,
+            "platform": own.platform.to_string(),
             "systems": own.systems,
             "figure": own.figure,
             "claims": claims,

@@ -9,6 +9,8 @@
 mod bench;
 mod compare;
 mod experiments;
+mod files;
+mod metrics;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
@@ -44,6 +46,7 @@ Examples:
   everybuddy record -- make -j2                 a trace of your own program (as root)
   everybuddy trace info dbench_tar              what a trace is like
   everybuddy systems                            what there is to compare
+  everybuddy metrics miss_rate                  what a number means
 
 `everybuddy COMMAND --help` teaches each command by example.
 Exit codes: 0 done; 1 a comparison failed; 2 usage, input or file."
@@ -66,6 +69,7 @@ enum Command {
     Workloads(workloads::Arguments),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
+    Metrics(metrics::Arguments),
 }
 
 impl Cli {
@@ -80,6 +84,7 @@ impl Cli {
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
+            Command::Metrics(arguments) => metrics::run(arguments),
         }
     }
 }

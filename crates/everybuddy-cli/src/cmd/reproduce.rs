@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::export::Pending;
 use crate::export::page::{Page, study};
-use crate::export::{Pending, Sink};
-use crate::show::{experiments, output, progress::Progress};
+use crate::show::{experiments, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{State, Verdict};
 use everybuddy_measure::replay::bystanders::Machine;
@@ -23,6 +23,8 @@ use everybuddy_papers::list;
 use everybuddy_papers::shared::figure::Drawing;
 use everybuddy_papers::shared::method::{Bench, Conditions};
 use everybuddy_papers::{Experiment, named};
+
+use super::files::Files;
 
 /// Reproduce papers' figures and tables: measure, draw, and judge what is claimed.
 #[derive(Debug, Args)]
@@ -51,13 +53,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Write every measurement as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
 
     /// Write a page with figures, tables beside the sources' numbers, and verdicts
     #[arg(long, value_name = "FILE")]
@@ -79,20 +76,15 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
-    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let pictures = pictures(&arguments.svg, &chosen)?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink.max(1),
     };
-    // Rows and tables can't share a stream.
-    let tables_to_errors = sinks.iter().any(Sink::is_output);
-    let print = |text: &str| match tables_to_errors {
-        true => output::aside(text),
-        false => output::text(text),
-    };
-    let style = output::Style::of_output(tables_to_errors);
+    let print = |text: &str| sinks.print(text);
+    let style = sinks.style();
     let machine = Machine::look();
     let mut steps = 0;
     for own in &chosen {
@@ -147,9 +139,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     progress.done();
     print(&experiments::closing(&machine, &timer, &style))?;
-    for sink in sinks {
-        sink.write(&exported)?;
-    }
+    sinks.write(&exported)?;
     if let (Some(page), Some(study)) = (page, study) {
         page.write_study(&study)?;
     }

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use clap::Args;
 use everybuddy_trace::{Leniency, Statistics, resolve};
 
+use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
-use crate::export::{self, Sink};
 use crate::show::{output, trace};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::bystanders::Machine;
 
-use super::compare::sinks;
+use super::files::Files;
 
 /// Show what a trace is like: orders, runs, lifetimes, live memory.
 #[derive(Debug, Args)]
@@ -29,13 +29,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// Write every number as JSON lines; with - nothing else
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every number as CSV; with - nothing else
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
 
     /// Write the page of the trace: the same as pictures, in one file
     #[arg(long, value_name = "FILE")]
@@ -53,7 +48,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
-    let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
@@ -61,7 +56,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let resolved = resolve(&read)?;
     let statistics = Statistics::of(&read, &resolved);
-    if !sinks.iter().any(Sink::is_output) {
+    if !sinks.take_output() {
         output::text(&trace::text(&read.name, &statistics))?;
     }
     if let Some(page) = page {
@@ -81,5 +76,5 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     let rows = export::trace::of(&read.name, &statistics);
-    sinks.into_iter().try_for_each(|sink| sink.write(&rows))
+    sinks.write(&rows)
 }

@@ -10,12 +10,13 @@ mod csv;
 mod file;
 mod json;
 pub mod page;
+mod parquet;
 pub mod trace;
 
 use std::path::{Path, PathBuf};
 
 use everybuddy_measure::Error;
-use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::{self, Row};
 
 pub use file::Pending;
 
@@ -26,12 +27,24 @@ pub enum Format {
     Json,
     /// Comma-separated values with a header.
     Csv,
+    /// A Parquet file, compressed.
+    Parquet,
 }
 
 impl Format {
+    /// Returns the option that asks for it.
+    pub fn option(self) -> &'static str {
+        match self {
+            Format::Json => "--json",
+            Format::Csv => "--csv",
+            Format::Parquet => "--parquet",
+        }
+    }
+
     /// Writes rows down.
     fn encode(self, rows: &[Row]) -> Result<Vec<u8>, std::io::Error> {
         match self {
+            Format::Parquet => parquet::encode(rows),
             Format::Json => json::encode(rows),
             Format::Csv => csv::encode(rows),
         }
@@ -74,8 +87,9 @@ impl Sink {
     /// Writes all rows.
     ///
     /// # Errors
-    /// [`Error::Write`]; then no file is left behind.
+    /// [`Error::Write`]; then no file is left behind. [`Error::Broken`] if a row's metric is not defined.
     pub fn write(self, rows: &[Row]) -> Result<(), Error> {
+        rows::checked(rows)?;
         match self {
             Sink::Output(format) => {
                 let bytes = format

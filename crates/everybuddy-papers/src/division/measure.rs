@@ -56,9 +56,9 @@ pub(crate) fn run(
             for (requests, broken) in seen?? {
                 let source = format!("{name}:{requests}");
                 let common = common(experiment, conditions, &source, spec, 1);
-                rows.push(row(&common, "broken_blocks", "count", broken as f64, "1"));
+                rows.push(row(&common, "broken_blocks", "count", broken as f64));
                 let share = broken as f64 / requests as f64;
-                rows.push(row(&common, "broken_blocks", "rate", share, "1"));
+                rows.push(row(&common, "broken_blocks", "rate", share));
             }
             (bench.step)(&format!("{name} {spec}"));
         }
