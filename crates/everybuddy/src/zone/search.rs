@@ -17,6 +17,7 @@ use crate::error::AllocateError;
 use crate::frame::Order;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, Probe};
 use crate::structure::Placed;
 
 /// How often a request starts over because spaces changed hands under it.
@@ -77,7 +78,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         order: Order,
     ) -> Result<bool, AllocateError> {
         let cpu = caller.cpu.index();
-        let _pool = self
+        let pool = self
             .pool
             .enter(caller.probe, caller.nested)
             .ok_or(AllocateError::Busy)?;
@@ -91,6 +92,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
         if self.pool.of(cpu) == NO_SPACE {
             self.pool.assign(cpu, new);
+            if old.is_some() {
+                pool.probe.record(Event::Exchange);
+            }
         }
         Ok(true)
     }
@@ -221,11 +225,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.pool.settle(old, space.state());
             }
         }
-        let Some(_pool) = self.pool.enter(caller.probe, false) else {
+        let Some(pool) = self.pool.enter(caller.probe, false) else {
             return;
         };
         if self.pool.of(cpu) == NO_SPACE && self.pool.state(index) == ASSIGNED {
             self.pool.assign(cpu, index);
+            if old != NO_SPACE {
+                pool.probe.record(Event::Exchange);
+            }
         }
     }
 }
