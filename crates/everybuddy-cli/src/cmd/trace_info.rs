@@ -1,8 +1,12 @@
-//! `everybuddy trace info`: what a trace is like.
+//! `everybuddy trace info`: statistics of a trace.
 //!
-//! Exists so that a result can be explained by what was asked of the allocators.
+//! # Purpose
 //!
-//! Invariant: the numbers are those of [`everybuddy_trace::Statistics`].
+//! The requests of a trace explain the results of the allocators.
+//!
+//! # Invariants
+//!
+//! The numbers are those of [`everybuddy_trace::Statistics`].
 
 use std::path::PathBuf;
 
@@ -18,25 +22,35 @@ use everybuddy_measure::replay::bystanders::Machine;
 
 use super::files::Files;
 
-/// Show what a trace is like: orders, runs, lifetimes, live memory.
+/// Show statistics of a trace: orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace info numpy_thp                   a bundled trace
-  everybuddy trace info recording.parquet --csv -   every number, a row each (docs/metrics.md)")]
+  everybuddy trace info numpy_thp                   show a bundled trace
+  everybuddy trace info recording.parquet --csv -   print one row per number (docs/metrics.md)")]
 pub(super) struct Arguments {
-    /// The trace: a file, or the name of a bundled one
+    /// Show this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]
     trace: String,
 
+<<<<<<< HEAD
     #[command(flatten)]
     files: Files,
+=======
+    /// Write every number to FILE as JSON lines; - replaces the text on standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 
-    /// Write the page of the trace: the same as pictures, in one file
+    /// Write every number to FILE as CSV; - replaces the text on standard output
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
+
+    /// Write the statistics to FILE as a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Repair a trace that contradicts itself, and say how, instead of refusing it
+    /// Repair an invalid trace and report the repairs, instead of rejecting it
     #[arg(long)]
     lenient: bool,
 }

@@ -1,8 +1,12 @@
-//! What a trace is like, as tidy rows.
+//! The statistics of a trace as tidy rows.
 //!
-//! Exists so that traces can be compared by the programs that compare results.
+//! # Purpose
 //!
-//! Invariant: the numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
+//! Programs that compare results can also compare traces.
+//!
+//! # Invariants
+//!
+//! The numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
 
 use everybuddy_trace::{Context, Quantiles, RunLengths, Statistics};
 
@@ -11,7 +15,7 @@ use everybuddy_measure::rows::{Platform, Row, rounded};
 /// The name of the experiment.
 const TRACE: &str = "trace";
 
-/// Turns the statistics of a trace into rows.
+/// Converts the statistics of a trace to rows.
 pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
     let mut rows = Rows {
         source: name.to_string(),
@@ -61,7 +65,7 @@ pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
     rows.rows
 }
 
-/// Rows in the making.
+/// A list of rows under construction.
 struct Rows {
     source: String,
     cpus: u16,
@@ -89,7 +93,7 @@ impl Rows {
         });
     }
 
-    /// The row that was pushed last.
+    /// Returns the last row.
     fn last(&mut self) -> &mut Row {
         let last = self.rows.len() - 1;
         &mut self.rows[last]
@@ -169,7 +173,7 @@ mod tests {
         let one = |metric: &str| rows.iter().find(|row| row.metric == metric).unwrap().value;
         assert_eq!(one("cross_cpu_frees"), 1.0);
         assert_eq!(one("lifetime"), 10.0);
-        // Regions are not known: their runs are counted, as none.
+        // Regions are unknown: their runs are counted as zero.
         let regions: Vec<f64> = rows
             .iter()
             .filter(|row| row.system == "region" && row.metric == "run_length")
