@@ -16,6 +16,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy/src/arena.rs",
     "crates/everybuddy/src/frame_table.rs",
     "crates/everybuddy/src/wrapping_slice.rs",
+    "crates/everybuddy-papers/src/emulation/standalone.rs",
     "crates/everybuddy-sim/src/engine",
     "crates/everybuddy-model/src",
     "crates/everybuddy-peers/src/frame_alloc.rs",
