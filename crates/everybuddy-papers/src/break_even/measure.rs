@@ -443,8 +443,8 @@ fn insist<B: Reading>(
     mut error: AllocateError,
 ) -> Result<Pfn, Error> {
     /// How often a request is repeated.
-    const PATIENCE: u32 = 1 << 10;
-    for attempt in 0..PATIENCE {
+    const MAX_RETRIES: u32 = 1 << 10;
+    for attempt in 0..MAX_RETRIES {
         if error != AllocateError::Busy {
             break;
         }

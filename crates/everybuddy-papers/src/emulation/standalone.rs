@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The emulation program has its own rules of when to split and to merge. It needs the structures by address and nothing
-//! else. A unit of the program stands for a frame.
+//! The emulation program has its own rules of when to split and to merge. It needs the structures by address and
+//! nothing else. A unit of the program stands for a frame.
 //!
 //! # Invariants
 //!
@@ -19,8 +19,8 @@ use everybuddy::{BuildError, Order, Pfn, Violation};
 
 /// Free blocks by order and address. One thread at a time uses them.
 pub trait FreeBlocks {
-    /// Adds a block. Returns `false`, and does nothing, if the block does not lie in the memory, is not aligned, or is in
-    /// already. The caller ensures that it overlaps no other block.
+    /// Adds a block. Returns `false`, and does nothing, if the block does not lie in the memory, is not aligned, or
+    /// is in already. The caller ensures that it overlaps no other block.
     fn insert(&self, head: Pfn, order: Order) -> bool;
 
     /// Removes a block. Returns `false`, and does nothing, if it is not in.
@@ -32,7 +32,8 @@ pub trait FreeBlocks {
     /// Returns `true` if a block is in. O(1).
     fn contains(&self, head: Pfn, order: Order) -> bool;
 
-    /// Returns the head of the lower one of the lowest two buddies of this order that are both in, from an address on.
+    /// Returns the head of the lower one of the lowest two buddies of this order that are both in, from an address
+    /// on.
     fn pair(&self, order: Order, from: Pfn) -> Option<Pfn>;
 
     /// Returns how many blocks of this order are in. O(1).
@@ -83,7 +84,8 @@ pub struct Standalone<'a, P: Platform, S> {
 impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
     /// Creates an empty structure in memory that was allocated for it, with the same largest order. O(1).
     pub fn new(memory: &'a mut StructureMemory<P>, max_order: Order) -> Self {
-        // SAFETY: the table and the structure are private here and borrow the memory exclusively; all frames that they
+        // SAFETY: the table and the structure are private here and borrow the memory exclusively; all frames that
+        // they
         // receive come from `head`, which asks this table, or from the structure itself.
         let table = unsafe { FrameTable::over(&memory.records) };
         Self {
