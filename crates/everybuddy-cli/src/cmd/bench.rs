@@ -117,7 +117,7 @@ pub(super) struct Arguments {
     csv: Option<PathBuf>,
 >>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-    /// Write the results to FILE as a Markdown document, such as docs/benchmarks.md
+    /// Write the results to FILE as a Markdown document
     #[arg(long, value_name = "FILE")]
     doc: Option<PathBuf>,
 
