@@ -35,6 +35,7 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dy
         fs::write(path, make(&text))?;
     }
     crate::splice::write(root, files)?;
+    crate::graph::write(root)?;
     Ok(Vec::new())
 }
 
@@ -72,13 +73,16 @@ fn spliced(text: &str, generated: &str) -> String {
 /// Makes the text of SYSTEMS.md from the rows.
 pub(crate) fn systems() -> String {
     let mut text = String::from(
-        "# The systems\n\n\
-         For readers who want to know what a name stands for, where it is described, and where ours differs.\n\
-         Generated from `crates/everybuddy/src/systems` by `cargo run -p xtask -- docs`.\n\n\
-         Papers: **[iBuddy]** Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015). \
-         **[Porter]** Porter: on releasing the zone lock in bulk page allocation. **[Spring]** Spring Buddy. \
-         **[BL89]** Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989). \
-         **[Serewa]** Serewa: on improving the buddy algorithm.\n\n\
+        "# Systems\n\n\
+         For readers who want to know what a system's name means, which source describes it, and where this \
+         implementation deviates from the source. Generated from `crates/everybuddy/src/systems` by \
+         `cargo run -p xtask -- docs`.\n\n\
+         The sources, as all documents cite them:\n\n\
+         - **[iBuddy]**: Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015).\n\
+         - **[Porter]**: Porter: on releasing the zone lock in bulk page allocation.\n\
+         - **[Spring]**: Spring Buddy.\n\
+         - **[BL89]**: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989).\n\
+         - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
@@ -88,7 +92,7 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| {name} | {} | {} |", row.composition(), row.source);
     }
     text.push_str(
-        "\n# The options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named.\n\n\
+        "\n# Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named.\n\n\
          | option | values | default | meaning | systems |\n|---|---|---|---|---|\n",
     );
     for option in OPTIONS {
@@ -124,7 +128,7 @@ pub(crate) fn systems() -> String {
             options.join(", "),
         );
     }
-    text.push_str("\n# The workloads\n\n| name | what it does | source |\n|---|---|---|\n");
+    text.push_str("\n# Workloads\n\n| name | behaviour | source |\n|---|---|---|\n");
     for row in WORKLOADS {
         let _ = writeln!(
             text,

@@ -1,16 +1,20 @@
-//! Which commit the program was built from, as far as that can be found out.
+//! The commit from which the program was built, if it can be determined.
 //!
-//! Exists so that a page which is found in a year says what it was made with. Asked when a page is made, not when
-//! the program is built: else every commit would build the program anew.
+//! # Purpose
 //!
-//! Invariant: what can't be found out is left out, never guessed.
+//! A page that is found a year later states the version that made it. The commit is determined when a page is made,
+//! not when the program is built; otherwise every commit would require a rebuild.
+//!
+//! # Invariants
+//!
+//! Unknown facts are omitted, never guessed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// Returns the program's name and version, with the commit where the tree that it was built from is still there.
+/// Returns the program's name and version, with the commit if the source tree still exists.
 pub(crate) fn version() -> String {
     let own = concat!("everybuddy ", env!("CARGO_PKG_VERSION"));
     match commit(Path::new(env!("CARGO_MANIFEST_DIR"))) {
@@ -19,11 +23,12 @@ pub(crate) fn version() -> String {
     }
 }
 
-/// The commit of a tree, in words: `commit 0123abc`, `with changes`; `before` it if the program is older.
+/// Describes the commit of a tree: `commit 0123abc`, followed by `with changes`, or preceded by `built before` if the
+/// program is older.
 fn commit(tree: &Path) -> Option<String> {
     let hash = ask(tree, &["rev-parse", "--short", "HEAD"])?;
     let is_changed = !ask(tree, &["status", "--porcelain", "--untracked-files=no"])?.is_empty();
-    // Written whenever another commit becomes the tree's.
+    // This file is written whenever the tree's commit changes.
     let moved = ask(tree, &["rev-parse", "--git-path", "logs/HEAD"])?;
     let moved = written(&tree.join(PathBuf::from(moved)))?;
     let built = written(&std::env::current_exe().ok()?)?;
@@ -36,7 +41,7 @@ fn written(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|known| known.modified()).ok()
 }
 
-/// What `git` answers; none without one, or outside a tree.
+/// Runs `git` and returns its output. Returns `None` without `git` or outside a repository.
 fn ask(tree: &Path, words: &[&str]) -> Option<String> {
     let mut git = Command::new("git");
     git.current_dir(tree).args(words).stderr(Stdio::null());

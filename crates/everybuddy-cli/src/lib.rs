@@ -1,17 +1,21 @@
-//! The program: commands, tables for people, files for programs.
+//! The program: commands, tables for readers, files for other programs.
 //!
-//! Exists so that one command answers "which of these allocators, for this program?". The program
-//! `everybuddy` is a thin shell around this library; what it measures with is `everybuddy_measure`.
+//! # Purpose
 //!
-//! | folder | what is there |
+//! One command answers "which of these allocators, for this program?". The binary `everybuddy` is a thin wrapper
+//! around this library; the measurements are in `everybuddy_measure`.
+//!
+//! | folder | contents |
 //! |--------|---------------|
-//! | [`cmd`] | the command line: one file a subcommand |
-//! | [`export`] | results as files: rows in JSON lines and CSV, the page |
-//! | [`show`] | results for people: tables, legends, progress |
+//! | [`cmd`] | the command line: one file per subcommand |
+//! | [`export`] | results as files: rows as JSON lines and CSV, the page |
+//! | [`show`] | results for readers: tables, legends, progress |
 //!
-//! Every number that is printed or exported is defined once, in `docs/metrics.md`.
+//! `docs/metrics.md` defines every number that is printed or exported.
 //!
-//! Invariant: a command gives a whole result or an [`everybuddy_measure::Error`]; files appear complete or not at all.
+//! # Invariants
+//!
+//! A command returns a complete result or an [`everybuddy_measure::Error`]; files appear completely or not at all.
 
 pub mod cmd;
 mod commit;

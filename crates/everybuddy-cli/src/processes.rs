@@ -1,9 +1,12 @@
-//! The processes that a trace tells of.
+//! The processes of a trace.
 //!
-//! Exists because calls know their thread only: which threads are a process, and what program it ran,
-//! stands in the metadata `processes`.
+//! # Purpose
 //!
-//! Invariant: what can't be read is left out; a trace without such metadata has no processes.
+//! Calls contain only their thread. The metadata `processes` contains the process of each thread and its program.
+//!
+//! # Invariants
+//!
+//! Unreadable entries are skipped; a trace without such metadata has no processes.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +28,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Reads the metadata of a trace; `None` where it tells of no processes.
+    /// Reads the metadata of a trace. Returns `None` if it contains no processes.
     pub fn of(trace: &Trace) -> Option<Processes> {
         let (_, text) = trace.metadata.iter().find(|(key, _)| key == "processes")?;
         let value: Value = serde_json::from_str(text).ok()?;
@@ -82,7 +85,7 @@ impl Processes {
     }
 }
 
-/// Reads a number, which may stand as text.
+/// Parses a number, which may be stored as text.
 fn number(value: &Value) -> Option<u32> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,9 +1,13 @@
-//! Waits for what is recorded: a command, a time, or somebody who has seen enough.
+//! Waits for the end of a recording: the end of the command, a time limit, or an interrupt.
 //!
-//! Exists so that a recording ends in good order whichever of these comes first.
+//! # Purpose
 //!
-//! Invariant: while this waits nothing is polled but a flag and, on a terminal, the counts of the
-//! buffers: what is recorded is not disturbed.
+//! A recording ends properly, whichever of these comes first.
+//!
+//! # Invariants
+//!
+//! While waiting, only a flag and, on a terminal, the counters of the buffers are polled, so that the recorded
+//! programs are not disturbed.
 
 use std::env;
 use std::os::unix::fs::chown;
@@ -22,25 +26,25 @@ use signal_hook::flag;
 use crate::show::live::Live;
 use everybuddy_measure::Error;
 
-/// How often the flag is looked at and the live line drawn.
+/// The interval for polling the flag and drawing the live line.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How long a command has to end when it is asked to.
+/// The time that a command has to terminate after the request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Whether somebody has asked for the end: Ctrl-C, a signal.
+/// Whether termination was requested by Ctrl-C or a signal.
 #[derive(Debug)]
 pub struct Stop {
     is_asked: Arc<AtomicBool>,
-    /// From when on signals end the program as usual.
+    /// From then on signals terminate the program as usual.
     is_over: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Has signals ask for the end of the recording instead of ending the program.
+    /// Installs signal handlers that end the recording instead of the program.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// Returns an error if the operating system rejects the handlers.
     pub fn on_signals() -> Result<Stop, Error> {
         let stop = Stop {
             is_asked: Arc::new(AtomicBool::new(false)),
@@ -49,27 +53,28 @@ impl Stop {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let registered = flag::register_conditional_default(signal, Arc::clone(&stop.is_over))
                 .and_then(|_| flag::register(signal, Arc::clone(&stop.is_asked)));
-            registered
-                .map_err(|error| Error::usage(format!("signals can't be caught: {error}")))?;
+            registered.map_err(|error| {
+                Error::usage(format!("failed to install signal handlers: {error}"))
+            })?;
         }
         Ok(stop)
     }
 
-    /// Says that nothing is left to clean up: from now on signals end the program.
+    /// Declares that nothing is left to clean up: from now on signals terminate the program.
     pub fn is_over(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether somebody has asked for the end.
+    /// Returns `true` if termination was requested.
     pub fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 }
 
-/// Result of waiting for a command, and when it came.
+/// The result of waiting for a command, and its time.
 type Exit = (std::io::Result<ExitStatus>, Instant);
 
-/// A command that was still running when its recording ended.
+/// A command that was still running at the end of its recording.
 #[derive(Debug)]
 pub struct Running {
     pid: u32,
@@ -77,9 +82,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Asks the command to end, and waits a little; returns its number when it goes on.
+    /// Asks the command to terminate and waits briefly; returns its process id if it continues.
     pub fn end(&self) -> Option<u32> {
-        // Ctrl-C reaches the command as well, which may need a moment.
+        // Ctrl-C also reaches the command, which may need a moment.
         if self.exits.recv_timeout(TICK).is_ok() {
             return None;
         }
@@ -88,21 +93,21 @@ impl Running {
     }
 }
 
-/// How a recording ended.
+/// The end of a recording.
 #[derive(Debug)]
 pub struct Ended {
-    /// Time from its begin.
+    /// The duration of the recording.
     pub after: Duration,
-    /// What the command said in the end; `None` when it was still running, or there was none.
+    /// The exit status of the command; `None` if it was still running, or if there was none.
     pub status: Option<ExitStatus>,
-    /// The command, when it was still running.
+    /// The command, if it was still running.
     pub running: Option<Running>,
 }
 
-/// Records a command until it ends, the time is over, or somebody asks.
+/// Records a command until it ends, the time limit is reached, or termination is requested.
 ///
 /// # Errors
-/// When the command can't be started.
+/// Returns an error if the command cannot be started.
 pub fn command(
     recorder: &mut Recorder,
     command: &mut Command,
@@ -144,10 +149,10 @@ pub fn command(
     }
 }
 
-/// Records the whole machine until the time is over, or somebody asks.
+/// Records the whole machine until the time limit is reached or termination is requested.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns an error if the kernel rejects an operation.
 pub fn machine(
     recorder: &mut Recorder,
     limit: Option<Duration>,
@@ -166,26 +171,26 @@ pub fn machine(
     })
 }
 
-/// Waits for a child on a thread of its own, so that its end is known to the microsecond.
+/// Waits for a child process on a separate thread, so that its end is known to the microsecond.
 fn wait_beside(mut child: Child) -> Result<Receiver<Exit>, Error> {
     let (tell, exits) = channel();
     let wait = move || {
         let status = child.wait();
-        // Nobody listens any more when the program is about to end.
+        // The receiver is gone if the program is about to end.
         let _ = tell.send((status, Instant::now()));
     };
     let spawned = thread::Builder::new().name("wait".to_string()).spawn(wait);
-    let spawned = spawned.map_err(|error| Error::usage(format!("no thread to wait with: {error}")));
+    let spawned = spawned.map_err(|error| Error::usage(format!("failed to spawn thread: {error}")));
     spawned.map(|_| exits)
 }
 
-/// Returns how long to wait before looking again.
+/// Returns the time until the next poll.
 fn next_tick(begin: Instant, limit: Option<Duration>) -> Duration {
     let left = limit.map_or(TICK, |limit| limit.saturating_sub(begin.elapsed()));
     left.min(TICK)
 }
 
-/// Draws the live line, and says whether it is time to end.
+/// Draws the live line. Returns `true` if the recording must end.
 fn is_over(
     recorder: &Recorder,
     begin: Instant,
@@ -200,14 +205,14 @@ fn is_over(
     stop.is_asked() || recorder.has_failed() || limit.is_some_and(|limit| begin.elapsed() >= limit)
 }
 
-/// Gives the files of a trace to whom `sudo` was called by: what root wrote they could not remove.
+/// Gives ownership of a trace's files to the user who called `sudo`, who could not delete root's files.
 pub fn give_to_user(trace: &Path) {
     let number = |name| env::var(name).ok().and_then(|id| id.parse().ok());
     let (Some(user), Some(group)) = (number("SUDO_UID"), number("SUDO_GID")) else {
         return;
     };
     for file in ["parquet", "faults.parquet", "vmas.parquet"] {
-        // Not every trace has all of them, and not every file system has owners.
+        // Not every trace has all files, and not every file system has owners.
         let _ = chown(trace.with_extension(file), Some(user), Some(group));
     }
 }

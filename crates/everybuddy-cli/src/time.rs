@@ -1,20 +1,24 @@
-//! Times as people write them.
+//! Parses and formats times.
 //!
-//! Exists so that `--from 1.5s` needs no counting of zeros.
+//! # Purpose
 //!
-//! Invariant: times are whole nanoseconds; finer ones are refused, not rounded.
+//! `--from 1.5s` requires no counting of zeros.
+//!
+//! # Invariants
+//!
+//! Times are whole nanoseconds; finer times are rejected, not rounded.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A time, counted from the beginning of a trace.
+/// A time since the start of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// Nanoseconds.
     pub nanos: u64,
 }
 
-/// Units and their number of decimals down to nanoseconds; longer names first.
+/// Units and their number of decimal places down to nanoseconds; longer names first.
 const UNITS: [(&str, usize); 5] = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
 
 impl FromStr for Time {
@@ -22,10 +26,10 @@ impl FromStr for Time {
 
     fn from_str(text: &str) -> Result<Time, String> {
         let refuse =
-            |why: &str| format!("`{text}` {why}; write a time like 1.5s, 200ms, 30us or 400ns");
+            |why: &str| format!("`{text}` {why}; write a time such as 1.5s, 200ms, 30us or 400ns");
         let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
         let Some((unit, decimals)) = unit else {
-            return Err(refuse("lacks a unit"));
+            return Err(refuse("has no unit"));
         };
         let number = text[..text.len() - unit.len()].trim_end();
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use everybuddy::Order;
-use everybuddy::systems::Division;
+use everybuddy::systems::Presplit;
 use everybuddy_trace::Sizes;
 
 use crate::Error;
@@ -40,19 +40,19 @@ pub fn division(
     frames: u64,
     requests: u64,
     note: &mut dyn FnMut(&str),
-) -> Division {
+) -> Presplit {
     let own = |(_, sizes): &&Known| sizes.frames == frames && sizes.source == script.name;
     let fits = |(_, sizes): &&Known| sizes.frames == frames;
     let found = known.iter().find(own).or(known.iter().find(fits));
     if let Some((_, sizes)) = found {
         let largest = script.largest_order.max(Order::TEN).get();
         let blocks = everybuddy_trace::division(sizes, frames, requests, largest);
-        return Division::new(blocks);
+        return Presplit::new(blocks);
     }
     for (path, sizes) in known {
         note(&other_memory(&script.name, path, sizes, frames));
     }
-    Division::default()
+    Presplit::default()
 }
 
 fn other_memory(trace: &str, path: &Path, sizes: &Sizes, frames: u64) -> String {
@@ -130,7 +130,7 @@ mod tests {
         let splits = |requests| {
             let mut arena = Arena::default();
             let blocks = everybuddy_trace::division(&sizes, 4096, requests, 10);
-            arena.divide(Division::new(blocks));
+            arena.divide(Presplit::new(blocks));
             let memory = Memory {
                 frames: 4096,
                 taken: 0,

@@ -33,7 +33,7 @@ use crate::snapshot::FrameState;
 
 /// The metadata of one frame.
 #[repr(C)]
-pub(crate) struct Record<P: Platform> {
+pub struct Record<P: Platform> {
     /// The tag, or the next block's head, or the left child.
     first: P::AtomicU32,
     /// The previous block's head; or the right child, and in the upper [`LEAN_BITS`] the lean.
@@ -43,12 +43,12 @@ pub(crate) struct Record<P: Platform> {
 /// A frame number that was validated against the table (invariant 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
-pub(crate) struct Frame(u32);
+pub struct Frame(u32);
 
 impl Frame {
     /// Returns the frame number.
     #[inline(always)]
-    pub(crate) const fn pfn(self) -> Pfn {
+    pub const fn pfn(self) -> Pfn {
         Pfn(self.0)
     }
 
@@ -86,7 +86,7 @@ pub(crate) fn pieces(
 /// The first word of a record that is no link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Tag(u32);
+pub struct Tag(u32);
 
 impl Tag {
     /// The smallest word that is no frame number: frame numbers end below it.
@@ -95,7 +95,7 @@ impl Tag {
     const ORDER_SHIFT: u32 = 16;
 
     /// Inside a block, whatever it is used for.
-    pub(crate) const INTERIOR: Tag = Tag(Self::FIRST);
+    pub const INTERIOR: Tag = Tag(Self::FIRST);
     const ALLOCATED: u32 = Self::FIRST | 1 << 21;
     const BUFFERED: u32 = Self::FIRST | 2 << 21;
     /// No memory.
@@ -193,7 +193,7 @@ const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
 pub(crate) const MOST_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
 
 /// The records of all frames of a span.
-pub(crate) struct FrameTable<'a, P: Platform> {
+pub struct FrameTable<'a, P: Platform> {
     records: &'a [Record<P>],
 }
 
@@ -206,8 +206,8 @@ impl<P: Platform> Clone for FrameTable<'_, P> {
 impl<P: Platform> Copy for FrameTable<'_, P> {}
 
 impl<P: Platform> Record<P> {
-    /// Makes the record of a frame without memory.
-    pub(crate) fn new(tag: Tag) -> Self {
+    /// Creates the record of a frame with this tag.
+    pub fn new(tag: Tag) -> Self {
         Self {
             first: P::AtomicU32::new(tag.0),
             second: P::AtomicU32::new(Tag::END.0),
@@ -222,15 +222,24 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         Self { records }
     }
 
+    /// Creates a table for structures that are used without a zone.
+    ///
+    /// # Safety
+    /// Every [`Frame`] that is passed to this table, or to a structure that is made of it, was returned by
+    /// [`frame`](Self::frame) of a table of the same records, or by such a structure.
+    pub unsafe fn over(records: &'a [Record<P>]) -> Self {
+        Self::new(records)
+    }
+
     /// Returns the number of frames.
     #[inline(always)]
-    pub(crate) fn frames(&self) -> u32 {
+    pub fn frames(&self) -> u32 {
         self.records.len() as u32
     }
 
     /// Validates a frame number from outside.
     #[inline(always)]
-    pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
+    pub fn frame(&self, pfn: Pfn) -> Option<Frame> {
         (pfn.index() < self.records.len()).then_some(Frame(pfn.0))
     }
 
@@ -249,7 +258,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
 
     /// Says what the frame is used for.
     #[inline(always)]
-    pub(crate) fn set_tag(&self, frame: Frame, tag: Tag) {
+    pub fn set_tag(&self, frame: Frame, tag: Tag) {
         self.record(frame).first.store(tag.0, Ordering::Relaxed);
     }
 

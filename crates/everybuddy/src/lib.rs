@@ -35,7 +35,8 @@
 #![no_std]
 // The heads of the layers' modules are documentation for users too, and name types that only developers see.
 #![allow(rustdoc::private_intra_doc_links)]
-// The types of layers are public, so that compositions can be named; their traits are not: nobody else makes layers.
+// The types of layers are public, so that compositions can be named. Their traits are not, except those of structures:
+// other crates create no layers.
 #![allow(private_bounds)]
 
 #[cfg(test)]
@@ -74,7 +75,7 @@ pub use request::{Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
 pub use systems::{
     Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,
-    with_policy, with_system,
+    with_system,
 };
 
 /// What most users need.

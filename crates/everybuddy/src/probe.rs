@@ -56,6 +56,8 @@ pub enum Event {
     Extend,
     /// Two domains were merged into one.
     Merge,
+    /// A CPU's buddy space was exchanged for another one.
+    Exchange,
     /// A run of requests, or of releases, was predicted to go on for so many frames, as a list moved frames.
     Predicted {
         /// Frames.
@@ -233,6 +235,8 @@ counts! {
     Sum extensions => "extensions";
     /// Pairs of domains that were merged into one.
     Sum merges => "merges";
+    /// Buddy spaces that a CPU exchanged for another one: an unassigned one, or a share of another CPU's [iBuddy].
+    Sum exchanges => "exchanges_of_spaces";
     /// Predictions of how far a run goes on.
     Sum predictions;
     /// Frames that were predicted.
@@ -286,6 +290,7 @@ impl Probe for Counts {
             }
             Event::Extend => self.extensions += 1,
             Event::Merge => self.merges += 1,
+            Event::Exchange => self.exchanges += 1,
             Event::Predicted { frames } => {
                 self.predictions += 1;
                 self.frames_predicted += u64::from(frames);
@@ -322,6 +327,7 @@ mod tests {
             Event::Ghost { waits },
             Event::Extend,
             Event::Merge,
+            Event::Exchange,
             Event::Queued {
                 queue: Queue::Linking,
                 length: 7,
@@ -357,7 +363,7 @@ mod tests {
                     .wrapping_add(1);
                 let (frames, waits) = ((state >> 40) as u32 % 99, (state >> 48) as u32 % 9);
                 let queue = Queue::Dividing;
-                counts.record(match (state >> 33) % 16 {
+                counts.record(match (state >> 33) % 17 {
                     0 => Event::Split(Order::ZERO),
                     1 => Event::Coalesce(Order::ZERO),
                     2 => Event::Refill { frames },
@@ -379,6 +385,7 @@ mod tests {
                     },
                     13 => Event::QueueFull(queue),
                     14 => Event::RacedDoubleFree,
+                    15 => Event::Exchange,
                     _ => Event::Link,
                 });
             }

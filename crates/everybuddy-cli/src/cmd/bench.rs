@@ -1,15 +1,19 @@
-//! `everybuddy bench`: contenders side by side on synthetic workloads.
+//! `everybuddy bench`: a comparison of systems on synthetic workloads.
 //!
-//! Exists to say how fast the systems are, and beside whom, with nothing else in the picture.
+//! # Purpose
 //!
-//! Invariant: all names are read and checked before the first visit, and files are written after the last.
+//! Measures the speed of the systems relative to each other, without other influences.
+//!
+//! # Invariants
+//!
+//! All names are parsed and checked before the first visit, and files are written after the last.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_workload::{Variant, WORKLOADS};
 
-use crate::export::{Pending, Sink};
+use crate::export::Pending;
 use crate::show::{self, bench as tables, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::{self, Entrant, Plan, instructions, start};
@@ -20,97 +24,108 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::{Row, bench as rows};
 use everybuddy_measure::size::Size;
 
+<<<<<<< HEAD
+use super::files::{Files, Sinks};
+
 /// Measure systems, and other people's allocators, on synthetic workloads.
+=======
+/// Measure systems and third-party allocators on synthetic workloads.
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 ///
-/// All contenders take turns within one run, in an order that rotates from round to round; each visit
-/// is on a fresh allocator. Frames are never touched.
+/// All contenders take turns within one run, in an order that rotates every round. Each visit uses
+/// a new allocator. Frames are never touched.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
   everybuddy bench
-        all systems on all workloads, on 1 and 2 threads: about a minute and a half
+        all systems on all workloads, on 1 and 2 threads: takes about 90 seconds
   everybuddy bench --workloads hot,steady:90 --systems bs,lbs-31,linux-6
-        three systems on all variants of hot and on one of steady
+        three systems on all variants of hot and one variant of steady
   everybuddy bench --workloads steady --baseline lbs-31
-        how many times as long each takes as lbs-31, too, and whether that is sure
+        also report each time relative to lbs-31, and whether the difference is significant
   everybuddy bench --workloads hot --instructions
-        instructions instead of times, by callgrind: they repeat
+        count instructions with callgrind instead of measuring times: the counts are reproducible
   everybuddy bench --check
-        no times: every contender behind a shadow of memory; exit code 1 if a frame is given twice
+        check every contender against a shadow of memory; exit code 1 if a frame is handed out twice
   cargo run --release --features peers -- bench --peers
-        other people's allocators too
+        include third-party allocators
   everybuddy bench --json - | jq 'select(.metric == \"latency\" and .statistic == \"p50\")'
-        every number for programs; docs/metrics.md defines them
+        write every number as JSON lines; docs/metrics.md defines the metrics
 
-`everybuddy workloads` lists the workloads and their variants. A workload's name stands for all of
-its variants, `hot:order9` for one. docs/benchmarks.md says how it is measured.
+`everybuddy workloads` lists the workloads and their variants. The name of a workload
+selects all its variants; `hot:order9` selects one. docs/benchmarks.md describes the method.
 
-With - for FILE rows go to standard output, and the tables to standard error."
+If FILE is -, the rows go to standard output and the tables to standard error."
 )]
 pub(super) struct Arguments {
-    /// Workloads or variants [default: all]
+    /// Select workloads or variants [default: all]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
+    /// Select systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
-    /// Measure other people's allocators too (needs a build with `--features peers`)
+    /// Include third-party allocators (requires a build with `--features peers`)
     #[arg(long)]
     peers: bool,
 
-    /// Show also how many times as long all take as this contender
+    /// Also report each result relative to this contender
     #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "instructions"])]
     baseline: Option<String>,
 
-    /// Numbers of threads [default: 1,2, as far as there are CPUs]
+    /// Set the numbers of threads [default: 1,2, limited by the number of CPUs]
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     threads: Option<Vec<u16>>,
 
-    /// Memory that the contenders manage, like 512MiB [default: 1GiB]
+    /// Set the memory that the contenders manage, such as 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Rounds, in each of which all contenders take turns
+    /// Repeat N rounds, in each of which all contenders take turns
     #[arg(long, value_name = "N", default_value_t = Plan::ROUNDS)]
     rounds: u32,
 
-    /// Seed of all random choices
+    /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Make sections N times shorter: to try out, not to measure
+    /// Shorten every section N times (smoke test; do not use the results)
     #[arg(long, value_name = "N", default_value_t = 1)]
     shrink: u32,
 
-    /// Count instructions by callgrind instead of measuring times
+    /// Count instructions with callgrind instead of measuring times
     #[arg(long, conflicts_with_all = ["check", "doc"])]
     instructions: bool,
 
-    /// Check every contender behind a shadow of memory instead of measuring
+    /// Check every contender against a shadow of memory instead of measuring
     #[arg(long, conflicts_with = "doc")]
     check: bool,
 
-    /// Write every measurement as JSON lines
+<<<<<<< HEAD
+    #[command(flatten)]
+    files: Files,
+=======
+    /// Write every measurement to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write every measurement as CSV
+    /// Write every measurement to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-    /// Write the results as a page in Markdown, such as docs/benchmarks.md
+    /// Write the results to FILE as a Markdown document
     #[arg(long, value_name = "FILE")]
     doc: Option<PathBuf>,
 
-    /// Perform so many rounds of a workload, for callgrind
+    /// Run N rounds of a workload, for callgrind
     #[arg(long, hide = true, requires = "contender")]
     count: Option<u32>,
 
-    /// The contender of `--count`
+    /// Select the contender of `--count`
     #[arg(long, hide = true)]
     contender: Option<String>,
 }
@@ -135,41 +150,47 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     if plan.cells().is_empty() {
         return Err(Error::usage(
-            "--threads 1: handover needs two threads, and nothing else was chosen",
+            "--threads 1: no workload is left, because handover needs two threads",
         ));
     }
     let baseline = baseline(&arguments, &plan)?;
-    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
-    let stage = Stage {
-        tables_to_errors: sinks.iter().any(Sink::is_output),
-    };
+    let sinks = arguments.files.open()?;
+    let stage = Stage { sinks: &sinks };
     let rows = match (arguments.instructions, arguments.check) {
         (true, _) => stage.count(&plan)?,
         (_, true) => return stage.check(&plan),
         _ => stage.measure(&plan, baseline, arguments.doc)?,
     };
-    for sink in sinks {
-        sink.write(&rows)?;
-    }
+    sinks.write(&rows)?;
     Ok(())
 }
 
+<<<<<<< HEAD
 /// Where tables go.
+struct Stage<'s> {
+    sinks: &'s Sinks,
+=======
+/// The destination of tables.
 struct Stage {
     tables_to_errors: bool,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 }
 
-impl Stage {
+impl Stage<'_> {
     fn print(&self, text: &str) -> Result<(), Error> {
-        // Rows and tables can't share a stream.
+<<<<<<< HEAD
+        self.sinks.print(text)
+=======
+        // Rows and tables cannot share a stream.
         match self.tables_to_errors {
             true => output::aside(text),
             false => output::text(text),
         }
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     }
 
     fn style(&self) -> output::Style {
-        output::Style::of_output(self.tables_to_errors)
+        self.sinks.style()
     }
 
     fn measure(
@@ -222,7 +243,7 @@ impl Stage {
         self.print(&tables::verdicts(&verdicts))?;
         match verdicts.iter().find(|verdict| verdict.faults > 0) {
             Some(v) => {
-                let what = "a frame was given twice or lost";
+                let what = "a frame was handed out twice or lost";
                 Err(Error::Failed(format!("{}: {what}", v.entrant)))
             }
             None => Ok(()),
@@ -263,7 +284,8 @@ impl Stage {
     }
 }
 
-/// Performs rounds of a workload for callgrind; prints the operations, or nothing if it can't be done.
+/// Runs rounds of a workload for callgrind. Prints the number of operations, or nothing if the contender cannot run
+/// it.
 fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), Error> {
     let peers = Entrant::peers().unwrap_or_default();
     let entrant = match peers.into_iter().find(|peer| peer.name() == name) {
@@ -279,7 +301,7 @@ fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), E
     }
 }
 
-/// Reads a list of workloads and variants.
+/// Parses a list of workloads and variants.
 fn parse(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
     let mut chosen: Vec<&'static Variant> = Vec::new();
     for text in texts {
@@ -298,7 +320,7 @@ fn parse(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
                 None => String::new(),
             };
             return Err(Error::usage(format!(
-                "workload `{text}`: there is no such workload: {hint}the workloads are {}",
+                "workload `{text}` not found\nhelp: {hint}the workloads are {}",
                 names.join(", ")
             )));
         }
@@ -320,7 +342,7 @@ fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    // What no allocator can beat, then ours, then the others.
+    // The floor first, then our systems, then third-party allocators.
     let floors = entrants.iter().take_while(|e| e.is_floor()).count();
     let others = entrants.split_off(floors);
     entrants.extend(systems.into_iter().map(Entrant::System));
@@ -328,7 +350,7 @@ fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
     Ok(entrants)
 }
 
-/// Finds the contender that others are compared with.
+/// Finds the contender that is the baseline.
 fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> {
     let Some(name) = &arguments.baseline else {
         return Ok(None);
@@ -337,7 +359,7 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> 
     match names.iter().position(|other| other == name) {
         Some(position) => Ok(Some(position)),
         None => Err(Error::usage(format!(
-            "--baseline {name}: it doesn't take part; those that do are {}",
+            "--baseline {name}: this contender is not part of the run\nhelp: choose one of {}",
             names.join(", ")
         ))),
     }
@@ -350,24 +372,24 @@ fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {
     };
     match given.iter().find(|n| **n == 0 || usize::from(**n) > cores) {
         Some(n) => Err(Error::usage(format!(
-            "--threads {n}: each thread needs a CPU of its own, and there are {cores}"
+            "--threads {n}: each thread needs its own CPU, and there are {cores}"
         ))),
         None => Ok(given.clone()),
     }
 }
 
 fn frames(arguments: &Arguments) -> Result<u32, Error> {
-    /// 16 MiB: blocks of order 10 for two threads, and something to fill.
+    /// 16 MiB: blocks of order 10 for two threads, and enough memory to fill.
     const LEAST: u64 = 4096;
-    /// 64 GiB: slots for all frames are kept.
+    /// 64 GiB: slots for all frames are stored.
     const MOST: u64 = 1 << 24;
     let Some(size) = arguments.memory else {
         return Ok(Plan::FRAMES);
     };
-    // Whole blocks of order 10.
+    // Rounded up to whole blocks of order 10.
     let frames = size.frames.next_multiple_of(1024);
     match (LEAST..=MOST).contains(&frames) {
         true => Ok(frames as u32),
-        false => Err(Error::usage("--memory: choose 16MiB to 64GiB")),
+        false => Err(Error::usage("--memory: choose a size from 16MiB to 64GiB")),
     }
 }

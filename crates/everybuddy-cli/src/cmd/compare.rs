@@ -1,18 +1,20 @@
-//! `everybuddy compare`: systems side by side on traces.
+//! `everybuddy compare`: a comparison of systems on traces.
 //!
-//! Exists as the command that a newcomer runs first: without arguments it compares everything on
-//! the bundled traces.
+//! # Purpose
 //!
-//! Invariant: all input is read and checked before the first pass begins, and files are written
-//! after the last.
+//! This is the first command that a new user runs: without arguments it compares all systems on the bundled traces.
+//!
+//! # Invariants
+//!
+//! All input is read and checked before the first pass, and files are written after the last.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_trace::{Leniency, resolve};
 
+use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
-use crate::export::{self, Format, Sink};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
@@ -25,92 +27,99 @@ use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 
+use super::files::Files;
+
 /// Compare systems on traces of real programs.
 ///
-/// Each trace is replayed on each system: what the traced program asked of the kernel's page
-/// allocator is asked of the system, call by call. Timed passes are repeated in turns; counts come
-/// from a pass of their own.
+/// Each trace is replayed on each system: every call of the traced program to the kernel's page
+/// allocator becomes a call to the system. Timed passes are repeated in turns; counts come from a
+/// separate pass.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
   everybuddy compare
-        all systems on the bundled traces (gcc_build, dbench_tar, numpy_thp), as tables here and as
-        pictures in everybuddy-report.html
+        all systems on the bundled traces (gcc_build, dbench_tar, numpy_thp), as tables on the
+        terminal and as charts in everybuddy-report.html
   everybuddy compare gcc_build --systems bs,lbs-31,linux-6
-        three systems on one of them
+        three systems on one trace
   everybuddy compare recording.parquet --systems lbs-31,lbs-31+batch=7,lbs-31+percpu=locked
-        variants of a system on a trace of your own
+        variants of a system on your own trace
   everybuddy compare --cpus 2
-        the same on two threads at once: contention shows
+        replay on two concurrent threads, which shows contention
   everybuddy compare numpy_thp --aged 1 --memory 1GiB
-        in memory with long-lived blocks scattered in it
+        start with long-lived blocks scattered over memory
   everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
-        memory divided beforehand, as an earlier run needed it (`everybuddy trace sizes`)
+        divide memory in advance according to an earlier run (`everybuddy trace sizes`)
   everybuddy compare --json - | jq 'select(.metric == \"service_ratio\")'
-        every number for programs; docs/metrics.md defines them
+        write every number as JSON lines; docs/metrics.md defines the metrics
 
-Memory: 1.25 times the most frames that the trace had live at once, at least 8 MiB, unless
---memory says otherwise; rounded up to whole blocks of order 10 (4 MiB). Frames are 4 KiB.
+Memory: by default 1.25 times the maximum number of frames that the trace had in use, at least
+8 MiB, rounded up to whole blocks of order 10 (4 MiB). Frames are 4 KiB.
 
-Threads: without --cpus one thread performs the trace in its order, acting as each of the trace's
-CPUs in turn. With --cpus N each CPU is a thread; if the trace has another number of CPUs, threads
-of the trace are dealt out by their id modulo N. A free waits for its allocation.
+Threads: without --cpus, one thread replays the trace in its order and acts as each of the trace's
+CPUs in turn. With --cpus N, each CPU is a thread. If the trace has another number of CPUs, the
+threads of the trace are assigned by their id modulo N. A free waits for its allocation.
 
-With - for FILE rows go to standard output, and the tables to standard error; then a page is
-written only where --html asks for it."
+If FILE is -, the rows go to standard output and the tables to standard error, and a page is
+written only with --html."
 )]
 pub(super) struct Arguments {
-    /// Traces: files, or names of bundled ones [default: all bundled traces]
+    /// Select traces: files, or names of bundled traces [default: all bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
 
-    /// Systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
+    /// Select systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
-    /// Replay on N threads, each a CPU [default: one thread, in the trace's order]
+    /// Replay on N threads, one per CPU [default: one thread, in trace order]
     #[arg(long, value_name = "N")]
     cpus: Option<u16>,
 
-    /// Memory that the systems manage, like 512MiB [default: 1.25 x the trace's peak]
+    /// Set the memory that the systems manage, such as 512MiB [default: 1.25 x the trace's peak]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Begin with long-lived blocks scattered in a tenth of memory, chosen by this seed
+    /// Start with long-lived blocks scattered over a tenth of memory, at random from this seed
     #[arg(long, value_name = "SEED")]
     aged: Option<u64>,
 
-    /// Divide memory beforehand by these sizes, for systems with division=on
+    /// Divide memory in advance by these sizes, for systems with division=on
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     sizes: Vec<PathBuf>,
 
-    /// Divide for the first N requests [default: for all that were counted]
+    /// Divide for the first N requests [default: all counted requests]
     #[arg(long, value_name = "N", requires = "sizes")]
     sizes_first: Option<u64>,
 
-    /// Seed of the order in which systems take turns
+    /// Set the seed of the order in which systems take turns
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Write the page: tables, pictures, maps of memory [default: everybuddy-report.html]
+    /// Write the page with tables, charts and memory maps to FILE [default: everybuddy-report.html]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Write no page
+    /// Do not write a page
     #[arg(long, conflicts_with = "html")]
     no_html: bool,
 
-    /// Write every measurement as JSON lines
+<<<<<<< HEAD
+    #[command(flatten)]
+    files: Files,
+=======
+    /// Write every measurement to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write every measurement as CSV
+    /// Write every measurement to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-    /// Repair traces that contradict themselves, and say how, instead of refusing them
+    /// Repair invalid traces and report the repairs, instead of rejecting them
     #[arg(long)]
     lenient: bool,
 }
@@ -121,20 +130,24 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let page = match (&arguments.html, arguments.no_html) {
         (Some(path), _) => Some(Page::open(path)?),
         (None, true) => None,
-        (None, false) if sinks.iter().any(Sink::is_output) => None,
+        (None, false) if sinks.take_output() => None,
         (None, false) => Page::open_default(),
     };
     let (scripts, subjects) = scripts(&arguments, page.is_some())?;
-    // Rows and tables can't share a stream.
+<<<<<<< HEAD
+    let print = |text: &str| sinks.print(text);
+=======
+    // Rows and tables cannot share a stream.
     let tables_to_errors = sinks.iter().any(Sink::is_output);
     let print = |text: &str| match tables_to_errors {
         true => output::aside(text),
         false => output::text(text),
     };
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     let plan = Plan {
         systems,
         memory: arguments.memory.map(|size| size.frames),
@@ -145,7 +158,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let known = sizes::read(&arguments.sizes)?;
     let mut divisions = Vec::with_capacity(scripts.len());
     for script in &scripts {
-        // Refuses what can't be set up before anything has run.
+        // Rejects an impossible set-up before anything has run.
         let memory = replay::memory::Memory::new(script, plan.memory, plan.aged)?;
         let requests = arguments.sizes_first.unwrap_or(u64::MAX);
         divisions.push(sizes::division(
@@ -159,7 +172,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = Machine::look();
     let progress = Progress::new(plan.passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
-    let style = output::Style::of_output(tables_to_errors);
+    let style = sinks.style();
     let mut arena = Arena::default();
     let mut comparisons = Vec::with_capacity(scripts.len());
     for (script, division) in scripts.iter().zip(divisions) {
@@ -196,13 +209,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let of = |comparison| rows::of(comparison, &timer, plan.seed, plan.memory.is_some());
     let exported: Vec<Row> = comparisons.iter().flat_map(of).collect();
-    for sink in sinks {
-        sink.write(&exported)?;
-    }
+    sinks.write(&exported)?;
     Ok(())
 }
 
-/// Reads all traces; what a page says of them is kept only if one is wanted.
+/// Reads all traces; the data for a page is kept only if a page is written.
 fn scripts(
     arguments: &Arguments,
     is_page_wanted: bool,
@@ -233,16 +244,19 @@ fn scripts(
     }
     Ok((scripts, subjects))
 }
+<<<<<<< HEAD
+=======
 
-/// Prepares the files that rows go to.
+/// Prepares the files for rows.
 pub(super) fn sinks(json: &Option<PathBuf>, csv: &Option<PathBuf>) -> Result<Vec<Sink>, Error> {
     let json = json.iter().map(|path| Sink::open(Format::Json, path));
     let csv = csv.iter().map(|path| Sink::open(Format::Csv, path));
     let sinks = json.chain(csv).collect::<Result<Vec<_>, Error>>()?;
     if sinks.iter().filter(|sink| sink.is_output()).count() > 1 {
         return Err(Error::usage(
-            "--json - and --csv - both: only one can go to standard output",
+            "--json - and --csv -: only one of them can use standard output",
         ));
     }
     Ok(sinks)
 }
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)

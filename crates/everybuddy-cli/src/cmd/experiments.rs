@@ -1,9 +1,13 @@
-//! `everybuddy experiments`: what can be reproduced.
+//! `everybuddy experiments`: the list of experiments.
 //!
-//! Exists so that names, sources and claims are looked up in the program itself; all of it comes from the
-//! files in `everybuddy-papers`.
+//! # Purpose
 //!
-//! Invariant: every experiment is listed.
+//! Users look up names, sources and claims in the program itself, which reads them from the files in
+//! `everybuddy-papers`.
+//!
+//! # Invariants
+//!
+//! Every experiment is listed.
 
 use clap::Args;
 use serde_json::json;
@@ -12,12 +16,12 @@ use crate::show::{experiments, output};
 use everybuddy_measure::Error;
 use everybuddy_papers::{Experiment, all_experiments};
 
-/// List the experiments: papers' figures and tables that can be reproduced here.
+/// List the experiments: figures and tables of papers that can be reproduced.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy experiments              the list, with sources and claims
-  everybuddy experiments --json       for programs, one JSON object a line")]
+  everybuddy experiments              list all, with sources and claims
+  everybuddy experiments --json       print one JSON object per line")]
 pub(super) struct Arguments {
     /// Print JSON lines
     #[arg(long)]
@@ -37,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "title": own.title,
             "source": own.source,
             "needs": own.needs,
-            "platform": own.platform,
+            "platform": own.platform.to_string(),
             "systems": own.systems,
             "figure": own.figure,
             "claims": claims,

@@ -1,14 +1,20 @@
-//! The command line: one file a subcommand.
+//! The command line: one file per subcommand.
 //!
-//! Exists so that a subcommand is its arguments, its help and its work side by side. To add one:
-//! one file, one line in `Command`, one line in `Cli::run`.
+//! # Purpose
 //!
-//! Invariant: results go to standard output, everything else to standard error; the exit code is
-//! 0 when the command is done, 1 when a comparison failed, 2 for usage, input and files.
+//! A file contains a subcommand's arguments, its help and its implementation. To add a subcommand, add a file, a line
+//! in `Command`, and a line in `Cli::run`.
+//!
+//! # Invariants
+//!
+//! Results go to standard output, everything else to standard error. The exit code is 0 if the command succeeded, 1
+//! if a claim or comparison failed, and 2 for errors in usage, input or files.
 
 mod bench;
 mod compare;
 mod experiments;
+mod files;
+mod metrics;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
@@ -34,19 +40,28 @@ use everybuddy_measure::Error;
 #[command(
     name = "everybuddy",
     version,
-    about = "Buddy allocators for page frames, side by side on real traces",
+    about = "Compare page-frame allocators on real traces",
     after_help = "\
 Examples:
   everybuddy compare                            all systems on the bundled traces
   everybuddy compare gcc_build --systems bs,linux-6
+<<<<<<< HEAD
   everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
   everybuddy reproduce fragmentation            a paper's experiment: measured, drawn, judged
   everybuddy record -- make -j2                 a trace of your own program (as root)
   everybuddy trace info dbench_tar              what a trace is like
   everybuddy systems                            what there is to compare
+  everybuddy metrics miss_rate                  what a number means
+=======
+  everybuddy bench --workloads hot,steady       measure speed on synthetic workloads
+  everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
+  everybuddy record -- make -j2                 record a trace of your own program (as root)
+  everybuddy trace info dbench_tar              show the statistics of a trace
+  everybuddy systems                            list the systems
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-`everybuddy COMMAND --help` teaches each command by example.
-Exit codes: 0 done; 1 a comparison failed; 2 usage, input or file."
+`everybuddy COMMAND --help` shows examples for each command.
+Exit codes: 0 success; 1 a claim or comparison failed; 2 error in usage, input or files."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -66,6 +81,7 @@ enum Command {
     Workloads(workloads::Arguments),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
+    Metrics(metrics::Arguments),
 }
 
 impl Cli {
@@ -80,6 +96,7 @@ impl Cli {
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
+            Command::Metrics(arguments) => metrics::run(arguments),
         }
     }
 }

@@ -1,9 +1,13 @@
-//! `everybuddy record`: a trace of your own program.
+//! `everybuddy record`: records a trace of your own program.
 //!
-//! Exists so that "which allocator for this program?" takes two commands: record, compare.
+//! # Purpose
 //!
-//! Invariant: the trace appears whole or not at all, and no file is replaced unasked. All words
-//! go to standard error, since standard output belongs to the command that is recorded.
+//! "Which allocator for this program?" takes two commands: record, compare.
+//!
+//! # Invariants
+//!
+//! The trace appears completely or not at all, and no file is replaced without `--force`. All messages go to standard
+//! error, since standard output belongs to the recorded command.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,23 +24,23 @@ use crate::show::{output, recorded};
 use everybuddy_measure::Error;
 use everybuddy_measure::size::Size;
 
-/// Record what a command, or the whole machine, asks of the kernel's page allocator.
+/// Record the page-allocator calls of a command or of the whole machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy record -- make -j2                    the build and all its processes: make.parquet
+  everybuddy record -- make -j2                    record a build and all its processes to make.parquet
   everybuddy record -o job.parquet -- python3 job.py
-  everybuddy record --seconds 10                   the whole machine: machine.parquet
-  everybuddy record --seconds 60 -- redis-server   one minute; then it is asked to end
-  everybuddy record --buffer 128MiB -- stress      when events were lost
-  everybuddy record --overhead -- make -B          how much slower it runs while recorded
-  everybuddy compare make.parquet                  then: your trace on every system
+  everybuddy record --seconds 10                   record the whole machine to machine.parquet
+  everybuddy record --seconds 60 -- redis-server   stop after one minute
+  everybuddy record --buffer 128MiB -- stress      use larger buffers after lost events
+  everybuddy record --overhead -- make -B          measure the slowdown by recording
+  everybuddy compare make.parquet                  replay the trace on every system
 
-Needs root (put sudo in front) and tracefs, which most systems have mounted. Where
-only perf is at hand, record with perf and use `everybuddy trace import`. What is recorded,
-what is not seen and what it costs: docs/recording.md.")]
+Needs root (put sudo in front) and tracefs, which most systems mount by
+default. If only perf is available, record with perf and use `everybuddy trace import`.
+docs/recording.md describes what is recorded, what is not, and the cost.")]
 pub(super) struct Arguments {
-    /// The command and its arguments, after --
+    /// Run and record this command; separate it by --
     #[arg(
         value_name = "COMMAND",
         trailing_var_arg = true,
@@ -44,23 +48,23 @@ pub(super) struct Arguments {
     )]
     command: Vec<OsString>,
 
-    /// The trace to write; by default the command's name with .parquet, here
+    /// Write the trace to this file [default: the command's name with .parquet, in the current directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Record for so many seconds at most; without a command, the whole machine
+    /// Stop after N seconds; without a command, record the whole machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
 
-    /// The kernel's buffer for each CPU, twice; by default by the machine's memory
+    /// Set the size of the kernel's buffer per CPU; two are used [default: depends on the machine's memory]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
 
-    /// Run the command twice, untraced and then recorded, and tell both times
+    /// Run the command twice, untraced and then recorded, and report both run times
     #[arg(long)]
     overhead: bool,
 
-    /// Replace the trace if there is one of this name
+    /// Replace an existing trace
     #[arg(long)]
     force: bool,
 }
@@ -76,7 +80,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     if stop.is_asked() {
         return Err(Error::usage(
-            "ended before the recording began; nothing was written",
+            "interrupted before the recording started; no file was written",
         ));
     }
 
@@ -92,7 +96,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     for missing in recorder.missing() {
         let (tracepoint, lacking) = (missing.tracepoint, missing.lacking);
         output::note(&format!(
-            "this kernel has no tracepoint {tracepoint}; the trace will lack {lacking}"
+            "this kernel lacks the tracepoint {tracepoint}; the trace will not contain {lacking}"
         ));
     }
     let limit = arguments
@@ -114,7 +118,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let bar = Live::of_steps("putting in order", taken.cost().events);
+    let bar = Live::of_steps("sorting events", taken.cost().events);
     let made = taken
         .assemble(&name, |done| bar.at(done))
         .map_err(Error::recording)?;
@@ -122,7 +126,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let trace = &made.assembled.trace;
     if trace.events.is_empty() {
         return Err(Error::usage(
-            "nothing was recorded: no recorded task allocated memory; nothing was written",
+            "nothing was recorded because no recorded task allocated memory; no file was written",
         ));
     }
     write(trace, &path)?;
@@ -138,24 +142,24 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     output::aside(&summary.text())?;
     if let Some(pid) = goes_on {
-        output::note(&format!("process {pid} goes on without being recorded"));
+        output::note(&format!("process {pid} continues unrecorded"));
     }
     Ok(())
 }
 
-/// Checks what can be checked before anything is done, and returns the file to write.
+/// Checks the arguments before anything runs, and returns the file to write.
 fn check(arguments: &Arguments) -> Result<PathBuf, Error> {
     let program = arguments.command.first();
     let is_machine = program.is_none();
     if is_machine && arguments.seconds.is_none() {
         return Err(Error::usage(
-            "nothing to record: name a command, as in `everybuddy record -- make -j2`, or a time \
-             for the whole machine, as in `everybuddy record --seconds 10`",
+            "nothing to record\nhelp: pass a command, as in `everybuddy record -- make -j2`, or a \
+             duration for the whole machine, as in `everybuddy record --seconds 10`",
         ));
     }
     if is_machine && arguments.overhead {
         return Err(Error::usage(
-            "--overhead runs a command twice, and there is none: name one after --",
+            "--overhead requires a command\nhelp: pass the command after --",
         ));
     }
     let path = match (&arguments.output, program) {
@@ -176,12 +180,12 @@ fn check(arguments: &Arguments) -> Result<PathBuf, Error> {
         .is_none_or(|extension| extension != "parquet")
     {
         return Err(Error::usage(format!(
-            "{shown}: a trace is a Parquet file; name it with .parquet at the end"
+            "{shown}: a trace is a Parquet file, so its name must end in .parquet"
         )));
     }
     if path.exists() && !arguments.force {
         return Err(Error::usage(format!(
-            "{shown} exists; choose another name with -o, or replace it with --force"
+            "{shown} already exists\nhelp: choose another name with -o, or replace the file with --force"
         )));
     }
     Ok(path)
@@ -193,9 +197,9 @@ fn command(arguments: &Arguments) -> Command {
     command
 }
 
-/// Runs the command as it is, for comparison.
+/// Runs the command without recording, for comparison.
 fn run_untraced(words: &[OsString]) -> Result<Duration, Error> {
-    output::note("running the command untraced, then once more recorded");
+    output::note("running the command twice: first untraced, then recorded");
     let begin = Instant::now();
     let (program, arguments) = (&words[0], &words[1..]);
     let status = Command::new(program).args(arguments).status();

@@ -1,18 +1,22 @@
-//! `everybuddy reproduce`: papers' figures and tables, measured here.
+//! `everybuddy reproduce`: repeats the measurements behind papers' figures and tables.
 //!
-//! Exists so that what papers claim is checked by one command, and drawn.
+//! # Purpose
 //!
-//! Invariant: all names and files are checked before the first measurement; a claim that fails gives exit
-//! code 1, after everything was printed and written.
+//! One command checks the claims of papers and draws their figures.
+//!
+//! # Invariants
+//!
+//! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
+//! was printed and written.
 
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::export::Pending;
 use crate::export::page::{Page, study};
-use crate::export::{Pending, Sink};
-use crate::show::{experiments, output, progress::Progress};
+use crate::show::{experiments, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{State, Verdict};
 use everybuddy_measure::replay::bystanders::Machine;
@@ -24,7 +28,13 @@ use everybuddy_papers::shared::figure::Drawing;
 use everybuddy_papers::shared::method::{Bench, Conditions};
 use everybuddy_papers::{Experiment, named};
 
+<<<<<<< HEAD
+use super::files::Files;
+
 /// Reproduce papers' figures and tables: measure, draw, and judge what is claimed.
+=======
+/// Reproduce figures and tables of papers: measure, draw, and check the claims.
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -33,45 +43,50 @@ Examples:
   everybuddy reproduce
         all experiments
   everybuddy reproduce fragmentation --svg figures
-        one of them, with its picture in figures/fragmentation.svg
+        one experiment, with its figure in figures/fragmentation.svg
   everybuddy reproduce all --html papers.html
-        everything as one page for a browser: figures, tables beside the papers' numbers, verdicts
+        one HTML page with figures, tables with the papers' numbers, and verdicts
   everybuddy reproduce my-experiment.toml
-        one of your own, in the format of the project's experiment.toml files
+        your own experiment, in the format of the project's experiment.toml files
   everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
-        every number for programs; docs/metrics.md defines them
+        write every number as JSON lines; docs/metrics.md defines the metrics
 
 `everybuddy experiments` lists them with their sources and claims.
 
-A claim about times fails only if all rounds say so, and is undecided if they disagree. Exit code 1
-if a claim fails. With - for FILE rows go to standard output, and the tables to standard error."
+A claim about times fails only if all rounds agree, and is undecided otherwise. Exit code 1
+if a claim fails. If FILE is -, the rows go to standard output and the tables to standard error."
 )]
 pub(super) struct Arguments {
-    /// Experiments, by name or TOML file; `all` for all [default: all]
+    /// Select experiments by name or TOML file; `all` selects all [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Write every measurement as JSON lines
+<<<<<<< HEAD
+    #[command(flatten)]
+    files: Files,
+=======
+    /// Write every measurement to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write every measurement as CSV
+    /// Write every measurement to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-    /// Write a page with figures, tables beside the sources' numbers, and verdicts
+    /// Write a page with figures, tables with the sources' numbers, and verdicts to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Draw the figures into this folder, as NAME.svg
+    /// Write the figures to this directory as NAME.svg
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 
-    /// Seed of all random choices
+    /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Make everything N times shorter: to try out, not to measure; claims are then not judged
+    /// Shorten everything N times (smoke test; claims are not judged, do not use the results)
     #[arg(long, value_name = "N", default_value_t = 1)]
     shrink: u32,
 }
@@ -79,20 +94,25 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
-    let sinks = super::compare::sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let pictures = pictures(&arguments.svg, &chosen)?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink.max(1),
     };
-    // Rows and tables can't share a stream.
+<<<<<<< HEAD
+    let print = |text: &str| sinks.print(text);
+    let style = sinks.style();
+=======
+    // Rows and tables cannot share a stream.
     let tables_to_errors = sinks.iter().any(Sink::is_output);
     let print = |text: &str| match tables_to_errors {
         true => output::aside(text),
         false => output::text(text),
     };
     let style = output::Style::of_output(tables_to_errors);
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     let machine = Machine::look();
     let mut steps = 0;
     for own in &chosen {
@@ -147,23 +167,21 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     progress.done();
     print(&experiments::closing(&machine, &timer, &style))?;
-    for sink in sinks {
-        sink.write(&exported)?;
-    }
+    sinks.write(&exported)?;
     if let (Some(page), Some(study)) = (page, study) {
         page.write_study(&study)?;
     }
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Error::Failed(format!(
-            "{} of the claims failed: {}",
+            "{} claims failed: {}",
             failed.len(),
             failed.join("; ")
         ))),
     }
 }
 
-/// Prepares the files of the pictures.
+/// Prepares the files of the figures.
 fn pictures(
     folder: &Option<PathBuf>,
     chosen: &[Experiment],
@@ -182,7 +200,7 @@ fn pictures(
     chosen.iter().map(open).collect()
 }
 
-/// Writes a figure into its file.
+/// Writes a figure to its file.
 fn write(drawing: &Drawing, name: &str, picture: Pending) -> Result<(), Error> {
     let svg = drawing
         .svg()

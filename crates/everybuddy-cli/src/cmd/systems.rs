@@ -1,9 +1,13 @@
-//! `everybuddy systems`: what there is to compare.
+//! `everybuddy systems`: the list of systems.
 //!
-//! Exists so that names, options and sources are looked up in the program itself; all of it comes
-//! from [`everybuddy::systems::ROWS`].
+//! # Purpose
 //!
-//! Invariant: every row is listed, aliases as such.
+//! Users look up names, options and sources in the program itself, which reads them from
+//! [`everybuddy::systems::ROWS`].
+//!
+//! # Invariants
+//!
+//! Every row is listed, and aliases are marked.
 
 use clap::Args;
 use everybuddy::systems::{ROWS, Row};
@@ -13,18 +17,18 @@ use crate::show::{output, systems};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 
-/// List the systems, with what they are made of and where they are described.
+/// List the systems, with their composition and their source.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy systems                the list
-  everybuddy systems lbs-31         one in full: what is faithful to its source, what deviates
-  everybuddy systems --json         for programs, one JSON object a line
+  everybuddy systems                list all
+  everybuddy systems lbs-31         describe one system, with its deviations from the source
+  everybuddy systems --json         print one JSON object per line
 
-A variant of a system is written NAME+key=value..., everywhere a system can be named:
+Wherever a system can be named, a variant is written NAME+key=value...:
 lbs-31+batch=7, linux-6+percpu=locked, bs+order=12.")]
 pub(super) struct Arguments {
-    /// Show only these, in full
+    /// Describe these systems in full
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 

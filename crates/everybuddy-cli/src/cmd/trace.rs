@@ -1,8 +1,12 @@
-//! `everybuddy trace`: what can be done with trace files.
+//! `everybuddy trace`: operations on trace files.
 //!
-//! Exists to hold the subcommands of traces together.
+//! # Purpose
 //!
-//! Invariant: none of them changes what it reads; what they write appears whole or not at all.
+//! Groups the subcommands for traces.
+//!
+//! # Invariants
+//!
+//! No subcommand changes its input. Output files appear completely or not at all.
 
 use clap::Subcommand;
 
@@ -10,18 +14,18 @@ use everybuddy_measure::Error;
 
 use super::{trace_check, trace_cut, trace_export, trace_import, trace_info, trace_sizes};
 
-/// Look at, check, import, export and cut trace files; gather their sizes.
+/// Show, check, import, export and cut trace files, and gather statistics of sizes.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace info gcc_build            a bundled trace, in numbers
-  everybuddy trace check *.parquet           whether files replay by themselves
-  everybuddy trace import perf.data          a trace of what perf recorded
+  everybuddy trace info gcc_build            show the statistics of a bundled trace
+  everybuddy trace check *.parquet           check that files replay by themselves
+  everybuddy trace import perf.data          convert a recording of perf
   everybuddy trace cut long.parquet -o short.parquet --first 100000
   everybuddy trace export gcc_build --to csv | head
-  everybuddy trace sizes gcc_build           which blocks its first requests need, as a file
+  everybuddy trace sizes gcc_build           write the blocks that its first requests need
 
-The format is described in traces/README.md; pandas, polars and DuckDB read it as it is.")]
+traces/README.md describes the format, which pandas, polars and DuckDB can read.")]
 pub(super) enum Command {
     Info(trace_info::Arguments),
     Check(trace_check::Arguments),

@@ -1,9 +1,13 @@
-//! `everybuddy trace check`: whether traces replay by themselves.
+//! `everybuddy trace check`: checks that traces replay by themselves.
 //!
-//! Exists so that a recording can be judged before it is trusted.
+//! # Purpose
 //!
-//! Invariant: one line for each trace on standard output when it is right; the first fault of each
-//! that is not, on standard error, and exit code 2 if there is any.
+//! Validates a recording before its results are trusted.
+//!
+//! # Invariants
+//!
+//! Each valid trace gives one line on standard output. For each invalid trace, the first error is printed on standard
+//! error, and the exit code is 2.
 
 use clap::Args;
 use everybuddy_trace::Leniency;
@@ -13,19 +17,19 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::size::count;
 
-/// Check that traces replay by themselves, without contradictions.
+/// Check that traces are valid: they must replay by themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace check gcc_build                  a bundled trace
-  everybuddy trace check recordings/*.parquet       each file; exit code 2 if any is refused
-  everybuddy trace check broken.parquet --lenient   what a repair would drop and change")]
+  everybuddy trace check gcc_build                  check a bundled trace
+  everybuddy trace check recordings/*.parquet       check each file; exit code 2 if any is invalid
+  everybuddy trace check broken.parquet --lenient   list what a repair would change")]
 pub(super) struct Arguments {
-    /// Traces: files, or names of bundled ones
+    /// Check these traces: files, or names of bundled traces
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
 
-    /// Say what a lenient reading would repair, instead of refusing
+    /// Report the repairs of lenient reading instead of rejecting
     #[arg(long)]
     lenient: bool,
 }
@@ -52,7 +56,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             Err(error) => refused.push(error),
         }
     }
-    // All but the last are told here, the last by whoever runs commands.
+    // All errors but the last are printed here; the caller prints the last.
     let last = refused.pop();
     for error in &refused {
         output::error(&error.to_string());
@@ -60,8 +64,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     last.map_or(Ok(()), Err)
 }
 
-/// Tells whether a file lies beside a trace that is given too: `*.parquet` names both, and both are
-/// checked as one.
+/// Returns `true` if a file is the companion of a trace that is checked too: `*.parquet` matches both, which are
+/// checked together.
 fn is_companion(name: &str, given: &[String]) -> bool {
     [".faults.parquet", ".vmas.parquet"].iter().any(|suffix| {
         let main = name

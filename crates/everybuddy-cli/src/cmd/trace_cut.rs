@@ -1,8 +1,12 @@
-//! `everybuddy trace cut`: a part of a trace, as a trace.
+//! `everybuddy trace cut`: extracts a part of a trace.
 //!
-//! Exists so that a long recording can be asked about one phase or one program.
+//! # Purpose
 //!
-//! Invariant: what is written replays by itself; the trace that is cut is not changed.
+//! Restricts a long recording to one phase or one program.
+//!
+//! # Invariants
+//!
+//! The result replays by itself; the original trace is not changed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,25 +22,25 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::size::count;
 
-/// Cut a part out of a trace: by time, number, thread, process or program.
+/// Extract a part of a trace by time, number, thread, process or program.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace cut run.parquet -o start.parquet --to 2s           the first two seconds
+  everybuddy trace cut run.parquet -o start.parquet --to 2s           keep the first two seconds
   everybuddy trace cut run.parquet -o mid.parquet --from 500ms --to 1.5s
-  everybuddy trace cut gcc_build -o small.parquet --first 10000       the first calls
-  everybuddy trace cut gcc_build -o rows.parquet --events 1000..2000  rows, counted from 0
-  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         what one program allocated
+  everybuddy trace cut gcc_build -o small.parquet --first 10000       keep the first calls
+  everybuddy trace cut gcc_build -o rows.parquet --events 1000..2000  keep rows, counted from 0
+  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         keep the allocations of one program
 
-Frees of blocks that were allocated outside of the cut are dropped, since nothing could free them.
-Of a thread, process or program, its allocations are kept and their frees, whoever calls those.
-Time counts from where the cut begins.")]
+Frees of blocks that were allocated outside the cut are dropped.
+For a thread, process or program, its allocations are kept, and their frees by any thread.
+Time is counted from the start of the cut.")]
 pub(super) struct Arguments {
-    /// The trace: a file, or the name of a bundled one
+    /// Cut this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// The trace to write
+    /// Write the result to this file
     #[arg(short, long, value_name = "TRACE.parquet")]
     output: PathBuf,
 
@@ -48,31 +52,31 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME")]
     to: Option<Time>,
 
-    /// Keep at most so many calls
+    /// Keep at most N calls
     #[arg(long, value_name = "N")]
     first: Option<usize>,
 
-    /// Keep rows A to B of the trace, without B
+    /// Keep rows A to B of the trace, excluding B
     #[arg(long, value_name = "A..B", value_parser = rows)]
     events: Option<Range<usize>>,
 
-    /// Keep what this thread allocated
+    /// Keep the allocations of this thread
     #[arg(long, value_name = "TID", group = "who")]
     task: Option<u32>,
 
-    /// Keep what the threads of this process allocated
+    /// Keep the allocations of this process's threads
     #[arg(long, value_name = "TGID", group = "who")]
     process: Option<u32>,
 
-    /// Keep what processes of this program allocated
+    /// Keep the allocations of this program's processes
     #[arg(long, value_name = "NAME", group = "who")]
     program: Option<String>,
 
-    /// Let calls keep their time
+    /// Keep original timestamps
     #[arg(long)]
     keep_time: bool,
 
-    /// Repair a trace that contradicts itself, and say how
+    /// Repair an invalid trace and report the repairs
     #[arg(long)]
     lenient: bool,
 }
@@ -101,7 +105,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if part.events.is_empty() {
         let last = trace.events.last().map_or(0, |event| event.time_ns);
         return Err(Error::usage(format!(
-            "trace {}: nothing is left of {} calls in {}: ask for more",
+            "trace {}: the selection is empty ({} calls in {})\nhelp: select a larger part",
             trace.name,
             count(report.before),
             Time { nanos: last },
@@ -118,7 +122,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the threads that were asked for, if any were.
+/// Returns the selected threads, or `None` if no thread was selected.
 fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, Error> {
     let processes = || Processes::of(trace);
     if let Some(task) = arguments.task {
@@ -126,7 +130,7 @@ fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, 
     }
     if let Some(tgid) = arguments.process {
         let mut tasks = processes().map_or_else(BTreeSet::new, |processes| processes.threads(tgid));
-        // The first thread of a process has its number, whether or not the trace tells the others.
+        // The first thread of a process has its number, whether or not the trace lists the others.
         tasks.insert(tgid);
         return Ok(Some(tasks));
     }
@@ -135,7 +139,7 @@ fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, 
     };
     let Some(processes) = processes() else {
         return Err(Error::usage(format!(
-            "trace {}: it does not tell programs; cut by --task or --process",
+            "trace {} does not contain program names\nhelp: select by --task or --process",
             trace.name
         )));
     };
@@ -149,7 +153,7 @@ fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, 
             ""
         };
         return Err(Error::usage(format!(
-            "trace {}: no program is named `{program}`; there are {}{more}",
+            "trace {}: program `{program}` not found\nhelp: the programs are {}{more}",
             trace.name,
             shown.join(", ")
         )));
@@ -157,9 +161,11 @@ fn tasks(arguments: &Arguments, trace: &Trace) -> Result<Option<BTreeSet<u32>>, 
     Ok(Some(tasks))
 }
 
-/// Reads `A..B`; either may be left out.
+/// Parses `A..B`; either end may be omitted.
 fn rows(text: &str) -> Result<Range<usize>, String> {
-    let refuse = || format!("`{text}` are no rows; write them like 1000..2000, ..500 or 500..");
+    let refuse = || {
+        format!("`{text}` is not a range of rows; write a range such as 1000..2000, ..500 or 500..")
+    };
     let (from, to) = text.split_once("..").ok_or_else(refuse)?;
     let number = |text: &str, default: usize| match text {
         "" => Ok(default),
@@ -167,28 +173,25 @@ fn rows(text: &str) -> Result<Range<usize>, String> {
     };
     let rows = number(from, 0)?..number(to, usize::MAX)?;
     match rows.is_empty() {
-        true => Err(format!("`{text}` holds no row")),
+        true => Err(format!("`{text}` is an empty range")),
         false => Ok(rows),
     }
 }
 
-/// Tells what was left out.
+/// Reports what was removed.
 fn tell(report: &CutReport) {
     for (value, meaning) in [
-        (report.outside, "calls outside of what was asked for"),
+        (report.outside, "calls outside the selection"),
         (report.others, "allocations of other threads"),
         (
             report.frees_of_others,
-            "frees of blocks that were allocated outside of the cut",
+            "frees of blocks that were allocated outside the cut",
         ),
-        (report.faults_dropped, "faults of these allocations"),
-        (
-            report.regions_dropped,
-            "address regions that nothing lies in any more",
-        ),
+        (report.faults_dropped, "faults of removed allocations"),
+        (report.regions_dropped, "address regions without calls"),
     ] {
         if value > 0 {
-            output::note(&format!("left out: {} {meaning}", count(value)));
+            output::note(&format!("removed: {} {meaning}", count(value)));
         }
     }
 }

@@ -1,8 +1,12 @@
-//! `everybuddy trace export`: a trace as text for other programs.
+//! `everybuddy trace export`: converts a trace to text for other programs.
 //!
-//! Exists so that a trace can go wherever Parquet can't.
+//! # Purpose
 //!
-//! Invariant: `trace import` reads what this writes.
+//! Programs without Parquet support can read the text.
+//!
+//! # Invariants
+//!
+//! `trace import` can read the output.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,29 +19,29 @@ use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 
-/// Write a trace as CSV, or as `perf script` would print it.
+/// Convert a trace to CSV, or to the output format of `perf script`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace export gcc_build --to csv | head        the first calls, as a table
-  everybuddy trace export run.parquet --to csv -o run.csv  columns as in traces/README.md
-  everybuddy trace export run.parquet --to perf-script     lines of kmem:mm_page_alloc and _free
+  everybuddy trace export gcc_build --to csv | head        print the first calls
+  everybuddy trace export run.parquet --to csv -o run.csv  write the columns of traces/README.md
+  everybuddy trace export run.parquet --to perf-script     print events kmem:mm_page_alloc and _free
 
-CSV has the columns of the calls and of their faults (vpn, vma, fault), not where regions lie.")]
+CSV contains the columns of the calls and of their faults (vpn, vma, fault), but no address regions.")]
 pub(super) struct Arguments {
-    /// The trace: a file, or the name of a bundled one
+    /// Export this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// The format: csv or perf-script
+    /// Select the format: csv or perf-script
     #[arg(long, value_name = "FORMAT")]
     to: ExportFormat,
 
-    /// The file to write, instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Repair a trace that contradicts itself, and say how, instead of refusing it
+    /// Repair an invalid trace and report the repairs, instead of rejecting it
     #[arg(long)]
     lenient: bool,
 }

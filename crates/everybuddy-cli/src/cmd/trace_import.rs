@@ -1,9 +1,12 @@
-//! `everybuddy trace import`: a trace of what another tool recorded.
+//! `everybuddy trace import`: converts a recording of another tool to a trace.
 //!
-//! Exists so that a recording that somebody has, or can make without installing anything, can be
-//! replayed.
+//! # Purpose
 //!
-//! Invariant: what was lost, skipped, not understood or left out is told on standard error.
+//! An existing recording, or one made with installed tools, can be replayed.
+//!
+//! # Invariants
+//!
+//! Lost, skipped, unrecognized and omitted events are reported on standard error.
 
 use std::fs::File;
 use std::io;
@@ -20,40 +23,40 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::size::count;
 
-/// Make a trace of a recording by perf, ftrace or trace-cmd, or of CSV.
+/// Convert a recording of perf, ftrace or trace-cmd, or CSV, to a trace.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace import perf.data                     writes perf.parquet
-  everybuddy trace import perf.data --tree 4711         what one process and its children allocated
+  everybuddy trace import perf.data                     write perf.parquet
+  everybuddy trace import perf.data --tree 4711         keep one process and its descendants
   perf script --ns | everybuddy trace import - -o run.parquet
-  everybuddy trace import /tmp/trace.txt -o run.parquet what was in tracefs's file `trace`
-  everybuddy trace import changed.csv -o run.parquet    after `everybuddy trace export --to csv`
+  everybuddy trace import /tmp/trace.txt -o run.parquet import a copy of tracefs's file `trace`
+  everybuddy trace import changed.csv -o run.parquet    import CSV of `everybuddy trace export`
 
-To record what is needed:
+To record the required events:
   perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,exceptions:page_fault_user \\
       -e exceptions:page_fault_kernel,raw_syscalls:*,task:task_newtask,sched:sched_process_* \\
       -- COMMAND
 
-docs/importing.md has more ways, and says what each of them loses.")]
+docs/importing.md describes other ways and their limitations.")]
 pub(super) struct Arguments {
-    /// The recording: a file, or - for standard input
+    /// Import this recording: a file, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The trace to write; by default FILE.parquet in the current folder
+    /// Write the trace to this file [default: FILE.parquet in the current directory]
     #[arg(short, long, value_name = "TRACE.parquet")]
     output: Option<PathBuf>,
 
-    /// What FILE is: perf-data, perf-script, ftrace, trace-cmd or csv
+    /// Set the format of FILE: perf-data, perf-script, ftrace, trace-cmd or csv [default: detect it]
     #[arg(long, value_name = "KIND")]
     from: Option<Source>,
 
-    /// Keep only what this process and its descendants allocated
+    /// Keep only the allocations of this process and its descendants
     #[arg(long, value_name = "PID")]
     tree: Option<u32>,
 
-    /// Repair CSV that contradicts itself, and say how
+    /// Repair invalid CSV and report the repairs
     #[arg(long)]
     lenient: bool,
 }
@@ -87,7 +90,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     write(&imported.trace, &path)?;
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
     output::text(&format!(
-        "{}: {} calls, {} of them by known faults\n",
+        "{}: {} calls, {} with known faults\n",
         path.display(),
         count(calls as u64),
         count(faults as u64)
@@ -98,7 +101,7 @@ fn is_input(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Returns the file of the trace.
+/// Returns the path of the trace.
 fn place(arguments: &Arguments) -> Result<PathBuf, Error> {
     match (&arguments.output, arguments.file.file_stem()) {
         (Some(path), _) => Ok(path.clone()),
@@ -108,18 +111,18 @@ fn place(arguments: &Arguments) -> Result<PathBuf, Error> {
             Ok(PathBuf::from(name))
         }
         _ => Err(Error::usage(
-            "standard input has no name: name the trace with -o TRACE.parquet",
+            "standard input has no name\nhelp: name the trace with -o TRACE.parquet",
         )),
     }
 }
 
-/// Tells what was read, and what was not.
+/// Reports what was read and what was not.
 fn tell(imported: &Imported) {
     let heard = &imported.heard;
     output::note(&heard.to_string());
     for (place, what) in &heard.complaints {
         output::note(&format!(
-            "not understood, {} {place}: {what}",
+            "not recognized, {} {place}: {what}",
             heard.place_name()
         ));
     }

@@ -1,47 +1,56 @@
-//! `everybuddy trace info`: what a trace is like.
+//! `everybuddy trace info`: statistics of a trace.
 //!
-//! Exists so that a result can be explained by what was asked of the allocators.
+//! # Purpose
 //!
-//! Invariant: the numbers are those of [`everybuddy_trace::Statistics`].
+//! The requests of a trace explain the results of the allocators.
+//!
+//! # Invariants
+//!
+//! The numbers are those of [`everybuddy_trace::Statistics`].
 
 use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_trace::{Leniency, Statistics, resolve};
 
+use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
-use crate::export::{self, Sink};
 use crate::show::{output, trace};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::bystanders::Machine;
 
-use super::compare::sinks;
+use super::files::Files;
 
-/// Show what a trace is like: orders, runs, lifetimes, live memory.
+/// Show statistics of a trace: orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace info numpy_thp                   a bundled trace
-  everybuddy trace info recording.parquet --csv -   every number, a row each (docs/metrics.md)")]
+  everybuddy trace info numpy_thp                   show a bundled trace
+  everybuddy trace info recording.parquet --csv -   print one row per number (docs/metrics.md)")]
 pub(super) struct Arguments {
-    /// The trace: a file, or the name of a bundled one
+    /// Show this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// Write every number as JSON lines; with - nothing else
+<<<<<<< HEAD
+    #[command(flatten)]
+    files: Files,
+=======
+    /// Write every number to FILE as JSON lines; - replaces the text on standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write every number as CSV; with - nothing else
+    /// Write every number to FILE as CSV; - replaces the text on standard output
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
-    /// Write the page of the trace: the same as pictures, in one file
+    /// Write the statistics to FILE as a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Repair a trace that contradicts itself, and say how, instead of refusing it
+    /// Repair an invalid trace and report the repairs, instead of rejecting it
     #[arg(long)]
     lenient: bool,
 }
@@ -53,7 +62,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
-    let sinks = sinks(&arguments.json, &arguments.csv)?;
+    let sinks = arguments.files.open()?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
@@ -61,7 +70,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let resolved = resolve(&read)?;
     let statistics = Statistics::of(&read, &resolved);
-    if !sinks.iter().any(Sink::is_output) {
+    if !sinks.take_output() {
         output::text(&trace::text(&read.name, &statistics))?;
     }
     if let Some(page) = page {
@@ -81,5 +90,5 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     let rows = export::trace::of(&read.name, &statistics);
-    sinks.into_iter().try_for_each(|sink| sink.write(&rows))
+    sinks.write(&rows)
 }

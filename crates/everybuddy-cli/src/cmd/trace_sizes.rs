@@ -1,8 +1,12 @@
-//! `everybuddy trace sizes`: which sizes a workload asks for, as a file for the next run.
+//! `everybuddy trace sizes`: writes statistics of the requested sizes for the next run.
 //!
-//! Exists so that a system can divide memory beforehand as an earlier run needed it.
+//! # Purpose
 //!
-//! Invariant: the traces are checked before anything is written; the file appears whole or not at all.
+//! A system can divide memory in advance according to an earlier run.
+//!
+//! # Invariants
+//!
+//! The traces are checked before anything is written; the file appears completely or not at all.
 
 use std::path::{Path, PathBuf};
 
@@ -17,31 +21,31 @@ use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::size::{Size, count, frames};
 
-/// Gather statistics of sizes: how many blocks of each order the first requests need.
+/// Gather statistics of sizes: the number of blocks of each order that the first requests need.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy trace sizes gcc_build                            writes gcc_build.sizes.json
+  everybuddy trace sizes gcc_build                            write gcc_build.sizes.json
   everybuddy trace sizes day1.parquet day2.parquet -o days.sizes.json
   everybuddy trace sizes gcc_build --memory 1GiB -o - | jq .first
 
-They count for a memory of one size: 1.25 times the most frames that were live at once, which is
-what `compare` gives a trace, unless --memory says otherwise. Of several traces the larger need
-counts. `compare --sizes FILE` divides memory by them.")]
+The statistics apply to one memory size: --memory, or 1.25 times the maximum number of frames in
+use, which is the default of `compare`. Several traces are combined by the larger need.
+`compare --sizes FILE` divides memory by these statistics.")]
 pub(super) struct Arguments {
-    /// Traces: files, or names of bundled ones
+    /// Read these traces: files, or names of bundled traces
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
 
-    /// The file to write, or - for standard output [default: TRACE.sizes.json]
+    /// Write to FILE, or to standard output if FILE is - [default: TRACE.sizes.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Memory that is to be divided, like 512MiB [default: 1.25 x the largest peak]
+    /// Set the memory to divide, such as 512MiB [default: 1.25 x the largest peak]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Repair traces that contradict themselves, and say how
+    /// Repair invalid traces and report the repairs
     #[arg(long)]
     lenient: bool,
 }
@@ -68,7 +72,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     }
     let Some(sizes) = joined else {
-        return Err(Error::usage("no trace is named"));
+        return Err(Error::usage("no trace given"));
     };
     let path = match arguments.output {
         Some(path) => path,
@@ -87,7 +91,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         cause,
     })?;
     output::note(&format!(
-        "sizes of {} requests written: {} (for {} of memory)",
+        "wrote the sizes of {} requests to {} (for {} of memory)",
         count(sizes.total()),
         path.display(),
         frames(sizes.frames)

@@ -1,9 +1,13 @@
-//! `everybuddy workloads`: what generators of requests there are.
+//! `everybuddy workloads`: the list of request generators.
 //!
-//! Exists so that names and sources are looked up in the program itself; all of it comes from
+//! # Purpose
+//!
+//! Users look up names and sources in the program itself, which reads them from
 //! [`everybuddy_workload::WORKLOADS`].
 //!
-//! Invariant: every row is listed.
+//! # Invariants
+//!
+//! Every row is listed.
 
 use clap::Args;
 use everybuddy_workload::WORKLOADS;
@@ -12,12 +16,12 @@ use serde_json::json;
 use crate::show::{output, systems};
 use everybuddy_measure::Error;
 
-/// List the workloads: generators of requests, with their sources.
+/// List the workloads: request generators, with their sources.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy workloads              the list
-  everybuddy workloads --json       for programs, one JSON object a line")]
+  everybuddy workloads              list all
+  everybuddy workloads --json       print one JSON object per line")]
 pub(super) struct Arguments {
     /// Print JSON lines
     #[arg(long)]

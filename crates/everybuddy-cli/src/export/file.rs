@@ -1,18 +1,22 @@
-//! Files that appear whole or not at all.
+//! Files that appear completely or not at all.
 //!
-//! Exists because a run that is broken off must not leave half a result that looks like one.
+//! # Purpose
 //!
-//! Invariant: until [`Pending::finish`] the named file is as it was before.
+//! An interrupted run must not leave a partial result that looks complete.
+//!
+//! # Invariants
+//!
+//! Until [`Pending::finish`], the named file is unchanged.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that will be written. Dropped unfinished, it leaves nothing behind.
+/// A file that will be written. If it is dropped unfinished, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Pending {
     path: PathBuf,
-    /// The file beside it that is written first; none for pipes and devices, which can't be
+    /// The temporary file in the same directory that is written first; `None` for pipes and devices, which cannot be
     /// replaced.
     beside: Option<PathBuf>,
     file: File,
@@ -22,13 +26,13 @@ impl Pending {
     /// Prepares to write `path`.
     ///
     /// # Errors
-    /// Whatever keeps a file from being written there.
+    /// Returns any error that prevents writing a file there.
     pub fn create(path: &Path) -> io::Result<Pending> {
         let known = fs::metadata(path).ok();
         if known.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(io::Error::new(
                 io::ErrorKind::IsADirectory,
-                "is a folder; name a file",
+                "is a directory; name a file",
             ));
         }
         if known.is_some_and(|known| !known.is_file()) {
@@ -40,7 +44,10 @@ impl Pending {
             });
         }
         let Some(name) = path.file_name() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "names no file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "is not a file name",
+            ));
         };
         let mut beside = name.to_os_string();
         beside.push(format!(".{}.part", std::process::id()));
@@ -58,10 +65,10 @@ impl Pending {
         &self.path
     }
 
-    /// Writes the last bytes of the file, after those that were written to it before.
+    /// Appends `bytes` to the earlier output and completes the file.
     ///
     /// # Errors
-    /// Whatever kept it from being written; the file is then as before.
+    /// Returns any write error; the file is then unchanged.
     pub fn finish(mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.file.flush()?;
@@ -88,7 +95,7 @@ impl Write for Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
-            // Nothing more can be done about a file that can't be removed.
+            // A temporary file that cannot be deleted is left behind.
             let _ = fs::remove_file(beside);
         }
     }

@@ -1,14 +1,18 @@
-//! JSON lines: one object a row, `null` where a column has no value.
+//! JSON lines: one object per row, `null` where a column has no value.
 //!
-//! Exists for `jq`, `pandas.read_json(lines=True)`, `polars.read_ndjson` and DuckDB.
+//! # Purpose
 //!
-//! Invariant: each line stands for itself.
+//! For `jq`, `pandas.read_json(lines=True)`, `polars.read_ndjson` and DuckDB.
+//!
+//! # Invariants
+//!
+//! Each line is a complete JSON value.
 
 use std::io;
 
 use super::Row;
 
-/// Writes rows as JSON lines.
+/// Encodes rows as JSON lines.
 pub(super) fn encode(rows: &[Row]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(rows.len() * 256);
     for row in rows {

@@ -1,57 +1,77 @@
-//! Results for programs: tidy rows, one measurement each.
+//! Results for other programs: tidy rows, one measurement each.
 //!
-//! Exists so that every command exports the same columns, in every format. To add a format: one
-//! file with a function from rows to bytes, and one line in [`Format`].
+//! # Purpose
 //!
-//! Invariant: columns are the same, in the same order, in all formats; the order of the rows
-//! depends on the command line alone.
+//! Every command exports the same columns in every format. To add a format, add a file with a function from rows to
+//! bytes, and a line in [`Format`].
+//!
+//! # Invariants
+//!
+//! The columns and their order are the same in all formats; the order of the rows depends on the command line alone.
 
 mod csv;
 mod file;
 mod json;
 pub mod page;
+mod parquet;
 pub mod trace;
 
 use std::path::{Path, PathBuf};
 
 use everybuddy_measure::Error;
-use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::{self, Row};
 
 pub use file::Pending;
 
 /// A format for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Comma-separated values with a header.
     Csv,
+    /// A Parquet file, compressed.
+    Parquet,
 }
 
 impl Format {
+<<<<<<< HEAD
+    /// Returns the option that asks for it.
+    pub fn option(self) -> &'static str {
+        match self {
+            Format::Json => "--json",
+            Format::Csv => "--csv",
+            Format::Parquet => "--parquet",
+        }
+    }
+
     /// Writes rows down.
+=======
+    /// Encodes rows.
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     fn encode(self, rows: &[Row]) -> Result<Vec<u8>, std::io::Error> {
         match self {
+            Format::Parquet => parquet::encode(rows),
             Format::Json => json::encode(rows),
             Format::Csv => csv::encode(rows),
         }
     }
 }
 
-/// Where rows go.
+/// The destination of rows.
 #[derive(Debug)]
 pub enum Sink {
     /// To standard output (`-`).
     Output(Format),
-    /// To a file, which appears when it is whole.
+    /// To a file, which appears when it is complete.
     File(Format, Pending),
 }
 
 impl Sink {
-    /// Prepares a place for rows, so that an impossible one is refused before the work begins.
+    /// Prepares a destination, so that an impossible one is rejected before the work starts.
     ///
     /// # Errors
-    /// [`Error::Write`] when there can be no such file.
+    /// Returns [`Error::Write`] if the file cannot be created.
     pub fn open(format: Format, path: &Path) -> Result<Sink, Error> {
         if path == Path::new("-") {
             return Ok(Sink::Output(format));
@@ -66,7 +86,7 @@ impl Sink {
             .map_err(refuse)
     }
 
-    /// Tells whether rows go to standard output.
+    /// Returns `true` if the rows go to standard output.
     pub fn is_output(&self) -> bool {
         matches!(self, Sink::Output(_))
     }
@@ -74,8 +94,13 @@ impl Sink {
     /// Writes all rows.
     ///
     /// # Errors
-    /// [`Error::Write`]; then no file is left behind.
+<<<<<<< HEAD
+    /// [`Error::Write`]; then no file is left behind. [`Error::Broken`] if a row's metric is not defined.
+=======
+    /// Returns [`Error::Write`]; no file is left behind.
+>>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     pub fn write(self, rows: &[Row]) -> Result<(), Error> {
+        rows::checked(rows)?;
         match self {
             Sink::Output(format) => {
                 let bytes = format

@@ -1,51 +1,49 @@
-//! What a trace is like, as tidy rows.
+//! The statistics of a trace as tidy rows.
 //!
-//! Exists so that traces can be compared by the programs that compare results.
+//! # Purpose
 //!
-//! Invariant: the numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
+//! Programs that compare results can also compare traces.
+//!
+//! # Invariants
+//!
+//! The numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
 
 use everybuddy_trace::{Context, Quantiles, RunLengths, Statistics};
 
-use everybuddy_measure::rows::{Row, rounded};
+use everybuddy_measure::rows::{Platform, Row, rounded};
 
 /// The name of the experiment.
 const TRACE: &str = "trace";
 
-/// Turns the statistics of a trace into rows.
+/// Converts the statistics of a trace to rows.
 pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
     let mut rows = Rows {
         source: name.to_string(),
         cpus: s.cpus.min(u32::from(u16::MAX)) as u16,
         rows: Vec::new(),
     };
-    rows.push("all", "calls", "count", s.events as f64, "1");
-    rows.push("allocate", "calls", "count", s.allocations as f64, "1");
-    rows.push("free", "calls", "count", s.frees as f64, "1");
-    rows.push(
-        "free",
-        "partial_frees",
-        "count",
-        s.partial_frees as f64,
-        "1",
-    );
-    rows.push("all", "duration", "value", s.duration_ns as f64, "ns");
-    rows.push("all", "tasks", "count", f64::from(s.tasks), "1");
-    rows.push("all", "address_regions", "count", f64::from(s.regions), "1");
+    rows.push("all", "calls", "count", s.events as f64);
+    rows.push("allocate", "calls", "count", s.allocations as f64);
+    rows.push("free", "calls", "count", s.frees as f64);
+    rows.push("free", "partial_frees", "count", s.partial_frees as f64);
+    rows.push("all", "duration", "value", s.duration_ns as f64);
+    rows.push("all", "tasks", "count", f64::from(s.tasks));
+    rows.push("all", "address_regions", "count", f64::from(s.regions));
     for order in &s.orders {
         for (metric, statistic, value) in [
             ("calls", "count", order.allocations as f64),
             ("calls", "rate", order.allocation_share),
             ("frames", "rate", order.frame_share),
         ] {
-            rows.push("allocate", metric, statistic, value, "1");
+            rows.push("allocate", metric, statistic, value);
             rows.last().order = Some(order.order);
         }
     }
-    rows.push("all", "live_frames", "max", s.peak_frames as f64, "frames");
+    rows.push("all", "live_frames", "max", s.peak_frames as f64);
     let samples = s.live.len().max(2) - 1;
     for (sample, live) in s.live.iter().enumerate() {
         let at = sample as f64 / samples as f64;
-        rows.push("all", "live_frames", "value", live.frames as f64, "frames");
+        rows.push("all", "live_frames", "value", live.frames as f64);
         rows.last().experiment = format!("{TRACE}@{at:.4}");
     }
     for (key, operation, runs) in [
@@ -56,24 +54,18 @@ pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
     ] {
         rows.runs(key, operation, runs);
     }
-    rows.quantiles("", "free", "lifetime", &s.lifetime_ns, "ns");
-    rows.push(
-        "free",
-        "cross_cpu_frees",
-        "rate",
-        s.cross_cpu_free_share,
-        "1",
-    );
-    rows.push("free", "exit_frees", "rate", s.exit_free_share, "1");
-    rows.push("allocate", "region_known", "rate", s.region_share, "1");
+    rows.quantiles("", "free", "lifetime", &s.lifetime_ns);
+    rows.push("free", "cross_cpu_frees", "rate", s.cross_cpu_free_share);
+    rows.push("free", "exit_frees", "rate", s.exit_free_share);
+    rows.push("allocate", "region_known", "rate", s.region_share);
     for (context, share) in Context::ALL.iter().zip(s.context_shares) {
-        rows.push("allocate", "context", "rate", share, "1");
+        rows.push("allocate", "context", "rate", share);
         rows.last().system = context.name().to_string();
     }
     rows.rows
 }
 
-/// Rows in the making.
+/// A list of rows under construction.
 struct Rows {
     source: String,
     cpus: u16,
@@ -87,30 +79,28 @@ impl Rows {
         metric: &'static str,
         statistic: &'static str,
         value: f64,
-        unit: &'static str,
     ) {
         self.rows.push(Row {
             experiment: TRACE.to_string(),
             source: self.source.clone(),
-            platform: "recorded".to_string(),
+            platform: Platform::Recorded,
             cpus: self.cpus,
             operation,
             metric,
             statistic,
             value: rounded(value),
-            unit,
             ..Row::default()
         });
     }
 
-    /// The row that was pushed last.
+    /// Returns the last row.
     fn last(&mut self) -> &mut Row {
         let last = self.rows.len() - 1;
         &mut self.rows[last]
     }
 
     fn runs(&mut self, key: &str, operation: &'static str, runs: &RunLengths) {
-        self.quantiles(key, operation, "run_length", &runs.length, "1");
+        self.quantiles(key, operation, "run_length", &runs.length);
         let calls: u64 = runs.calls.iter().sum();
         let mut in_longer = calls;
         for (power, own) in runs.calls.iter().enumerate() {
@@ -118,7 +108,7 @@ impl Rows {
                 break;
             }
             let share = in_longer as f64 / calls as f64;
-            self.push(operation, "run_length", "rate", share, "1");
+            self.push(operation, "run_length", "rate", share);
             self.last().system = key.to_string();
             self.last().experiment = format!("{TRACE}@{}", 1u64 << power);
             in_longer -= own;
@@ -131,9 +121,8 @@ impl Rows {
         operation: &'static str,
         metric: &'static str,
         q: &Quantiles,
-        unit: &'static str,
     ) {
-        self.push(operation, metric, "count", q.count as f64, "1");
+        self.push(operation, metric, "count", q.count as f64);
         self.last().system = system.to_string();
         if q.count == 0 {
             return;
@@ -146,7 +135,7 @@ impl Rows {
             ("p99", q.p99 as f64),
             ("max", q.max as f64),
         ] {
-            self.push(operation, metric, statistic, value, unit);
+            self.push(operation, metric, statistic, value);
             self.last().system = system.to_string();
         }
     }
@@ -184,7 +173,7 @@ mod tests {
         let one = |metric: &str| rows.iter().find(|row| row.metric == metric).unwrap().value;
         assert_eq!(one("cross_cpu_frees"), 1.0);
         assert_eq!(one("lifetime"), 10.0);
-        // Regions are not known: their runs are counted, as none.
+        // Regions are unknown: their runs are counted as zero.
         let regions: Vec<f64> = rows
             .iter()
             .filter(|row| row.system == "region" && row.metric == "run_length")

@@ -1,9 +1,12 @@
-//! The tables of a benchmark: one for each workload, contenders down, variants across.
+//! The tables of a benchmark: one per workload, with a line per contender and a column per variant.
 //!
-//! Exists so that one look says who is fast at what, and by how much.
+//! # Purpose
 //!
-//! Invariant: what no allocator can beat comes first and doesn't compete; an empty cell means that the
-//! contender can't do the workload.
+//! Shows at a glance which contender is fast at which workload, and by how much.
+//!
+//! # Invariants
+//!
+//! The floor comes first and does not compete. An empty cell means that the contender cannot run the workload.
 
 use everybuddy_workload::{Part, Row, Variant, WORKLOADS};
 
@@ -18,19 +21,19 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::size;
 
-/// Columns that leave the names enough room in 120.
+/// The number of columns that leaves enough room for the names within 120 characters.
 const MOST_COLUMNS: usize = 10;
 
-/// What stands in the cells of times.
+/// The contents of the time cells.
 #[derive(Clone, Copy)]
 enum View {
     /// Nanoseconds.
     Times,
-    /// How many times as long as the contender at this position.
+    /// Ratios to the contender at this position.
     Ratios(usize),
 }
 
-/// The parts of a section that are timed, and how a column says which.
+/// The timed parts of a section, and their abbreviations in column headings.
 pub(super) const PARTS: [(Part, &str); 4] = [
     (Part::Pair, ""),
     (Part::Allocate, "alloc "),
@@ -38,18 +41,18 @@ pub(super) const PARTS: [(Part, &str); 4] = [
     (Part::Operation, ""),
 ];
 
-/// Makes the tables of all workloads that were measured.
+/// Renders the tables of all measured workloads.
 pub fn text(results: &Results, style: &Style) -> String {
     tables(results, View::Times, style)
 }
 
-/// Makes the same tables of ratios: how many times as long each takes as the contender at `baseline`. A
-/// ratio whose interval over the rounds holds 1 is marked `=`.
+/// Renders the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
+/// contains 1 is marked `=`.
 pub fn ratios(results: &Results, baseline: usize, style: &Style) -> String {
     let name = results.entrants()[baseline].name();
     let text = format!(
-        "Times as long as {name}: ratios formed within each round, their median; =: undecided, some rounds \
-         say more, some less"
+        "Time relative to {name}: median of the ratios within each round; =: not significant, the rounds \
+         disagree"
     );
     let tables = tables(results, View::Ratios(baseline), style);
     format!("{}\n{tables}", style.wrapped("", 0, &text))
@@ -62,14 +65,14 @@ fn tables(results: &Results, view: View, style: &Style) -> String {
         .collect()
 }
 
-/// The headline and the table of a workload.
+/// Renders the headline and the table of a workload.
 fn workload(results: &Results, row: &Row, view: View, style: &Style) -> String {
     let mut out = style.wrapped("", 0, &format!("{}: {}", row.name, row.summary));
     let columns = match view {
         View::Times => columns(results, row),
         View::Ratios(baseline) => ratio_columns(results, row, baseline),
     };
-    // Wide workloads take several tables of equal width.
+    // Wide workloads are split into several tables of equal width.
     let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
     for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {
         out += &lay_out(results, part, style);
@@ -114,7 +117,7 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
             } else {
                 continue;
             }
-            // What can't be trusted must not look like the rest.
+            // Unreliable values are marked.
             if let Some(column) = columns.last_mut() {
                 for (row, cell) in cells.iter().enumerate().filter(|(_, c)| c.is_disturbed) {
                     if column.values[row].take().is_some() && !cell.is_refusing() {
@@ -123,7 +126,7 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
                 }
             }
         }
-        // Only where somebody refused anything.
+        // Only if some requests failed.
         if cells.iter().any(|cell| cell.refused > 0) {
             let refusals = cells.iter().map(Cell::refusals).collect();
             let percent = |share| format!("{:.1}%", share * 100.0);
@@ -145,7 +148,7 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
     columns
 }
 
-/// Columns of ratios to one contender.
+/// Returns columns of ratios to one contender.
 fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
     let mut columns = Vec::new();
     for (variant, threads, cells) in columns_of(results, row) {
@@ -177,7 +180,7 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
     columns
 }
 
-/// The variant without the workload's name.
+/// Returns the variant's name without the workload's name.
 fn short_name(row: &Row, variant: &Variant) -> String {
     let rest = variant.name.strip_prefix(row.name).unwrap_or(variant.name);
     match rest.strip_prefix(':') {
@@ -186,7 +189,7 @@ fn short_name(row: &Row, variant: &Variant) -> String {
     }
 }
 
-/// Three digits, as far as they mean something.
+/// Formats three significant digits.
 fn nanos(nanos: f64) -> String {
     match nanos {
         n if n < 9.95 => format!("{n:.2}"),
@@ -195,7 +198,7 @@ fn nanos(nanos: f64) -> String {
     }
 }
 
-/// What the variants' names mean.
+/// Describes the variants.
 pub fn variants(results: &Results, style: &Style) -> String {
     let mut named: Vec<&Variant> = results.columns.iter().map(|column| column.0).collect();
     named.dedup_by_key(|variant| variant.name);
@@ -205,7 +208,7 @@ pub fn variants(results: &Results, style: &Style) -> String {
     format!("Workloads\n{}", lines.collect::<String>())
 }
 
-/// Makes the table of starting times.
+/// Renders the table of start-up times.
 pub fn starts(starts: &[Start], style: &Style) -> String {
     let names: Vec<String> = starts.iter().map(|start| start.entrant.name()).collect();
     let times: Vec<f64> = starts.iter().map(|s| median(s.millis.clone())).collect();
@@ -214,7 +217,7 @@ pub fn starts(starts: &[Start], style: &Style) -> String {
         .iter()
         .map(|start| start.metadata_bytes.map(|bytes| bytes as f64 / frames))
         .collect();
-    let show = |value: &Option<f64>| value.map_or("not known".to_string(), |v| format!("{v:.2}"));
+    let show = |value: &Option<f64>| value.map_or("unknown".to_string(), |v| format!("{v:.2}"));
     let columns = [
         Column {
             head: ["start".into(), "ms".into()],
@@ -236,7 +239,7 @@ pub fn starts(starts: &[Start], style: &Style) -> String {
     format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
 }
 
-/// Makes the table of instruction counts: contenders down, workloads across.
+/// Renders the table of instruction counts: one line per contender, one column per workload.
 pub fn instructions(
     names: &[String],
     floors: usize,
@@ -258,7 +261,7 @@ pub fn instructions(
     };
     let columns: Vec<Column> = counts.iter().map(column).collect();
     let mut out =
-        "instructions of an operation (half a pair), one thread, by callgrind\n".to_string();
+        "instructions per operation (half a pair), one thread, counted by callgrind\n".to_string();
     for part in columns.chunks(MOST_COLUMNS) {
         out += &table::text(names, part, floors..names.len(), style);
         out.push('\n');
@@ -266,7 +269,7 @@ pub fn instructions(
     out
 }
 
-/// Makes the report of a check.
+/// Renders the result of a check.
 pub fn verdicts(verdicts: &[Verdict]) -> String {
     let faulty = verdicts.iter().filter(|verdict| verdict.faults > 0);
     let mut out: String = faulty
@@ -284,7 +287,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
     let checked: u64 = verdicts.iter().filter_map(|verdict| verdict.checked).sum();
     let faults: u64 = verdicts.iter().map(|verdict| verdict.faults).sum();
     out += &format!(
-        "checked {} blocks given and taken back, of {} contenders on workloads: {} in the wrong state\n",
+        "checked {} allocated and freed blocks of {} contenders on workloads: {} in the wrong state\n",
         size::count(checked),
         verdicts.len(),
         size::count(faults),
@@ -292,7 +295,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
     out
 }
 
-/// How it was measured, in small print.
+/// Renders the notes on the method.
 pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Style) -> String {
     let (counted, dropped) = results.sections();
     let all = || results.cells.iter().flatten();
@@ -308,16 +311,16 @@ pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Styl
         false => median(spreads) * 100.0,
     };
     let mut out = variants(results, style);
-    out += "\nHow to read it\n";
+    out += "\nNotes\n";
     let frames = size::frames(u64::from(results.plan.frames));
-    let threads_note = "per thread while all are at work";
+    let threads_note = "per thread while all threads run";
     out += &style.wrapped(
         "  numbers",
         12,
         &format!(
-            "nanoseconds of a pair of one allocation and one free (burst: of each; churn: of an \
-             operation), {threads_note}; median of {} rounds. nT: on n threads, each pinned. \
-             Empty: it can't, or refuses most. {frames} of frames, which nobody touches.",
+            "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
+             operation), {threads_note}; median of {} rounds. nT: on n pinned threads. \
+             Empty: unsupported, or most requests fail. {frames} of frames, which are never touched.",
             results.plan.rounds,
         ),
     );
@@ -325,15 +328,15 @@ pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Styl
         "  trust",
         12,
         &format!(
-            "half of the cells vary by less than {spread:.0} % from round to round (most less least, by the \
-             median). {} sections counted, {} were dropped because the kernel took a core away or \
-             threads hardly overlapped{}. The timer costs {:.1} ns, taken off.",
+            "half of the cells vary by less than {spread:.0} % from round to round ((maximum - minimum) / \
+             median). {} sections were measured; {} more were dropped because of a context switch or \
+             little overlap of the threads{}. The cost of the timer, {:.1} ns, is subtracted.",
             size::count(counted),
             size::count(dropped),
             match all().filter(|cell| cell.is_disturbed).count() {
                 0 => String::new(),
-                1 => "; 1 cell, marked ~, had no calm section in some round".to_string(),
-                cells => format!("; {cells} cells, marked ~, had no calm section in some round"),
+                1 => "; 1 cell, marked ~, had only disturbed sections in some round".to_string(),
+                cells => format!("; {cells} cells, marked ~, had only disturbed sections in some round"),
             },
             timer.mean(),
         ),
@@ -346,7 +349,7 @@ pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Styl
     if machine.was_busy() {
         let load = machine.load.unwrap_or(0.0);
         let text = format!(
-            "the machine was busy (load {load:.1} before the run): ratios may hold, times don't"
+            "the machine was busy (load {load:.1} before the run): ratios are more reliable than times"
         );
         out += &style.warning(&style.wrapped("  beware", 12, &text));
     }

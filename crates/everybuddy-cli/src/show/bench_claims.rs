@@ -2,8 +2,10 @@
 //!
 //! Exists so that "faster" is a statement with a bar, a rival and an interval, judged by the run itself.
 //!
-//! Invariant: a claim is met only when the whole interval of its ratio lies on the right side; what could not
-//! be measured is never met.
+//! # Invariants
+//!
+//! A claim is met only when the whole interval of its ratio lies on the right side; what could not be measured is
+//! never met.
 
 use std::fmt::Write;
 

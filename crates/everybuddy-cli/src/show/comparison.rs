@@ -1,9 +1,12 @@
-//! The table of systems on a trace, its legend, and how it was measured.
+//! The table of systems on a trace, its legend, and notes on the method.
 //!
-//! Exists as what one shows a colleague: a line that says what was done, a table that reads by
-//! itself, and the small print.
+//! # Purpose
 //!
-//! Invariant: every column that can appear has one line of legend.
+//! A result to show to others: a headline with the conditions, a self-explanatory table, and notes.
+//!
+//! # Invariants
+//!
+//! Every column that can appear has one line of legend.
 
 use everybuddy::Order;
 
@@ -17,10 +20,10 @@ use everybuddy_measure::size;
 use super::output::Style;
 use super::table::{self, Better, Column};
 
-/// The order of the blocks that the table counts: 4 MiB, the largest of Linux and of the papers.
+/// The order of the counted blocks: 4 MiB, the largest of Linux and of the papers.
 const LARGE: Order = Order::TEN;
 
-/// Makes the headline and the table of a trace.
+/// Renders the headline and the table of a trace.
 pub fn text(comparison: &Comparison, timer: &Timer, style: &Style) -> String {
     let mut out = headline(comparison, style);
     let mut names: Vec<String> = comparison
@@ -36,7 +39,7 @@ pub fn text(comparison: &Comparison, timer: &Timer, style: &Style) -> String {
     out
 }
 
-/// Says on which threads and in what memory a trace was replayed, as a sentence.
+/// Describes the threads and the memory of a replay in a sentence.
 pub(crate) fn dealt(comparison: &Comparison) -> String {
     let aged = match comparison.memory.seed {
         Some(seed) => format!("; memory aged by seed {seed}"),
@@ -45,7 +48,7 @@ pub(crate) fn dealt(comparison: &Comparison) -> String {
     format!("Replayed on {}{aged}.", threads(comparison))
 }
 
-/// Says who performs the calls.
+/// Describes the threads that perform the calls.
 fn threads(comparison: &Comparison) -> String {
     let cpus = comparison.cpus;
     match (comparison.assignment, comparison.threads) {
@@ -80,19 +83,19 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         size::frames(*peak_frames),
         size::frames(memory.frames),
     );
-    // The name is made bold after wrapping, so that no escape code is counted as text.
+    // The name is made bold after wrapping, so that no escape code counts as text.
     let text = style.wrapped("", 0, &what);
     let rest = text.strip_prefix(&comparison.trace).unwrap_or(&text);
     style.bold(&comparison.trace) + rest
 }
 
-/// The line below the table: what the systems' numbers are on this memory.
+/// Renders the line below the table: the effective parameters of the systems on this memory.
 fn parameters(comparison: &Comparison, style: &Style) -> String {
     let systems = comparison.systems.iter();
     let parts: Vec<String> = systems
         .map(|outcome| {
             let text = format!("{} {}", outcome.spec, outcome.parameters);
-            // Held together if it fits a line, else broken after a comma.
+            // Kept together if it fits into a line, otherwise broken after a comma.
             match text.chars().count() {
                 0..=50 => text.replace(' ', "\u{a0}"),
                 _ => text.replace(' ', "\u{a0}").replace(",\u{a0}", ", "),
@@ -103,7 +106,7 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
     text.lines().map(|line| style.dim(line) + "\n").collect()
 }
 
-/// Tells whether the number of any system's domains changed: else it is a parameter, not a result.
+/// Returns `true` if the number of domains of any system changed; otherwise it is a parameter, not a result.
 fn has_elastic_domains(comparison: &Comparison) -> bool {
     let changes = |outcome: &Outcome| {
         let first = outcome.domains().next();
@@ -112,7 +115,8 @@ fn has_elastic_domains(comparison: &Comparison) -> bool {
     comparison.systems.iter().any(changes)
 }
 
-/// Tells whether any system holds more than it was asked for: it can't where all requests are for whole blocks.
+/// Returns `true` if any system uses more frames than requested, which is impossible if all requests are for whole
+/// blocks.
 fn has_internal(comparison: &Comparison) -> bool {
     let holds_more = |outcome: &Outcome| outcome.internal().any(|held| (held - 1.0).abs() > 5e-4);
     comparison.systems.iter().any(holds_more)
@@ -153,7 +157,7 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     for (direction, name) in [(0, "alloc"), (1, "free")] {
         let some = |latency: &Latency| (latency.count > 0).then_some(latency.mean);
         add([name, "ns"], Lower, 0, latencies(direction, &some), &short);
-        // Below the timer's floor all are alike: shown as such.
+        // Values below the timer's resolution are equal, and are shown as such.
         let p99 = |l: &Latency| (l.count > 0).then(|| l.p99().unwrap_or(0.0));
         let show = |value: f64| {
             if value > 0.0 {
@@ -188,7 +192,7 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
         of_all(&|o| o.all().miss_rate()),
         &percent,
     );
-    // Apart: an empty list serves frees best, and a full one requests.
+    // Separate columns: an empty list suits frees, a full one allocations.
     for (direction, name) in [(0, "alloc"), (1, "free")] {
         let residual = of(&|o| o.tallies[direction].residual());
         add(["left", name], Lower, 0, residual, &short);
@@ -242,7 +246,7 @@ fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
     columns
 }
 
-/// Three digits or so: `0.95`, `12.3`, `110`, `1,240`.
+/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
 fn short(value: f64) -> String {
     match value {
         v if v < 9.95 => format!("{v:.2}"),
@@ -251,7 +255,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// What each column means.
+/// The definition of each column.
 const LEGEND: [(&str, &str); 15] = [
     (
         "alloc, free",
@@ -303,7 +307,7 @@ const LEGEND: [(&str, &str); 15] = [
     ),
 ];
 
-/// Makes what stands below all tables: the legend, and how it was measured.
+/// Renders the legend and the notes on the method, below all tables.
 pub fn closing(
     comparisons: &[Comparison],
     machine: &Machine,
@@ -339,13 +343,13 @@ pub fn closing(
     }
     out.push('\n');
     let how = format!(
-        "Each call as the traced program made it, in {rounds} rounds in which systems take turns, \
-         each pass on a fresh system; {} (docs/metrics.md). Counts are from a pass of their own. \
-         Reading the clock costs {:.1} ns, taken off each time; its spread is {:.0} ns. Frames are \
+        "Each call is replayed as the traced program made it. The systems take turns in {rounds} rounds, \
+         each pass on a new system; {} (docs/metrics.md). Counts come from a separate pass. \
+         Reading the clock costs {:.1} ns, which is subtracted; its spread is {:.0} ns. Frames are \
          never touched.",
         match several_threads {
             true => "medians of the rounds",
-            false => "disturbed repetitions don't count",
+            false => "disturbed repetitions are ignored",
         },
         timer.mean(),
         timer.floor(),
@@ -367,7 +371,7 @@ pub fn closing(
             false => "counts are exact",
         };
         let busy = format!(
-            "other programs were running: trust the order and the ratios, not the nanoseconds; \
+            "other programs were running: the order and the ratios are more reliable than the times; \
              {counts}"
         );
         out += &style.warning(&style.wrapped("busy", 10, &busy));

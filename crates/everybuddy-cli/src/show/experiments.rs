@@ -1,8 +1,12 @@
 //! Experiments as text: the list, the tables, the claims.
 //!
-//! Exists so that results of every experiment are laid out alike.
+//! # Purpose
 //!
-//! Invariant: shows rows that are exported, and nothing else.
+//! The results of all experiments have the same layout.
+//!
+//! # Invariants
+//!
+//! Shows exported rows, and nothing else.
 
 use everybuddy_measure::claim::{Claim, State, Verdict, short};
 use everybuddy_measure::replay::bystanders::Machine;
@@ -13,7 +17,7 @@ use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 use super::output::Style;
 use super::table::{self, Better, Column};
 
-/// Makes the list.
+/// Renders the list.
 pub fn list(experiments: &[Experiment]) -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
@@ -28,11 +32,12 @@ pub fn list(experiments: &[Experiment]) -> String {
         }
         out.push('\n');
     }
-    out += "`everybuddy reproduce NAME` runs one, `everybuddy reproduce all` runs all.\n";
+    out +=
+        "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n";
     out
 }
 
-/// Makes what stands above the tables: name, title, source, remarks.
+/// Renders the part above the tables: name, title, source, remarks.
 pub fn head(experiment: &Experiment, style: &Style) -> String {
     let mut out = style.bold(&experiment.name) + "\n";
     out += &style.wrapped("", 0, &experiment.title);
@@ -40,7 +45,7 @@ pub fn head(experiment: &Experiment, style: &Style) -> String {
     out
 }
 
-/// Makes the tables of an experiment's rows.
+/// Renders the tables of an experiment's rows.
 pub fn tables(experiment: &Experiment, rows: &[Row], style: &Style) -> String {
     let mut out = String::new();
     for spec in &experiment.tables {
@@ -75,20 +80,20 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
                 head: [own.source.into(), "source".into()],
                 better: Better::Lower,
                 texts: texts(&own.expected),
-                // The source competes with nobody.
+                // The source does not compete.
                 values: names.iter().map(|_| None).collect(),
                 expendable: 0,
             });
         }
     }
     if names.is_empty() {
-        return "nothing was measured\n".to_string();
+        return "no measurements\n".to_string();
     }
     let competing = match spec.better {
         Some(_) => 0..names.len(),
         None => 0..0,
     };
-    // Where nothing is better nothing steps back either.
+    // A column without a better direction is not dimmed either.
     let style = match spec.better {
         Some(_) => *style,
         None => Style {
@@ -99,7 +104,7 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
     table::text(&names, &shown, competing, &style)
 }
 
-/// Makes the table of what the source printed.
+/// Renders the table of the source's printed numbers.
 fn published(experiment: &Experiment, style: &Style) -> String {
     if experiment.published.is_empty() {
         return String::new();
@@ -109,7 +114,7 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         .printed
         .as_deref()
         .unwrap_or("on other workloads");
-    let title = format!("{} has, {on}:", experiment.source);
+    let title = format!("published numbers of {}, {on}:", experiment.source);
     out += &style.wrapped("", 0, &title);
     let names: Vec<String> = experiment
         .published
@@ -145,10 +150,10 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         colour: false,
         ..*style
     };
-    // The first column holds workloads here.
+    // The first column contains workloads here.
     let text = table::text(&names, &columns, 0..0, &plain);
     let text = text.replacen("system", "source", 1);
-    // Heads of one line.
+    // Headings of one line.
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         out += line;
         out.push('\n');
@@ -156,7 +161,7 @@ fn published(experiment: &Experiment, style: &Style) -> String {
     out
 }
 
-/// Makes the verdicts, and the remarks.
+/// Renders the verdicts and the remarks.
 pub fn verdicts(
     experiment: &Experiment,
     verdicts: Option<&[(Claim, Verdict)]>,
@@ -164,7 +169,7 @@ pub fn verdicts(
 ) -> String {
     let mut out = String::from("\n");
     let Some(verdicts) = verdicts else {
-        out += "claims are not judged: the run was shortened\n\n";
+        out += "claims are not judged because the run was shortened\n\n";
         return out;
     };
     for (claim, verdict) in verdicts {
@@ -198,7 +203,7 @@ pub fn verdicts(
     out
 }
 
-/// Makes what stands below all experiments: the machine.
+/// Renders the description of the machine, below all experiments.
 pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
     let mut on: Vec<String> = vec!["measured natively".to_string()];
     on.extend(machine.processor.clone());
@@ -211,8 +216,7 @@ pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
     on.push(format!("reading the clock costs {:.1} ns", timer.mean()));
     let mut out = style.wrapped("machine", 11, &on.join(" · "));
     if machine.was_busy() {
-        let busy =
-            "other programs were running: trust the order and the ratios, not the nanoseconds";
+        let busy = "other programs were running: the order and the ratios are more reliable than the times";
         out += &style.warning(&style.wrapped("busy", 11, busy));
     }
     out

@@ -1,9 +1,12 @@
-//! How far something is whose end is not known, or which has no passes.
+//! A live status line for work without a known end, or without passes.
 //!
-//! Exists because a recording lasts as long as its command, and putting it in order may take as
-//! long again.
+//! # Purpose
 //!
-//! Invariant: nothing is drawn, and nothing asked for, where standard error is no terminal.
+//! A recording lasts as long as its command, and sorting its events may take as long again.
+//!
+//! # Invariants
+//!
+//! Nothing is drawn or polled if standard error is not a terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -12,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use everybuddy_measure::size::{bytes, count};
 
-/// A line on standard error that changes.
+/// A status line on standard error.
 #[derive(Debug)]
 pub struct Live {
     bar: ProgressBar,
@@ -20,12 +23,12 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins something without known end.
+    /// Creates a line for work without a known end.
     pub fn new() -> Live {
         Live::with(None, "{spinner} {msg}")
     }
 
-    /// Begins something of so many steps, with an estimate.
+    /// Creates a line for work of `steps` steps, with an estimate.
     pub fn of_steps(what: &str, steps: u64) -> Live {
         let live = Live::with(Some(steps), "{msg} {bar:30} {percent} %, {eta} left");
         live.bar.set_message(what.to_string());
@@ -45,12 +48,12 @@ impl Live {
         Live { bar, is_shown }
     }
 
-    /// Returns whether anybody sees it.
+    /// Returns `true` if the line is visible.
     pub fn is_shown(&self) -> bool {
         self.is_shown
     }
 
-    /// Says how far a recording is.
+    /// Shows the progress of a recording.
     pub fn recording(&self, time: Duration, events: u64, moved: u64) {
         let (seconds, events, moved) = (time.as_secs(), count(events), bytes(moved as f64));
         self.bar
@@ -58,7 +61,7 @@ impl Live {
         self.bar.tick();
     }
 
-    /// Says how many steps are done.
+    /// Shows the number of completed steps.
     pub fn at(&self, done: u64) {
         self.bar.set_position(done);
     }

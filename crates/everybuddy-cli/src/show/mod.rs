@@ -1,24 +1,28 @@
-//! Results for people: text for a terminal.
+//! Results for readers: text for a terminal.
 //!
-//! Exists to keep words and layout out of the commands and the replay.
+//! # Purpose
 //!
-//! | file | what it makes |
+//! Separates text and layout from the commands and the replay.
+//!
+//! | file | contents |
 //! |------|---------------|
 //! | [`mod@bench`] | the tables of a benchmark |
-//! | [`bench_claims`] | what a benchmark has to show, and whether it does |
-//! | [`bench_doc`] | a benchmark as a page of the docs |
-//! | [`comparison`] | the table of systems on a trace, its legend, how it was measured |
+//! | [`bench_claims`] | the claims on a benchmark, and their verdicts |
+//! | [`bench_doc`] | a benchmark as a page of the documentation |
+//! | [`comparison`] | the table of systems on a trace, its legend, notes on the method |
 //! | [`experiments`] | the list of experiments, their tables and claims |
-//! | [`trace`] | what a trace is like |
+//! | [`trace`] | the statistics of a trace |
 //! | [`systems`] | the list of systems |
-//! | `recorded` | what was recorded, and what it took |
-//! | `live` | how far something is whose end is not known |
-//! | [`table`] | aligned columns, the best value marked |
-//! | [`sparkline`] | a series in one line |
-//! | [`progress`] | how long it will still take |
-//! | [`output`] | the streams, and whether they take colour |
+//! | `recorded` | the summary of a recording |
+//! | `live` | a status line for work without a known end |
+//! | [`table`] | aligned columns with the best value marked |
+//! | [`sparkline`] | a series as one line of text |
+//! | [`progress`] | a progress bar with an estimate |
+//! | [`output`] | the output streams, and their use of colour |
 //!
-//! Invariant: colour and progress appear on a terminal only, and never when `NO_COLOR` is set.
+//! # Invariants
+//!
+//! Colour and progress appear on a terminal only, and never if `NO_COLOR` is set.
 
 pub mod bench;
 pub mod bench_claims;

@@ -1,10 +1,12 @@
-//! The streams, and whether they take colour.
+//! The output streams, and their use of colour.
 //!
-//! Exists so that results and everything else never mix, and so that a closed pipe ends the
-//! program quietly instead of with a panic.
+//! # Purpose
 //!
-//! Invariant: nothing else in the crate writes to standard output or standard error, but for the
-//! progress bar.
+//! Results and other messages never mix, and a closed pipe ends the program silently instead of with a panic.
+//!
+//! # Invariants
+//!
+//! Nothing else in the crate writes to standard output or standard error, except the progress bar.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -12,15 +14,15 @@ use console::Term;
 
 use everybuddy_measure::Error;
 
-/// The widest text that is written where no terminal says how wide it is.
+/// The maximum width of text if no terminal defines one.
 const WIDTH: usize = 120;
 
-/// How text may look on a stream.
+/// The style of text on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether the stream takes colour.
+    /// Whether the stream supports colour.
     pub colour: bool,
-    /// How many columns there are.
+    /// The number of columns.
     pub width: usize,
 }
 
@@ -31,7 +33,7 @@ impl Style {
         width: WIDTH,
     };
 
-    /// Looks at standard output, or at standard error instead.
+    /// Detects the style of standard output, or of standard error.
     pub fn of_output(errors_instead: bool) -> Style {
         let (is_terminal, term) = match errors_instead {
             true => (io::stderr().is_terminal(), Term::stderr()),
@@ -51,22 +53,22 @@ impl Style {
         }
     }
 
-    /// Makes text stand out.
+    /// Makes text bold.
     pub fn bold(&self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// Makes text step back.
+    /// Makes text less prominent.
     pub fn dim(&self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// Marks the best.
+    /// Marks the best value.
     pub fn best(&self, text: &str) -> String {
         self.paint("1;32", text)
     }
 
-    /// Marks what to beware of.
+    /// Marks a warning.
     pub fn warning(&self, text: &str) -> String {
         self.paint("33", text)
     }
@@ -79,8 +81,8 @@ impl Style {
         }
     }
 
-    /// Breaks text at spaces into lines that fit, each after `indent` spaces, the first after
-    /// `head`. No-break spaces hold words together, and end as plain ones.
+    /// Breaks text at spaces into lines that fit, each after `indent` spaces, the first after `head`. No-break spaces
+    /// hold words together, and are written as plain spaces.
     pub fn wrapped(&self, head: &str, indent: usize, text: &str) -> String {
         let width = self.width.clamp(60, 100);
         let mut out = String::new();
@@ -104,37 +106,37 @@ impl Style {
 /// Writes a result.
 ///
 /// # Errors
-/// [`Error::ReaderGone`] when nobody reads it, or [`Error::Write`].
+/// Returns [`Error::ReaderGone`] if the reader has closed the pipe, or [`Error::Write`].
 pub fn text(text: &str) -> Result<(), Error> {
     bytes(text.as_bytes())
 }
 
-/// Writes a result as it is.
+/// Writes the bytes of a result unchanged.
 ///
 /// # Errors
-/// As [`text`].
+/// Like [`text`].
 pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
     written.map_err(|cause| Error::stream("standard output", cause))
 }
 
-/// Writes to standard error what belongs beside a result.
+/// Writes additional information to standard error.
 ///
 /// # Errors
-/// As [`text`].
+/// Like [`text`].
 pub fn aside(text: &str) -> Result<(), Error> {
     let written = io::stderr().lock().write_all(text.as_bytes());
     written.map_err(|cause| Error::stream("standard error", cause))
 }
 
-/// Tells something worth knowing.
+/// Prints a note on standard error.
 pub fn note(message: &str) {
-    // Where even standard error is closed there is nobody to tell.
+    // If standard error is closed too, the note is lost.
     let _ = writeln!(io::stderr(), "note: {message}");
 }
 
-/// Tells why there is no result.
+/// Prints an error on standard error.
 pub fn error(message: &str) {
     let colour = Style::of_output(true);
     // As above.

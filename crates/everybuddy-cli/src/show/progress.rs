@@ -1,22 +1,25 @@
-//! How long it will still take.
+//! A progress bar with an estimate of the remaining time.
 //!
-//! Exists because a comparison takes longer than people wait without a sign.
+//! # Purpose
 //!
-//! Invariant: drawn between passes only, by the thread that starts them: nothing runs beside what
-//! is timed.
+//! A comparison takes longer than users wait without a sign of progress.
+//!
+//! # Invariants
+//!
+//! The bar is drawn between passes only, by the thread that starts them: nothing runs concurrently with a timed pass.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar with an estimate, on standard error; nothing where that is no terminal.
+/// A progress bar on standard error; invisible if that is not a terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
 }
 
-/// Watches a file while it is read, for as long as it is kept.
+/// Shows the progress of reading a file while the returned value exists.
 pub fn watched(file: File) -> impl Read + Seek {
     let length = file.metadata().map_or(0, |about| about.len());
     bar(length, "{bar:30} {bytes} of {total_bytes}, {eta} left").wrap_read(file)
@@ -35,23 +38,23 @@ fn bar(length: u64, template: &str) -> ProgressBar {
 }
 
 impl Progress {
-    /// Begins something of so many steps.
+    /// Creates a bar for `steps` steps.
     pub fn new(steps: u64) -> Progress {
         let bar = bar(steps, "{msg} {bar:30} {pos}/{len} passes, {eta} left");
         Progress { bar }
     }
 
-    /// Says what is being done.
+    /// Shows the current activity.
     pub fn says(&self, what: &str) {
         self.bar.set_message(what.to_string());
     }
 
-    /// Notes that a step was done.
+    /// Records a completed step.
     pub fn step(&self) {
         self.bar.inc(1);
     }
 
-    /// Does something while the bar is hidden, such as writing to the same terminal.
+    /// Hides the bar while `act` runs, for example to write to the same terminal.
     pub fn hidden<T>(&self, act: impl FnOnce() -> T) -> T {
         self.bar.suspend(act)
     }

@@ -1,8 +1,12 @@
-//! What was recorded, and what it took: the words after a recording.
+//! The summary of a recording.
 //!
-//! Exists so that one look tells whether the trace is good, and what to do with it.
+//! # Purpose
 //!
-//! Invariant: what was lost stands there whenever something was, with the remedy.
+//! Shows at a glance whether the trace is usable, and what to do with it.
+//!
+//! # Invariants
+//!
+//! If anything was lost, the summary reports the loss and a remedy.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -15,30 +19,30 @@ use everybuddy_measure::size::{bytes, count, frames};
 
 use super::output::Style;
 
-/// Columns of the labels.
+/// The width of the labels.
 const INDENT: usize = 20;
 
-/// Everything that is to be told.
+/// The data of the summary.
 #[derive(Debug)]
 pub struct Summary<'a> {
     /// The file.
     pub path: &'a Path,
-    /// What was recorded.
+    /// The recording.
     pub made: &'a Recorded,
-    /// Time of the recording.
+    /// The duration of the recording.
     pub after: Duration,
     /// The exit status of the command, if it ended by itself.
     pub status: Option<ExitStatus>,
     /// Whether the command was still running when the recording ended.
     pub was_running: bool,
-    /// Time for putting the recording in order and writing it.
+    /// The time for sorting and writing the recording.
     pub finishing: Duration,
-    /// Time of the command without recording, where it was measured.
+    /// The run time of the command without recording, if it was measured.
     pub untraced: Option<Duration>,
 }
 
 impl Summary<'_> {
-    /// Makes the text.
+    /// Renders the text.
     pub fn text(&self) -> String {
         let style = Style::of_output(true);
         let accounts = &self.made.assembled.accounts;
@@ -57,7 +61,7 @@ impl Summary<'_> {
         );
         let peak = accounts.peak_frames;
         line(
-            "  live at the peak",
+            "  peak in use",
             format!("{} frames ({})", count(peak), frames(peak)),
         );
         line(
@@ -72,8 +76,8 @@ impl Summary<'_> {
         line(
             "  faults",
             format!(
-                "{} of the allocations by faults lie in a known region; {} of them in a stack, image \
-             or loader, which is guessed from the address",
+                "{} of the allocations by faults have a known region; {} of them are in a stack, image \
+             or loader, which is inferred from the address",
                 percent(accounts.region_share()),
                 percent(share(accounts.faults_in_guessed, accounts.faults_in_mapped)),
             ),
@@ -81,7 +85,7 @@ impl Summary<'_> {
         line(
             "  frees",
             format!(
-                "{} inferred, {} of a part of a block; {} of what was allocated before",
+                "{} inferred, {} of a part of a block; {} of earlier allocations",
                 count(accounts.inferred_frees),
                 count(accounts.partial_frees),
                 count(accounts.unmatched_frees),
@@ -90,15 +94,12 @@ impl Summary<'_> {
         let left_out =
             accounts.odd_orders + accounts.misaligned + accounts.too_far + accounts.too_many;
         if left_out > 0 {
-            line(
-                "  left out",
-                format!("{} impossible events", count(left_out)),
-            );
+            line("  omitted", format!("{} invalid events", count(left_out)));
         }
         line(
             "  cost",
             format!(
-                "{} events of the whole machine, {} through buffers of {}; {:.1} s to put in order \
+                "{} events of the whole machine, {} through buffers of {}; {:.1} s to sort \
              and write",
                 count(cost.events),
                 bytes(cost.bytes as f64),
@@ -111,8 +112,8 @@ impl Summary<'_> {
             line(
                 "  overhead",
                 format!(
-                    "{with:.3} s recorded, {without:.3} s before without: {:+.1} % (one pair tells \
-                 little; ci/overhead.sh repeats it)",
+                    "{with:.3} s recorded, {without:.3} s untraced: {:+.1} % (one pair is not \
+                 significant; ci/overhead.sh repeats it)",
                     (with / without - 1.0) * 100.0,
                 ),
             );
@@ -131,13 +132,13 @@ impl Summary<'_> {
             (Some(status), _) => {
                 format!("{seconds:.2} s; the command ended with {}", exit(status))
             }
-            (None, true) => format!("{seconds:.2} s; the command was then asked to end"),
+            (None, true) => format!("{seconds:.2} s; the command was then terminated"),
             (None, false) => format!("{seconds:.2} s"),
         }
     }
 }
 
-/// Says how a command ended.
+/// Describes the exit status of a command.
 fn exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -146,13 +147,13 @@ fn exit(status: ExitStatus) -> String {
     }
 }
 
-/// Says what was lost and what helps; `None` when nothing was.
+/// Describes the losses and a remedy. Returns `None` if nothing was lost.
 fn lost(losses: &Losses, buffer: u64) -> Option<String> {
     if losses.is_none() {
         return None;
     }
     let mut text = format!(
-        "{} that found no room in the buffers of {} for each CPU",
+        "{} that did not fit into the buffers of {} per CPU",
         count(losses.events.max(losses.told_by_pages)),
         bytes(buffer as f64),
     );
@@ -160,13 +161,13 @@ fn lost(losses: &Losses, buffer: u64) -> Option<String> {
         text += &format!(", and {} damaged pages", count(losses.cut_pages));
     }
     text += &format!(
-        ": the trace has gaps; record again with larger ones, --buffer {}",
+        ": the trace has gaps; record again with larger buffers, --buffer {}",
         bytes(buffer as f64 * 4.0).replace(' ', "")
     );
     Some(text)
 }
 
-/// Returns which part of both the first is.
+/// Returns the share of the first number in the sum of both.
 fn share(part: u64, rest: u64) -> f64 {
     part as f64 / (part + rest).max(1) as f64
 }

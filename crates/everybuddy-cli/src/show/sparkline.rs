@@ -1,13 +1,16 @@
-//! A series in one line of text.
+//! A series as one line of text.
 //!
-//! Exists because the shape of a curve says more than its mean.
+//! # Purpose
 //!
-//! Invariant: the highest value of the series is a full block, zero is a space.
+//! The shape of a curve is more informative than its mean.
+//!
+//! # Invariants
+//!
+//! The highest value of the series is a full block, zero is a space.
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws a series in at most `width` characters; each shows the highest of the values it stands
-/// for.
+/// Draws a series with at most `width` characters; each character shows the maximum of the values that it represents.
 pub fn of(values: &[u64], width: usize) -> String {
     let Some(top) = values.iter().max().copied().filter(|top| *top > 0) else {
         return String::new();
@@ -16,7 +19,7 @@ pub fn of(values: &[u64], width: usize) -> String {
     let character = |at: usize| {
         let part = &values[at * values.len() / width..(at + 1) * values.len() / width];
         let value = part.iter().max().copied().unwrap_or(0);
-        // At least the lowest block for anything above zero.
+        // Any value above zero has at least the lowest block.
         BLOCKS[(u128::from(value) * 8).div_ceil(u128::from(top)) as usize]
     };
     (0..width).map(character).collect()

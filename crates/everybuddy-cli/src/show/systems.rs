@@ -1,22 +1,25 @@
 //! The lists of systems and of workloads.
 //!
-//! Exists so that what [`everybuddy::systems::ROWS`] and [`everybuddy_workload::WORKLOADS`] say
-//! can be read in a terminal.
+//! # Purpose
 //!
-//! Invariant: says nothing that the rows don't say.
+//! The contents of [`everybuddy::systems::ROWS`] and [`everybuddy_workload::WORKLOADS`] can be read in a terminal.
+//!
+//! # Invariants
+//!
+//! Shows only the contents of the rows.
 
 use everybuddy::systems::{ROWS, Row};
 use everybuddy_workload::WORKLOADS;
 
 use super::output::Style;
 
-/// Makes the list: two lines a system.
+/// Renders the list: two lines per system.
 pub fn list() -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for row in ROWS {
         let name = style.bold(&format!("{:<12}", row.name));
-        // A summary that names the other system needs no further word.
+        // A summary that names the other system needs no note.
         let alias = match row.alias_of {
             Some(of) if !row.summary.contains(of) => format!(" Another name for {of}."),
             _ => String::new(),
@@ -29,11 +32,11 @@ pub fn list() -> String {
         }
         out.push('\n');
     }
-    out += "`everybuddy systems NAME` says what is faithful to the source and what deviates.\n";
+    out += "`everybuddy systems NAME` describes how far a system follows its source, and its deviations.\n";
     out
 }
 
-/// Makes the list of workloads.
+/// Renders the list of workloads.
 pub fn workloads() -> String {
     let style = Style::of_output(false);
     let mut out = String::new();

@@ -1,8 +1,12 @@
-//! Aligned columns of numbers, the best of each marked.
+//! Aligned columns of numbers with the best value of each marked.
 //!
-//! Exists so that a table fits the terminal and reads down its columns.
+//! # Purpose
 //!
-//! Invariant: without colour the text holds no escape codes; marking never changes the layout.
+//! A table fits the terminal and can be read column by column.
+//!
+//! # Invariants
+//!
+//! Without colour the text contains no escape codes; marks never change the layout.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,36 +15,36 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 
 use crate::show::output::Style;
 
-/// Which values of a column are good.
+/// The direction in which values improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Small ones.
+    /// Smaller values are better.
     Lower,
-    /// Large ones.
+    /// Larger values are better.
     Higher,
 }
 
 /// A column of numbers.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// What it shows, and in which unit: the two lines of the header.
+    /// The name and the unit: the two lines of the heading.
     pub head: [Cow<'static, str>; 2],
-    /// Which values are good.
+    /// The direction in which values improve.
     pub better: Better,
-    /// The numbers as they are compared, one a row; none where there is none.
+    /// The values for comparison, one per row; `None` if there is no value.
     pub values: Vec<Option<f64>>,
-    /// The numbers as they are shown.
+    /// The values as text.
     pub texts: Vec<String>,
-    /// When the table is too wide columns go in the order of this rank; 0 stays.
+    /// If the table is too wide, columns are dropped in decreasing order of this rank; rank 0 is never dropped.
     pub expendable: u8,
 }
 
-/// Zero-width characters that stand for escape codes while the table is laid out.
+/// Zero-width characters that represent escape codes during the layout.
 const BEST: char = '\u{2062}';
 const DIM: char = '\u{2061}';
 const END: char = '\u{2063}';
 
-/// Lays out a table: names and columns; rows that are not in `competing` are never the best.
+/// Renders a table from names and columns; rows outside `competing` are never the best.
 pub fn text(
     names: &[String],
     columns: &[Column],
@@ -114,7 +118,7 @@ fn lay_out(
     text
 }
 
-/// The text of the best value among the rows that compete, unless all are the same.
+/// Returns the text of the best value among the competing rows, unless all are equal.
 fn best<'c>(column: &'c Column, competing: &Range<usize>) -> Option<&'c str> {
     let all = || column.values.iter().zip(&column.texts);
     let competitors = || all().take(competing.end).skip(competing.start);
@@ -195,11 +199,11 @@ mod tests {
         assert!(coloured.contains("\x1b[1;32m2.0\x1b[0m"), "{coloured}");
         assert!(
             !coloured.contains("\x1b[1;32m5.0"),
-            "all alike: none is best"
+            "all equal: no value is best"
         );
         assert!(
             !coloured.contains("\x1b[1;32m1.0"),
-            "the floor doesn't compete"
+            "the floor does not compete"
         );
         let stripped = ["\x1b[1;32m", "\x1b[2m", "\x1b[0m"]
             .iter()

@@ -1,8 +1,12 @@
-//! What a trace is like, for people.
+//! The statistics of a trace, for readers.
 //!
-//! Exists so that the statistics of the trace crate have words.
+//! # Purpose
 //!
-//! Invariant: shares are printed as percentages.
+//! Labels the statistics of the trace crate.
+//!
+//! # Invariants
+//!
+//! Shares are printed as percentages.
 
 use everybuddy_trace::{Context, RunLengths, Statistics};
 
@@ -11,7 +15,7 @@ use everybuddy_measure::size::{count, frames};
 use super::output::Style;
 use super::sparkline;
 
-/// Makes the text: sections of aligned lines.
+/// Renders the text: sections of aligned lines.
 pub fn text(name: &str, s: &Statistics) -> String {
     let style = Style::of_output(false);
     let mut out = format!("{}\n", style.bold(name));
@@ -54,7 +58,7 @@ pub fn text(name: &str, s: &Statistics) -> String {
     section("orders", &orders.collect::<Vec<_>>());
     let live: Vec<u64> = s.live.iter().map(|sample| sample.frames).collect();
     section(
-        "live memory",
+        "memory in use",
         &[
             line("peak", amount(s.peak_frames)),
             line("at the end", amount(s.final_frames)),
@@ -62,7 +66,7 @@ pub fn text(name: &str, s: &Statistics) -> String {
         ],
     );
     section(
-        "runs: successive calls of a thread in one direction",
+        "runs: consecutive calls of one kind by a thread",
         &[
             line("allocations", run(&s.allocation_runs)),
             line("frees", run(&s.free_runs)),
@@ -94,7 +98,7 @@ pub fn text(name: &str, s: &Statistics) -> String {
         "region known",
         format!("{} ({regions} regions)", percent(s.region_share)),
     ));
-    section("allocations by what the thread did", &contexts);
+    section("allocations by context", &contexts);
     out
 }
 
@@ -104,7 +108,7 @@ fn run(run: &RunLengths) -> String {
         return "none".to_string();
     }
     format!(
-        "mean {:<7} median {:<5} longest {:<8} {:>6} of calls in runs of {} and more",
+        "mean {:<7} median {:<5} maximum {:<8} {:>6} of calls in runs of {} or more",
         format!("{:.1}", q.mean),
         count(q.p50),
         count(q.max),
@@ -121,7 +125,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Writes a time with a fitting unit.
+/// Formats a time with a suitable unit.
 fn seconds(nanos: u64) -> String {
     let value = nanos as f64;
     match nanos {

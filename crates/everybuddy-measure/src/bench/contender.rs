@@ -174,8 +174,8 @@ impl<A: FrameAllocator<Machine<NoProbe>>> SystemLocal<'_, A> {
     #[inline(never)]
     fn insist(&mut self, order: Order, mut error: AllocateError) -> u32 {
         /// How often a request is repeated that another CPU kept busy.
-        const PATIENCE: u32 = 64;
-        for attempt in 0..PATIENCE {
+        const MAX_RETRIES: u32 = 64;
+        for attempt in 0..MAX_RETRIES {
             if error != AllocateError::Busy {
                 break;
             }

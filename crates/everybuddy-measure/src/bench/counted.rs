@@ -77,8 +77,8 @@ impl Contender for Counted<'_> {
 impl CountedLocal<'_> {
     fn insist(&mut self, request: Request) -> u32 {
         /// How often a request is repeated that another CPU kept busy.
-        const PATIENCE: u32 = 64;
-        for attempt in 0..PATIENCE {
+        const MAX_RETRIES: u32 = 64;
+        for attempt in 0..MAX_RETRIES {
             match self.system.allocate(&mut self.cpu, request) {
                 Ok(pfn) => return pfn.0,
                 Err(AllocateError::Busy) => Yielding::pause(attempt),

@@ -80,7 +80,7 @@ struct Haul {
 
 impl Visit<'_> {
     /// How many rounds are tried for each that should count.
-    const PATIENCE: u32 = 4;
+    const MAX_RETRIES: u32 = 4;
 
     fn warm(&self) -> u32 {
         u32::from(self.is_timed && !self.variant.harvest)
@@ -88,7 +88,7 @@ impl Visit<'_> {
 
     fn most(&self) -> u32 {
         match self.is_timed && !self.variant.harvest {
-            true => 1 + self.repeats * Self::PATIENCE,
+            true => 1 + self.repeats * Self::MAX_RETRIES,
             false => self.repeats,
         }
     }

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
-use everybuddy::systems::Division;
+use everybuddy::systems::Presplit;
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
     Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
@@ -50,12 +50,12 @@ pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
 pub struct Arena {
     bytes: Vec<MaybeUninit<u8>>,
     /// Into which blocks memory is divided in the beginning, for systems that do so.
-    division: Division,
+    division: Presplit,
 }
 
 impl Arena {
     /// Says into which blocks memory is divided in the beginning: of all systems from now on that do so.
-    pub fn divide(&mut self, division: Division) {
+    pub fn divide(&mut self, division: Presplit) {
         self.division = division;
     }
 
@@ -72,7 +72,7 @@ impl Arena {
     ) -> Result<V::Output, Error> {
         let ranges = [memory.range()];
         let division = self.division;
-        let setup = Setup::new(&ranges, cpus).with_division(&division);
+        let setup = Setup::new(&ranges, cpus).with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let built = with_system(spec, &setup, &mut self.bytes, visitor);
         built.map_err(|error| refused(spec, error))
@@ -91,7 +91,7 @@ impl Arena {
     ) -> Result<T, Error> {
         let ranges = [memory.range()];
         let division = self.division;
-        let setup = Setup::new(&ranges, cpus).with_division(&division);
+        let setup = Setup::new(&ranges, cpus).with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let (mut visitor, mut came) = (Some(visitor), None);
         let visit = &mut |system: &AnySystem<'_, B>| {
@@ -187,10 +187,10 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
     #[inline(never)]
     fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
         /// How often a request is repeated that another CPU kept busy.
-        const PATIENCE: u32 = 64;
+        const MAX_RETRIES: u32 = 64;
         let request = request(wanted, Flags::NONE);
         let mut error = error;
-        for attempt in 0..PATIENCE {
+        for attempt in 0..MAX_RETRIES {
             if error != AllocateError::Busy {
                 break;
             }

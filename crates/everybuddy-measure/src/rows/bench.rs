@@ -23,7 +23,6 @@ fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
         source: source.to_string(),
         system,
         options,
-        platform: "native".to_string(),
         cpus: threads,
         seed,
         operation: "all",
@@ -44,14 +43,13 @@ pub fn of(results: &Results) -> Vec<Row> {
 }
 
 fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) {
-    let mut push = |operation, order, metric, statistic, value: f64, unit| {
+    let mut push = |operation, order, metric, statistic, value: f64| {
         rows.push(Row {
             operation,
             order,
             metric,
             statistic,
             value: rounded(value),
-            unit,
             ..common.clone()
         });
     };
@@ -63,37 +61,30 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
         };
         let middle = median(rounds.to_vec());
         for (statistic, value) in [("p50", middle), ("min", least), ("max", most)] {
-            push(operation, None, "latency", statistic, value, "ns");
+            push(operation, None, "latency", statistic, value);
         }
         let rate = f64::from(common.cpus) * cell.operations * 1e9 / middle;
-        push(operation, None, "throughput", "rate", rate, "1/s");
+        push(operation, None, "throughput", "rate", rate);
     }
     if cell.parts.is_empty() {
         return;
     }
     let refused = cell.refused as f64;
     let blocking = "blocking_probability";
-    push("allocate", None, blocking, "count", refused, "1");
+    push("allocate", None, blocking, "count", refused);
     if let Some(share) = cell.refusals() {
-        push("allocate", None, blocking, "rate", share, "1");
+        push("allocate", None, blocking, "rate", share);
     }
     for (order, blocks) in &cell.harvest {
-        push(
-            "all",
-            Some(*order),
-            "free_blocks",
-            "value",
-            *blocks as f64,
-            "1",
-        );
+        push("all", Some(*order), "free_blocks", "value", *blocks as f64);
     }
     if let Some(bytes) = cell.metadata_bytes {
         let value = bytes as f64 / f64::from(results.plan.frames);
-        push("all", None, "metadata_bytes_per_frame", "value", value, "B");
+        push("all", None, "metadata_bytes_per_frame", "value", value);
     }
     let (counted, dropped) = (cell.counted as f64, cell.dropped as f64);
-    push("all", None, "sections", "count", counted, "1");
-    push("all", None, "sections_dropped", "count", dropped, "1");
+    push("all", None, "sections", "count", counted);
+    push("all", None, "sections_dropped", "count", dropped);
     // Each round is a row of its own: ratios of contenders are formed within a round.
     for (part, _) in &cell.parts {
         for (round, value) in cell.rounds(*part).iter().enumerate() {
@@ -103,7 +94,6 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
                 metric: "latency",
                 statistic: "value",
                 value: rounded(*value),
-                unit: "ns",
                 ..common.clone()
             });
         }
@@ -127,7 +117,6 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
             metric: "start_time",
             statistic,
             value: rounded(value * 1e6),
-            unit: "ns",
             ..common.clone()
         };
         let (least, most) = extremes(&start.millis).unwrap_or_default();
@@ -143,7 +132,6 @@ pub fn of_instructions(entrant: &Entrant, source: &str, count: f64) -> Row {
         metric: "instructions",
         statistic: "mean",
         value: rounded(count),
-        unit: "1",
         ..common(entrant, source, 1, 1)
     }
 }

@@ -7,6 +7,7 @@
 //! numbers that don't exist (ratios of nothing) have no row.
 
 use everybuddy::Order;
+use everybuddy_metrics::METRICS;
 
 use crate::choice;
 use crate::replay::clock::Timer;
@@ -47,7 +48,6 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
     let common = Row {
         experiment,
         source: comparison.trace.clone(),
-        platform: "native".to_string(),
         cpus: comparison.cpus,
         seed,
         ..Row::default()
@@ -57,18 +57,12 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
         rows: Vec::new(),
     };
     rows.name(TIMER, "");
-    rows.push("all", "latency", "mean", timer.mean(), "ns");
-    rows.push("all", "latency", "stddev", timer.stddev(), "ns");
-    rows.push("all", "latency", "p50", timer.cost(), "ns");
-    rows.push("all", "latency", "value", timer.floor(), "ns");
+    rows.push("all", "latency", "mean", timer.mean());
+    rows.push("all", "latency", "stddev", timer.stddev());
+    rows.push("all", "latency", "p50", timer.cost());
+    rows.push("all", "latency", "value", timer.floor());
     rows.name(FLOOR, "");
-    rows.push(
-        "all",
-        "throughput",
-        "rate",
-        comparison.floor.throughput,
-        "1/s",
-    );
+    rows.push("all", "throughput", "rate", comparison.floor.throughput);
     for (operation, latency) in DIRECTIONS.into_iter().zip(&comparison.floor.latency) {
         rows.latency(operation, latency);
     }
@@ -97,7 +91,6 @@ impl Rows {
         metric: &'static str,
         statistic: &'static str,
         value: f64,
-        unit: &'static str,
     ) {
         let value = rounded(value);
         let row = Row {
@@ -105,7 +98,6 @@ impl Rows {
             metric,
             statistic,
             value,
-            unit,
             ..self.common.clone()
         };
         self.rows.push(row);
@@ -117,25 +109,24 @@ impl Rows {
         metric: &'static str,
         statistic: &'static str,
         value: Option<f64>,
-        unit: &'static str,
     ) {
         if let Some(value) = value {
-            self.push(operation, metric, statistic, value, unit);
+            self.push(operation, metric, statistic, value);
         }
     }
 
     fn latency(&mut self, operation: &'static str, latency: &Latency) {
-        self.push(operation, "latency", "count", latency.count as f64, "1");
-        self.push(operation, "latency", "mean", latency.mean, "ns");
-        self.push_some(operation, "latency", "stddev", latency.stddev, "ns");
+        self.push(operation, "latency", "count", latency.count as f64);
+        self.push(operation, "latency", "mean", latency.mean);
+        self.push_some(operation, "latency", "stddev", latency.stddev);
         let [p50, p99, p999, max] = latency.quantiles;
         for (statistic, value) in [("p50", p50), ("p99", p99), ("p999", p999), ("max", max)] {
-            self.push_some(operation, "latency", statistic, value, "ns");
+            self.push_some(operation, "latency", statistic, value);
         }
     }
 
     fn outcome(&mut self, comparison: &Comparison, outcome: &Outcome) {
-        self.push("all", "throughput", "rate", outcome.pace.throughput, "1/s");
+        self.push("all", "throughput", "rate", outcome.pace.throughput);
         for (operation, latency) in DIRECTIONS.into_iter().zip(&outcome.pace.latency) {
             self.latency(operation, latency);
         }
@@ -144,37 +135,25 @@ impl Rows {
         }
         let all = outcome.all();
         self.tally("all", &all);
-        let (splits, coalescings) = outcome.moved();
-        self.push("all", "splits", "count", splits as f64, "1");
-        self.push("all", "coalescings", "count", coalescings as f64, "1");
-        self.services(outcome, all.operations);
-        self.push("all", "reclaims", "count", all.counts.reclaims as f64, "1");
-        for (metric, count) in [
-            ("ghosts", all.counts.ghosts),
-            ("ghost_wait", all.counts.ghost_waits),
-            ("extensions", all.counts.extensions),
-            ("merges", all.counts.merges),
-        ] {
-            self.push("all", metric, "count", count as f64, "1");
+        // Callers and services together.
+        for metric in &METRICS {
+            if let Some(counted) = metric.counted {
+                let count = (counted.read)(&all.counts) + (counted.read)(&outcome.background);
+                self.push("all", metric.name, "count", count as f64);
+            }
         }
+        self.services(outcome, all.operations);
         let refused = outcome.refused;
-        self.push(
-            "allocate",
-            "blocking_probability",
-            "count",
-            refused as f64,
-            "1",
-        );
+        self.push("allocate", "blocking_probability", "count", refused as f64);
         let requests = outcome.tallies[0].operations;
         self.push_some(
             "allocate",
             "blocking_probability",
             "rate",
             share(refused, requests),
-            "1",
         );
         let per_frame = outcome.metadata_bytes as f64 / comparison.memory.frames as f64;
-        self.push("all", "metadata_bytes_per_frame", "value", per_frame, "B");
+        self.push("all", "metadata_bytes_per_frame", "value", per_frame);
         self.fragmentation(comparison, outcome);
     }
 
@@ -186,51 +165,43 @@ impl Rows {
         let queues = &outcome.queues;
         let (queued, full) = (queues.queued as f64, queues.queue_full as f64);
         let mean = share(queues.queue_lengths, queues.queued);
-        self.push_some("all", "queue_length", "mean", mean, "1");
+        self.push_some("all", "queue_length", "mean", mean);
         let longest = queues.queue_longest as f64;
-        self.push("all", "queue_length", "max", longest, "1");
-        self.push("all", "queue_length", "count", queued, "1");
-        self.push("all", "queue_full", "count", full, "1");
+        self.push("all", "queue_length", "max", longest);
+        self.push("all", "queue_length", "count", queued);
+        self.push("all", "queue_full", "count", full);
         let source = self.common.source.clone();
         for service in &outcome.services {
             self.common.source = format!("{source}:{}", service.name);
             let each = service.busy.as_nanos() as f64 / operations.max(1) as f64;
-            self.push("all", "background_time", "mean", each, "ns");
+            self.push("all", "background_time", "mean", each);
             let units = service.units as f64;
-            self.push("all", "background_time", "count", units, "1");
+            self.push("all", "background_time", "count", units);
         }
         self.common.source = source;
     }
 
     fn tally(&mut self, operation: &'static str, tally: &Tally) {
-        self.push_some(
-            operation,
-            "service_ratio",
-            "value",
-            tally.service_ratio(),
-            "1",
-        );
-        self.push_some(operation, "miss_rate", "value", tally.miss_rate(), "1");
+        self.push_some(operation, "service_ratio", "value", tally.service_ratio());
+        self.push_some(operation, "miss_rate", "value", tally.miss_rate());
         let residual = tally.residual();
-        self.push_some(operation, "residual", "mean", residual, "frames");
-        self.push(operation, "residual", "count", tally.runs as f64, "1");
+        self.push_some(operation, "residual", "mean", residual);
+        self.push(operation, "residual", "count", tally.runs as f64);
         let (all, core) = (tally.contention_rate(), tally.contention_rate_core());
-        self.push_some(operation, "contention_rate", "value", all, "1");
-        self.push_some(operation, "contention_rate_core", "value", core, "1");
+        self.push_some(operation, "contention_rate", "value", all);
+        self.push_some(operation, "contention_rate_core", "value", core);
         self.push(
             operation,
             "lock_acquisitions",
             "count",
             tally.counts.locks as f64,
-            "1",
         );
-        self.push_some(operation, "lock_acquisitions", "mean", tally.locks(), "1");
+        self.push_some(operation, "lock_acquisitions", "mean", tally.locks());
         self.push(
             operation,
-            "lock_wait",
+            "lock_polls",
             "count",
             tally.counts.lock_waits as f64,
-            "1",
         );
     }
 
@@ -240,57 +211,51 @@ impl Rows {
         for order in orders.iter().copied() {
             self.common.order = Some(order.get());
             let blocks = "free_blocks";
-            self.push_some("all", blocks, "min", least(outcome.available(order)), "1");
-            self.push_some("all", blocks, "mean", mean(outcome.available(order)), "1");
+            self.push_some("all", blocks, "min", least(outcome.available(order)));
+            self.push_some("all", blocks, "mean", mean(outcome.available(order)));
             let unusable = "unusable_index";
-            self.push_some("all", unusable, "mean", mean(outcome.unusable(order)), "1");
+            self.push_some("all", unusable, "mean", mean(outcome.unusable(order)));
             let most = outcome.unusable(order).max_by(f64::total_cmp);
-            self.push_some("all", unusable, "max", most, "1");
+            self.push_some("all", unusable, "max", most);
         }
         self.common.order = Some(outcome.max_order.get());
         let rates = || outcome.unusable(outcome.max_order);
         let (metric, most) = ("fragmentation_rate", rates().max_by(f64::total_cmp));
-        self.push_some("all", metric, "mean", mean(rates()), "1");
-        self.push_some("all", metric, "min", least(rates()), "1");
-        self.push_some("all", metric, "max", most, "1");
+        self.push_some("all", metric, "mean", mean(rates()));
+        self.push_some("all", metric, "min", least(rates()));
+        self.push_some("all", metric, "max", most);
         self.common.order = None;
         let (metric, most) = (
             "internal_fragmentation",
             outcome.internal().max_by(f64::total_cmp),
         );
-        self.push_some("all", metric, "mean", mean(outcome.internal()), "1");
-        self.push_some("all", metric, "max", most, "1");
+        self.push_some("all", metric, "mean", mean(outcome.internal()));
+        self.push_some("all", metric, "max", most);
         let most = outcome.domains().max_by(f64::total_cmp);
-        self.push_some("all", "domains", "mean", mean(outcome.domains()), "1");
-        self.push_some("all", "domains", "min", least(outcome.domains()), "1");
-        self.push_some("all", "domains", "max", most, "1");
-        self.push_some(
-            "all",
-            "buffered_frames",
-            "mean",
-            mean(outcome.buffered()),
-            "frames",
-        );
+        self.push_some("all", "domains", "mean", mean(outcome.domains()));
+        self.push_some("all", "domains", "min", least(outcome.domains()));
+        self.push_some("all", "domains", "max", most);
+        self.push_some("all", "buffered_frames", "mean", mean(outcome.buffered()));
         for sample in &outcome.samples {
             let at = f64::from(sample.position) / f64::from(comparison.events.max(1));
             self.common.experiment = format!("{experiment}@{at:.4}");
             for order in orders.iter().copied() {
                 self.common.order = Some(order.get());
                 let blocks = sample.snapshot.available_blocks(order) as f64;
-                self.push("all", "free_blocks", "value", blocks, "1");
+                self.push("all", "free_blocks", "value", blocks);
                 let unusable = sample.snapshot.unusable_index(order);
-                self.push("all", "unusable_index", "value", unusable, "1");
+                self.push("all", "unusable_index", "value", unusable);
             }
             self.common.order = Some(outcome.max_order.get());
             let rate = sample.snapshot.unusable_index(outcome.max_order);
-            self.push("all", "fragmentation_rate", "value", rate, "1");
+            self.push("all", "fragmentation_rate", "value", rate);
             self.common.order = None;
             let internal = outcome.internal_at(sample);
-            self.push_some("all", "internal_fragmentation", "value", internal, "1");
+            self.push_some("all", "internal_fragmentation", "value", internal);
             let domains = f64::from(sample.snapshot.domains);
-            self.push("all", "domains", "value", domains, "1");
+            self.push("all", "domains", "value", domains);
             let buffered = sample.snapshot.buffered_frames as f64;
-            self.push("all", "buffered_frames", "value", buffered, "frames");
+            self.push("all", "buffered_frames", "value", buffered);
         }
         self.common.experiment = experiment;
     }

@@ -92,8 +92,8 @@ pub(crate) fn run(
 fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
     let services = own.background_work();
     let mut rows = vec![
-        row(common, "background_work", "mean", services, "ns"),
-        row(common, "total_work", "mean", work(own) + services, "ns"),
+        row(common, "background_work", "mean", services),
+        row(common, "total_work", "mean", work(own) + services),
     ];
     let base = |other: &&Outcome| other.spec.to_string() == BASE;
     let Some(base) = compared.systems.iter().find(base) else {
@@ -108,7 +108,7 @@ fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
             ..common.clone()
         };
         let ratios = over(&of(own), &of(base));
-        rows.extend(rounds(&common, "latency_over_bs", &ratios, "1"));
+        rows.extend(rounds(&common, "latency_over_bs", &ratios));
     }
     rows
 }

@@ -198,15 +198,15 @@ impl Plan<'_> {
                 ("splits", own.counts.splits),
                 ("coalescings", own.counts.coalescings),
             ];
-            rows.extend(counts.map(|(metric, n)| row(common, metric, "mean", each(n), "1")));
+            rows.extend(counts.map(|(metric, n)| row(common, metric, "mean", each(n))));
         }
         if !services.is_empty() {
             let mean = share(all.queue_lengths, all.queued);
-            rows.extend(mean.map(|mean| row(common, "queue_length", "mean", mean, "1")));
+            rows.extend(mean.map(|mean| row(common, "queue_length", "mean", mean)));
             let most = all.queue_longest as f64;
-            rows.push(row(common, "queue_length", "max", most, "1"));
+            rows.push(row(common, "queue_length", "max", most));
             let full = each(all.queue_full);
-            rows.push(row(common, "queue_full", "mean", full, "1"));
+            rows.push(row(common, "queue_full", "mean", full));
         }
         Ok(rows)
     }
@@ -351,13 +351,13 @@ impl Plan<'_> {
                 ..common.clone()
             };
             let mean = middle(&|visit| visit.calls[at].mean);
-            rows.push(row(&common, "latency", "mean", mean, "ns"));
+            rows.push(row(&common, "latency", "mean", mean));
             let p99 = middle(&|visit| visit.calls[at].p99);
             if p99 > timer.floor() {
-                rows.push(row(&common, "latency", "p99", p99, "ns"));
+                rows.push(row(&common, "latency", "p99", p99));
             }
             let ratios = ratios(&|visit| visit.calls[at].mean);
-            rows.extend(rounds(&common, "latency_over_bs", &ratios, "1"));
+            rows.extend(rounds(&common, "latency_over_bs", &ratios));
         }
         let pair = Row {
             operation: "pair",
@@ -368,16 +368,10 @@ impl Plan<'_> {
         };
         let (mean, all) = (|visit: &Visit| visit.pair, of(|calls| calls.all));
         let disturbed = of(|calls| calls.disturbed / 2.0);
-        rows.push(row(&pair, "latency", "mean", middle(&mean), "ns"));
-        rows.push(row(&pair, "latency_disturbed", "mean", middle(&all), "ns"));
-        rows.push(row(
-            &pair,
-            "calls_disturbed",
-            "rate",
-            middle(&disturbed),
-            "1",
-        ));
-        rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean), "1"));
+        rows.push(row(&pair, "latency", "mean", middle(&mean)));
+        rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
+        rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
+        rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
         // Services work off what was left from before, too.
         let pairs = self.performed() as f64;
         let services = |visit: &Visit| {
@@ -385,15 +379,9 @@ impl Plan<'_> {
             steady.fold(0.0, |sum, steady| sum + steady) / pairs
         };
         let total = |visit: &Visit| mean(visit) + services(visit);
-        rows.push(row(
-            &pair,
-            "background_work",
-            "mean",
-            middle(&services),
-            "ns",
-        ));
-        rows.push(row(&pair, "total_work", "mean", middle(&total), "ns"));
-        rows.extend(rounds(&pair, "total_work_over_bs", &ratios(&total), "1"));
+        rows.push(row(&pair, "background_work", "mean", middle(&services)));
+        rows.push(row(&pair, "total_work", "mean", middle(&total)));
+        rows.extend(rounds(&pair, "total_work_over_bs", &ratios(&total)));
         for (at, service) in own
             .first()
             .iter()
@@ -407,7 +395,7 @@ impl Plan<'_> {
                 source: format!("{}:{}", common.source, service.name),
                 ..pair.clone()
             };
-            rows.push(row(&common, "background_time", "mean", middle(&busy), "ns"));
+            rows.push(row(&common, "background_time", "mean", middle(&busy)));
         }
         rows
     }
@@ -455,8 +443,8 @@ fn insist<B: Reading>(
     mut error: AllocateError,
 ) -> Result<Pfn, Error> {
     /// How often a request is repeated.
-    const PATIENCE: u32 = 1 << 10;
-    for attempt in 0..PATIENCE {
+    const MAX_RETRIES: u32 = 1 << 10;
+    for attempt in 0..MAX_RETRIES {
         if error != AllocateError::Busy {
             break;
         }

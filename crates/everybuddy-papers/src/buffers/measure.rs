@@ -72,10 +72,10 @@ pub(crate) fn count(
 /// What was missed, and what was left.
 fn numbers(tally: &Tally, common: &Row) -> Vec<Row> {
     let missed = tally.miss_rate();
-    let missed = missed.map(|value| row(common, "miss_rate", "value", value, "1"));
+    let missed = missed.map(|value| row(common, "miss_rate", "value", value));
     let left = tally.residual();
-    let left = left.map(|value| row(common, "residual", "mean", value, "frames"));
-    let runs = row(common, "residual", "count", tally.runs as f64, "1");
+    let left = left.map(|value| row(common, "residual", "mean", value));
+    let runs = row(common, "residual", "count", tally.runs as f64);
     missed.into_iter().chain(left).chain([runs]).collect()
 }
 
@@ -93,7 +93,7 @@ fn means(rows: &[Row]) -> Vec<Row> {
         let own = rows.iter().filter(|row| alike(row, first));
         means.extend(mean(own.map(|row| row.value)).map(|value| Row {
             source: MEAN.to_string(),
-            ..row(first, first.metric, first.statistic, value, first.unit)
+            ..row(first, first.metric, first.statistic, value)
         }));
     }
     means

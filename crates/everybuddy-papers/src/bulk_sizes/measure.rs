@@ -58,15 +58,14 @@ pub(crate) fn run(
                     published.filter(|p| p.metric == "bulk_frames" && p.operation == operation);
                 let expected = mean(theirs.map(|published| published.mean));
                 let is_alike = experiment.comparable == Some(spec.to_string());
-                rows.push(row(&own, "bulk_frames", "count", moments.count as f64, "1"));
+                rows.push(row(&own, "bulk_frames", "count", moments.count as f64));
                 rows.extend(moments.mean().map(|mean| Row {
                     expected: expected.filter(|_| is_alike),
-                    ..row(&own, "bulk_frames", "mean", mean, "frames")
+                    ..row(&own, "bulk_frames", "mean", mean)
                 }));
                 let stddev = moments.stddev();
                 rows.extend(
-                    stddev
-                        .map(|own_stddev| row(&own, "bulk_frames", "stddev", own_stddev, "frames")),
+                    stddev.map(|own_stddev| row(&own, "bulk_frames", "stddev", own_stddev)),
                 );
             }
             (bench.step)(&format!("{name} {spec}"));

@@ -50,23 +50,22 @@ pub(crate) fn run(
                     ..common.clone()
                 };
                 let each = |count: u64| count as f64 / tally.operations.max(1) as f64;
-                rows.push(row(&own, "calls", "count", tally.operations as f64, "1"));
-                rows.push(row(&own, "splits", "mean", each(tally.counts.splits), "1"));
+                rows.push(row(&own, "calls", "count", tally.operations as f64));
+                rows.push(row(&own, "splits", "mean", each(tally.counts.splits)));
                 rows.push(row(
                     &own,
                     "coalescings",
                     "mean",
                     each(tally.counts.coalescings),
-                    "1",
                 ));
             }
             let moved = tallies
                 .iter()
                 .map(|t| t.counts.splits + t.counts.coalescings);
             let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
-            rows.push(row(&common, "splits_and_coalescings", "mean", moved, "1"));
+            rows.push(row(&common, "splits_and_coalescings", "mean", moved));
             let refused = done.played.trouble.refused as f64;
-            rows.push(row(&common, "blocking_probability", "count", refused, "1"));
+            rows.push(row(&common, "blocking_probability", "count", refused));
             let samples = || observers.iter().flat_map(|observer| &observer.samples);
             for order in [Order::new(9), Some(Order::TEN)].into_iter().flatten() {
                 let own = Row {
@@ -75,9 +74,9 @@ pub(crate) fn run(
                 };
                 let blocks = samples().map(|s| s.snapshot.available_blocks(order) as f64);
                 let unusable = samples().map(|s| s.snapshot.unusable_index(order));
-                rows.extend(mean(blocks).map(|value| row(&own, "free_blocks", "mean", value, "1")));
+                rows.extend(mean(blocks).map(|value| row(&own, "free_blocks", "mean", value)));
                 let index = mean(unusable);
-                rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value, "1")));
+                rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value)));
             }
             (bench.step)(&format!("{name} {spec}"));
         }
@@ -102,7 +101,7 @@ fn means(rows: &[Row]) -> Vec<Row> {
             .filter(|row| row.statistic == "mean" && alike(row, first));
         means.extend(mean(own.map(|row| row.value)).map(|value| Row {
             source: MEAN.to_string(),
-            ..row(first, first.metric, "mean", value, first.unit)
+            ..row(first, first.metric, "mean", value)
         }));
     }
     means

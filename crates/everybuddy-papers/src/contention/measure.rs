@@ -176,7 +176,7 @@ fn summary(rounds: &[Vec<Number>], common: &Row) -> Vec<Row> {
         let least = own.iter().copied().fold(f64::INFINITY, f64::min);
         let most = own.iter().copied().fold(0.0, f64::max);
         for (statistic, value) in [("p50", median(own)), ("min", least), ("max", most)] {
-            rows.push(row(&common, metric, statistic, value, "1"));
+            rows.push(row(&common, metric, statistic, value));
         }
     }
     rows

@@ -10,7 +10,7 @@
 //! Invariant: counted on one thread: the same numbers come out each time.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::systems::Division;
+use everybuddy::systems::Presplit;
 use everybuddy::{Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request};
 use everybuddy_trace::{Resolved, Sizes, StepKind};
 
@@ -49,16 +49,16 @@ pub(crate) fn run(
         let largest = script.largest_order.max(Order::TEN).get();
         let blocks = everybuddy_trace::division(&sizes, memory.frames, FORESEEN, largest);
         for spec in &specs {
-            bench.arena.divide(Division::new(blocks));
+            bench.arena.divide(Presplit::new(blocks));
             let perform = |system: &AnySystem<'_, Watch>| perform(system, &resolved);
             let seen = bench.arena.build_any(spec, &memory, 1, perform);
-            bench.arena.divide(Division::default());
+            bench.arena.divide(Presplit::default());
             for (requests, broken) in seen?? {
                 let source = format!("{name}:{requests}");
                 let common = common(experiment, conditions, &source, spec, 1);
-                rows.push(row(&common, "broken_blocks", "count", broken as f64, "1"));
+                rows.push(row(&common, "broken_blocks", "count", broken as f64));
                 let share = broken as f64 / requests as f64;
-                rows.push(row(&common, "broken_blocks", "rate", share, "1"));
+                rows.push(row(&common, "broken_blocks", "rate", share));
             }
             (bench.step)(&format!("{name} {spec}"));
         }

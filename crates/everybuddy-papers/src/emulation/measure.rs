@@ -159,17 +159,11 @@ fn compared(
     };
     let [first, second] = Case::ALL.map(paper::seconds);
     let [one, two] = timed.each_ref().map(|timed| latencies(timed, iterations));
-    let mut rows = seeds(
-        &over(&two, &one),
-        &own,
-        "time_ratio",
-        "1",
-        Some(second / first),
-    );
+    let mut rows = seeds(&over(&two, &one), &own, "time_ratio", Some(second / first));
     let [one, two] = counted
         .each_ref()
         .map(|counted| all_steps(counted, iterations));
-    rows.extend(seeds(&over(&two, &one), &own, "steps_ratio", "1", None));
+    rows.extend(seeds(&over(&two, &one), &own, "steps_ratio", None));
     rows
 }
 
@@ -185,36 +179,27 @@ impl Of {
         let each = |number: fn(&Counted) -> u64| -> Vec<f64> {
             counted.iter().map(|own| number(own) as f64).collect()
         };
-        let mut rows = seeds(
-            &latencies(timed, self.iterations),
-            common,
-            "latency",
-            "ns",
-            None,
-        );
+        let mut rows = seeds(&latencies(timed, self.iterations), common, "latency", None);
         let steps = all_steps(counted, self.iterations);
-        rows.extend(seeds(&steps, common, "steps", "1", None));
+        rows.extend(seeds(&steps, common, "steps", None));
         // As the accounting of the source's profile gives them.
         let [splits, pairs] = paper::splits_and_pairs(self.case).map(|own| self.expected(own));
         rows.extend(seeds(
             &each(|own| own.work.splits),
             common,
             "splits",
-            "1",
             splits,
         ));
         rows.extend(seeds(
             &each(|own| own.work.pairs),
             common,
             "coalescings",
-            "1",
             pairs,
         ));
         rows.extend(seeds(
             &each(|own| own.work.refused),
             common,
             "refusals",
-            "1",
             Some(0.0),
         ));
         rows
@@ -236,10 +221,10 @@ impl Of {
         let function: Function = line.function;
         let calls = |own: &Counted| own.work.calls.of(function) as f64;
         let each: Vec<f64> = counted.iter().map(calls).collect();
-        let mut rows = seeds(&each, common, "calls", "1", self.expected(line.calls));
+        let mut rows = seeds(&each, common, "calls", self.expected(line.calls));
         let steps = |own: &Counted| own.steps.of(function) as f64 / calls(own).max(1.0);
         let each: Vec<f64> = counted.iter().map(steps).collect();
-        rows.extend(seeds(&each, common, "steps", "1", None));
+        rows.extend(seeds(&each, common, "steps", None));
         let share = |own: &Timed| {
             let samples = &own.sampled.samples;
             samples.of(function) as f64 / samples.sum().max(1) as f64
@@ -248,7 +233,7 @@ impl Of {
         let share = mean(timed.iter().map(share));
         rows.extend(share.map(|share| Row {
             expected: Some(rounded(expected)),
-            ..row(common, "time_share", "rate", share, "1")
+            ..row(common, "time_share", "rate", share)
         }));
         rows
     }

@@ -14,6 +14,7 @@
 //! | [`store`] | where free blocks are kept: what the manager asks |
 //! | [`queue`] | queues, first in, first out: as the paper's profile implies, and with a known end |
 //! | [`ordered`] | the structures by address of the allocators' crate: trees and bits |
+//! | [`standalone`] | a structure by address without a zone |
 //! | [`watch`] | who watches the manager: nobody, a counter of steps, a sampler |
 //! | [`counting`] | a platform on which every access to a structure's words is a step |
 //! | [`runs`] | runs by case and store: counted, or timed |
@@ -33,5 +34,6 @@ pub mod program;
 pub mod queue;
 pub mod rand;
 pub mod runs;
+pub mod standalone;
 pub mod store;
 pub mod watch;

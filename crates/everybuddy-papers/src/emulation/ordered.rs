@@ -4,9 +4,9 @@
 //!
 //! Invariant: a unit stands for a frame, a class for an order.
 
-use everybuddy::structure::alone::FreeBlocks;
 use everybuddy::{Order, Pfn};
 
+use crate::emulation::standalone::FreeBlocks;
 use crate::emulation::store::{Store, Unit};
 
 /// A store of units by address.

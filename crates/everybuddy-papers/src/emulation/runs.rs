@@ -4,9 +4,7 @@
 //!
 //! Invariant: every run begins with a heap of its own, all of it free.
 
-use std::mem::MaybeUninit;
-
-use everybuddy::structure::alone::{self, FreeBlocks, WithFreeBlocks};
+use everybuddy::structure::{BitScan, Ordered, Placed, Trees};
 use everybuddy::{Native, Order, Platform};
 
 use crate::emulation::counting::Counting;
@@ -15,6 +13,7 @@ use crate::emulation::manager::{Case, Heap, Manager, Work};
 use crate::emulation::ordered::ByAddress;
 use crate::emulation::program;
 use crate::emulation::queue::Queues;
+use crate::emulation::standalone::{Standalone, StructureMemory};
 use crate::emulation::store::{Kind, Store};
 use crate::emulation::watch::{Nobody, Sampled, Steps, Watch, sample};
 
@@ -57,14 +56,15 @@ trait WithStore {
     fn call<S: Store>(self, store: S) -> Self::Output;
 }
 
-struct Ordered<V>(V, u32);
-
-impl<V: WithStore> WithFreeBlocks for Ordered<V> {
-    type Output = V::Output;
-
-    fn call<B: FreeBlocks>(self, blocks: &B) -> V::Output {
-        self.0.call(ByAddress::new(blocks, self.1))
-    }
+/// Creates an empty store in a structure by address.
+fn with_structure<'a, P: Platform, S: Placed<'a, P> + Ordered<P>, V: WithStore>(
+    heap: Heap,
+    memory: &'a mut StructureMemory<P>,
+    largest: Order,
+    visitor: V,
+) -> V::Output {
+    let blocks = Standalone::<P, S>::new(memory, largest);
+    visitor.call(ByAddress::new(&blocks, heap.units))
 }
 
 /// Makes an empty store.
@@ -73,26 +73,24 @@ fn with_store<P: Platform, V: WithStore>(
     heap: Heap,
     visitor: V,
 ) -> Result<V::Output, String> {
-    let kind = match kind {
-        Kind::QueueSearch => return Ok(visitor.call(Queues::<P, true, true>::new(heap.units))),
-        Kind::Queue => return Ok(visitor.call(Queues::<P, true, false>::new(heap.units))),
-        Kind::QueueTail => return Ok(visitor.call(Queues::<P, false, false>::new(heap.units))),
-        Kind::Tree => alone::Kind::Tree,
-        Kind::Bitmap => alone::Kind::BitScan,
-    };
     let largest = Order::new(heap.largest)
         .ok_or_else(|| format!("class {} is larger than any order", heap.largest))?;
     let refuse = |error| format!("a heap of {} units: {error}", heap.units);
-    let layout = alone::layout::<P>(kind, heap.units, largest).map_err(refuse)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    alone::with_free_blocks::<P, _>(
-        kind,
-        heap.units,
-        largest,
-        &mut memory,
-        Ordered(visitor, heap.units),
-    )
-    .map_err(refuse)
+    Ok(match kind {
+        Kind::QueueSearch => visitor.call(Queues::<P, true, true>::new(heap.units)),
+        Kind::Queue => visitor.call(Queues::<P, true, false>::new(heap.units)),
+        Kind::QueueTail => visitor.call(Queues::<P, false, false>::new(heap.units)),
+        Kind::Tree => {
+            let memory = StructureMemory::<P>::new::<Trees<'_, P>>(heap.units, largest);
+            let memory = &mut memory.map_err(refuse)?;
+            with_structure::<P, Trees<'_, P>, V>(heap, memory, largest, visitor)
+        }
+        Kind::Bitmap => {
+            let memory = StructureMemory::<P>::new::<BitScan<'_, P>>(heap.units, largest);
+            let memory = &mut memory.map_err(refuse)?;
+            with_structure::<P, BitScan<'_, P>, V>(heap, memory, largest, visitor)
+        }
+    })
 }
 
 /// Performs a plan, watched; returns who watched.

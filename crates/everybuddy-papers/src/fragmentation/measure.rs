@@ -125,7 +125,7 @@ impl Replay {
         let order = Some(LARGE.get());
         let blocks = |statistic, value: f64| Row {
             order,
-            ..row(common, "free_blocks", statistic, value, "1")
+            ..row(common, "free_blocks", statistic, value)
         };
         let mut rows = Vec::new();
         let (mut least, mut most) = (f64::INFINITY, 0.0f64);
@@ -145,8 +145,8 @@ impl Replay {
         }
         let refused = samples.refused as f64;
         let calls = f64::from(self.script.events);
-        rows.push(row(common, "blocking_probability", "count", refused, "1"));
-        rows.push(row(common, "calls", "count", calls, "1"));
+        rows.push(row(common, "blocking_probability", "count", refused));
+        rows.push(row(common, "calls", "count", calls));
         for sample in &samples.over_time {
             let position = f64::from(sample.position) / calls.max(1.0);
             let value = sample.snapshot.available_blocks(LARGE) as f64;

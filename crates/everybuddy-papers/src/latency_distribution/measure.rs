@@ -101,7 +101,7 @@ pub(crate) fn run(
         };
         let floor = Row {
             options: String::new(),
-            ..row(&common, "latency", "value", bench.timer.floor(), "ns")
+            ..row(&common, "latency", "value", bench.timer.floor())
         };
         rows.push(floor);
     }
@@ -170,7 +170,7 @@ fn summary(marks: &[bool], ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Ro
 }
 
 fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
-    let mut rows = vec![row(common, "latency", "count", ticks.len() as f64, "1")];
+    let mut rows = vec![row(common, "latency", "count", ticks.len() as f64)];
     if ticks.is_empty() {
         return rows;
     }
@@ -183,9 +183,9 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     let variance = nanos.iter().map(|n| (n - middle).powi(2)).sum::<f64>() / count;
     // Nearest rank: a time that really occurred.
     let at = |permille: usize| nanos[(nanos.len() * permille).div_ceil(1000).max(1) - 1];
-    rows.push(row(common, "latency", "mean", mean, "ns"));
+    rows.push(row(common, "latency", "mean", mean));
     // Of many: it holds the timer's own, so it is not less than that of the allocator.
-    rows.push(row(common, "latency", "stddev", variance.sqrt(), "ns"));
+    rows.push(row(common, "latency", "stddev", variance.sqrt()));
     let seen = [
         ("p50", at(500)),
         ("p99", at(990)),
@@ -194,7 +194,7 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     ];
     for (statistic, value) in seen {
         if value > timer.floor() {
-            rows.push(row(common, "latency", statistic, value, "ns"));
+            rows.push(row(common, "latency", statistic, value));
         }
     }
     rows
@@ -210,7 +210,7 @@ fn histogram(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     }
     let of = |(bin, count): (i32, u64)| Row {
         experiment: format!("{}@{:.2}ns", common.experiment, lower_end(bin)),
-        ..row(common, "latency", "count", count as f64, "1")
+        ..row(common, "latency", "count", count as f64)
     };
     bins.into_iter().map(of).collect()
 }

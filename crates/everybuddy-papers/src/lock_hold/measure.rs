@@ -113,20 +113,20 @@ fn summary(rounds: &[Round], common: &Row, timer: &Timer) -> Vec<Row> {
         }
         let deviations = rounds.iter().filter_map(|round| of(round).stddev());
         let deviations = deviations.map(|ticks| timer.sum(ticks, 0)).collect();
-        rows.push(row(common, metric, "mean", median(means.clone()), "ns"));
-        rows.push(row(common, metric, "stddev", median(deviations), "ns"));
+        rows.push(row(common, metric, "mean", median(means.clone())));
+        rows.push(row(common, metric, "stddev", median(deviations)));
         for (round, mean) in means.into_iter().enumerate() {
             rows.push(Row {
                 experiment: format!("{}@{round}", common.experiment),
-                ..row(common, metric, "mean", mean, "ns")
+                ..row(common, metric, "mean", mean)
             });
         }
     }
     let count =
         |of: &dyn Fn(&Round) -> u64| median(rounds.iter().map(|round| of(round) as f64).collect());
     let locks = count(&|round| round.hold.count);
-    rows.push(row(common, "lock_acquisitions", "count", locks, "1"));
+    rows.push(row(common, "lock_acquisitions", "count", locks));
     let disturbed = count(&|round| round.disturbed);
-    rows.push(row(common, "locks_disturbed", "count", disturbed, "1"));
+    rows.push(row(common, "locks_disturbed", "count", disturbed));
     rows
 }

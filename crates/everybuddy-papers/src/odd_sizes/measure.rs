@@ -185,7 +185,7 @@ fn measure(
     }
     let own = common(format!("{name} filled"));
     let filled = mean(shares.iter().copied());
-    rows.extend(filled.map(|share| row(&own, "peak_frames", "rate", share, "1")));
+    rows.extend(filled.map(|share| row(&own, "peak_frames", "rate", share)));
     Ok(rows)
 }
 
@@ -198,12 +198,12 @@ impl Seen {
                 order,
                 ..own.clone()
             };
-            rows.extend(value.map(|value| row(&own, metric, statistic, value, "1")));
+            rows.extend(value.map(|value| row(&own, metric, statistic, value)));
         };
         let internal = mean(self.internal.iter().copied());
         push("internal_fragmentation", "mean", None, internal);
         let live = mean(self.live.iter().copied());
-        push("live_frames", "mean", None, live);
+        push("live_share", "mean", None, live);
         for order in [Order::new(9), Some(Order::TEN)].into_iter().flatten() {
             let index = self.snapshots.iter().map(|own| own.unusable_index(order));
             push("unusable_index", "mean", Some(order), mean(index));

@@ -150,9 +150,9 @@ fn error((predicted, actual): &Judged) -> f64 {
 /// How far predictions were off, and where the real lengths lie for predictions of each size.
 fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     let metric = "prediction_error";
-    let mut rows = vec![row(common, metric, "count", judged.len() as f64, "1")];
+    let mut rows = vec![row(common, metric, "count", judged.len() as f64)];
     let off = mean(judged.iter().map(error));
-    rows.extend(off.map(|off| row(common, metric, "mean", off, "1")));
+    rows.extend(off.map(|off| row(common, metric, "mean", off)));
     let mut octaves: BTreeMap<u32, Vec<Judged>> = BTreeMap::new();
     for own in judged {
         let octave = own.0.checked_ilog2().map_or(0, |power| power + 1);
@@ -168,9 +168,9 @@ fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
             experiment: format!("{}@{middle}", common.experiment),
             ..common.clone()
         };
-        rows.push(row(&own, "run_length", "count", count as f64, "1"));
+        rows.push(row(&own, "run_length", "count", count as f64));
         for (statistic, quarter) in [("p25", 1), ("p50", 2), ("p75", 3)] {
-            rows.push(row(&own, "run_length", statistic, at(quarter), "1"));
+            rows.push(row(&own, "run_length", statistic, at(quarter)));
         }
     }
     rows

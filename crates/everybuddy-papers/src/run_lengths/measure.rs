@@ -76,7 +76,7 @@ fn kinds(resolved: &Resolved) -> [(&'static str, [Vec<u64>; 2]); 3] {
 /// Where the lengths lie, and which share of the requests is in runs of each length and longer.
 fn summary(mut lengths: Vec<u64>, common: &Row) -> Vec<Row> {
     let all = Quantiles::of(&mut lengths);
-    let length = |statistic, value: f64| row(common, "run_length", statistic, value, "1");
+    let length = |statistic, value: f64| row(common, "run_length", statistic, value);
     let mut rows = vec![length("count", all.count as f64)];
     if all.count == 0 {
         return rows;
@@ -113,7 +113,7 @@ fn means(rows: &[Row]) -> Vec<Row> {
             let value = mean(own.iter().map(|row| row.value));
             averages.extend(own.first().zip(value).map(|(first, value)| Row {
                 source: MEAN.to_string(),
-                ..row(first, "run_length", "mean", value, "1")
+                ..row(first, "run_length", "mean", value)
             }));
         }
     }

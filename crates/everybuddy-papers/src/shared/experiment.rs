@@ -5,13 +5,18 @@
 //! Invariant: an [`Experiment`] names only systems that there are.
 
 use everybuddy::SystemSpec;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::claim::Claim;
 use everybuddy_measure::library;
+use everybuddy_measure::rows::Platform;
 use everybuddy_measure::size::Size;
+
+/// The simulated machine on which all accesses to shared metadata take the same time.
+const FLAT: &str = "flat";
 
 /// An experiment, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,7 +35,8 @@ pub struct Experiment {
     /// How it is drawn: the name of a figure; nothing for tables only.
     pub figure: Option<String>,
     /// Where it runs: `native`, this machine, or `sim:flat`, simulated CPUs on which all accesses cost the same.
-    pub platform: String,
+    #[serde(deserialize_with = "platform")]
+    pub platform: Platform,
     /// The systems; none where a trace alone answers.
     #[serde(default)]
     pub systems: Vec<String>,
@@ -92,6 +98,20 @@ pub struct TableSpec {
     pub beside: bool,
 }
 
+/// Reads a platform on which experiments run.
+fn platform<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Platform, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.parse() {
+        Ok(Platform::Native) => Ok(Platform::Native),
+        Ok(Platform::Sim(machine)) if machine == FLAT => Ok(Platform::Sim(machine)),
+        Ok(_) => {
+            let what = format!("platform `{text}`: experiments run on `native` or `sim:{FLAT}`");
+            Err(D::Error::custom(what))
+        }
+        Err(what) => Err(D::Error::custom(what)),
+    }
+}
+
 fn all() -> Vec<String> {
     vec!["all".to_string()]
 }
@@ -135,10 +155,6 @@ impl Experiment {
         own.frames().map_err(refuse)?;
         for claim in &own.claims {
             claim.check().map_err(|what| refuse(what.to_string()))?;
-        }
-        if !["native", "sim:flat"].contains(&own.platform.as_str()) {
-            let what = format!("platform `{}`: `native` or `sim:flat`", own.platform);
-            return Err(refuse(what));
         }
         Ok(own)
     }

@@ -101,38 +101,26 @@ pub(crate) fn common(
 }
 
 /// Makes rows of something that each round has: its median, least and most.
-pub(crate) fn rounds(
-    common: &Row,
-    metric: &'static str,
-    values: &[f64],
-    unit: &'static str,
-) -> Vec<Row> {
+pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if values.is_empty() {
         return rows;
     }
     let most = values.iter().copied().max_by(f64::total_cmp);
-    rows.push(row(common, metric, "p50", median(values.clone()), unit));
+    rows.push(row(common, metric, "p50", median(values.clone())));
     let least = least(values.iter().copied());
-    rows.extend(least.map(|value| row(common, metric, "min", value, unit)));
-    rows.extend(most.map(|value| row(common, metric, "max", value, unit)));
+    rows.extend(least.map(|value| row(common, metric, "min", value)));
+    rows.extend(most.map(|value| row(common, metric, "max", value)));
     rows
 }
 
 /// Makes a row with a number.
-pub(crate) fn row(
-    common: &Row,
-    metric: &'static str,
-    statistic: &'static str,
-    value: f64,
-    unit: &'static str,
-) -> Row {
+pub(crate) fn row(common: &Row, metric: &'static str, statistic: &'static str, value: f64) -> Row {
     Row {
         metric,
         statistic,
         value: rounded(value),
-        unit,
         ..common.clone()
     }
 }

@@ -214,20 +214,19 @@ fn numbers(
         let rate = snapshot.unusable_index(seen.max_order);
         let domains = f64::from(snapshot.domains);
         let mut rows = vec![
-            row(common, "fragmentation_rate", statistic, rate, "1"),
-            row(common, "domains", statistic, domains, "1"),
+            row(common, "fragmentation_rate", statistic, rate),
+            row(common, "domains", statistic, domains),
         ];
         for order in orders {
             let blocks = snapshot.available_blocks(order) as f64;
             rows.push(Row {
                 order: Some(order.get()),
-                ..row(common, "free_blocks", statistic, blocks, "1")
+                ..row(common, "free_blocks", statistic, blocks)
             });
         }
         rows
     };
     let base = |source: &str| Row {
-        simulated: true,
         ..common(experiment, conditions, source, spec, CPUS)
     };
     let mut rows = Vec::new();

@@ -7,9 +7,10 @@
 use std::mem::MaybeUninit;
 
 use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
+use everybuddy::systems::{self, build_as};
 use everybuddy::{
-    Block, BuildError, CpuId, FrameAllocator, FrameRange, Native, Order, Pfn, Release, Request,
-    Setup, SystemSpec, WithSystem, metadata_layout, with_policy,
+    Block, BuildError, CpuId, FrameAllocator, FrameRange, Memory, Native, Order, Pfn, Release,
+    Request, Setup, SystemSpec, metadata_layout,
 };
 
 use crate::streams::tally::{Listener, Work};
@@ -116,31 +117,26 @@ impl<B: Listener, A: FrameAllocator<Native<Spin, B>>> Manager for Buddy<'_, A, B
     }
 }
 
-/// Builds a buddy system and does something with it.
-struct OnSystem<V, B> {
-    visitor: V,
+/// Calls `visitor` with a system. Compiled for each composition.
+fn call_on<B: Listener, V: WithManager>(
+    system: &impl FrameAllocator<Native<Spin, B>>,
     extent: Extent,
-    listener: core::marker::PhantomData<B>,
+    visitor: V,
+) -> Result<V::Output, BuildError> {
+    let cpus = NativeCpus::new(1);
+    let mut manager = Buddy {
+        system,
+        // The set of CPUs is new, so no other thread can have the token.
+        cpu: cpus.claim(CpuId(0)).ok_or(BuildError::BadCpuCount)?,
+        extent,
+    };
+    Ok(visitor.call(&mut manager))
 }
 
-impl<V: WithManager, B: Listener> WithSystem<Native<Spin, B>> for OnSystem<V, B> {
-    type Output = Option<V::Output>;
-
-    fn call<A: FrameAllocator<Native<Spin, B>>>(self, _: &'static str, system: &A) -> Self::Output {
-        let cpus = NativeCpus::new(1);
-        let mut manager = Buddy {
-            system,
-            cpu: cpus.claim(CpuId(0))?,
-            extent: self.extent,
-        };
-        Some(self.visitor.call(&mut manager))
-    }
-}
-
-/// Does something with a buddy system of one zone without lists, heard by `B`. O(units) to build.
+/// Calls `visitor` with a buddy system of one zone without lists, whose events `B` hears. O(units) to build.
 ///
 /// # Errors
-/// Any [`BuildError`].
+/// Any [`BuildError`]; [`BuildError::BadOption`] for a system of another composition.
 pub fn with_buddy<B: Listener, V: WithManager>(
     spec: &SystemSpec,
     extent: Extent,
@@ -151,14 +147,19 @@ pub fn with_buddy<B: Listener, V: WithManager>(
     let setup = Setup::new(&ranges, 1).with_reach(reach);
     let layout = metadata_layout::<Native<Spin, B>>(spec, &setup)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let visitor = OnSystem {
-        visitor,
-        extent,
-        listener: core::marker::PhantomData::<B>,
-    };
-    let done = with_policy::<Native<Spin, B>, _>(spec, &setup, &mut memory, visitor)?;
-    // The set of CPUs is its own, so nobody else can have the token.
-    done.ok_or(BuildError::BadCpuCount)
+    let memory = Memory::new(&mut memory);
+    // The visitor is compiled for these two compositions, and not for all of them.
+    match spec.name() {
+        "bs" => {
+            let system = build_as::<_, systems::Buddy<'_, Native<Spin, B>>>(spec, &setup, memory)?;
+            call_on(system, extent, visitor)
+        }
+        _ => {
+            let system =
+                build_as::<_, systems::Delayed<'_, Native<Spin, B>>>(spec, &setup, memory)?;
+            call_on(system, extent, visitor)
+        }
+    }
 }
 
 /// Gives every slot the same block: what performing costs when nothing is behind it.

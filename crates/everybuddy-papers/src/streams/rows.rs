@@ -101,7 +101,6 @@ pub(crate) fn seeds(
     values: &[f64],
     common: &Row,
     metric: &'static str,
-    unit: &'static str,
     expected: Option<f64>,
 ) -> Vec<Row> {
     let Some(interval) = Interval::of(values) else {
@@ -109,14 +108,14 @@ pub(crate) fn seeds(
     };
     let mut rows = vec![Row {
         expected: expected.map(rounded),
-        ..row(common, metric, "mean", interval.mean, unit)
+        ..row(common, metric, "mean", interval.mean)
     }];
     if interval.half.is_finite() {
-        rows.push(row(common, metric, "ci95", interval.half, unit));
+        rows.push(row(common, metric, "ci95", interval.half));
     }
     rows.extend((1..).zip(values).map(|(seed, value)| Row {
         experiment: format!("{}@{seed}", common.experiment),
-        ..row(common, metric, "mean", *value, unit)
+        ..row(common, metric, "mean", *value)
     }));
     rows
 }

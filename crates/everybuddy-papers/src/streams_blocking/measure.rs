@@ -87,14 +87,14 @@ pub(crate) fn run(
         ..common(experiment, conditions, "fit", standard, 1)
     };
     let bytes = |units: u32| f64::from(units * UNIT);
-    let mut rows = vec![row(&base, "arena", "value", bytes(found.units), "B")];
+    let mut rows = vec![row(&base, "arena", "value", bytes(found.units))];
     rows.extend(seen.iter().map(|Point { units, refused }| Row {
         experiment: format!("{}@{}", experiment.name, units * UNIT),
-        ..row(&base, METRIC, "rate", *refused, "1")
+        ..row(&base, METRIC, "rate", *refused)
     }));
     rows.push(Row {
         expected: Some(target),
-        ..row(&base, METRIC, "rate", found.refused, "1")
+        ..row(&base, METRIC, "rate", found.refused)
     });
     for (source, timing) in TRAFFIC {
         let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
@@ -115,8 +115,8 @@ pub(crate) fn run(
             let is_faithful = spec.options().reclaim.is_none();
             let expected = published(experiment, source, spec.name(), "allocate", METRIC);
             let expected = expected.filter(|_| is_faithful);
-            rows.extend(seeds(shares, &common, METRIC, "1", expected));
-            rows.extend(expected.map(|value| row(&common, METRIC, "published", value, "1")));
+            rows.extend(seeds(shares, &common, METRIC, expected));
+            rows.extend(expected.map(|value| row(&common, METRIC, "published", value)));
         }
     }
     for (source, traffic) in SHORT {
@@ -139,7 +139,7 @@ pub(crate) fn run(
                 operation: "allocate",
                 ..common(experiment, conditions, ARENA, spec, 1)
             };
-            rows.push(row(&own, METRIC, "rate", share, "1"));
+            rows.push(row(&own, METRIC, "rate", share));
             (bench.step)(&format!("{size} bytes {spec}"));
         }
     }
@@ -180,17 +180,11 @@ fn short(
         let middle = mean(counts.iter().map(|count| *count as f64)).unwrap_or_default();
         rows.push(Row {
             expected: expected.filter(|_| is_faithful),
-            ..row(&common, "refusals", "mean", middle, "1")
+            ..row(&common, "refusals", "mean", middle)
         });
         for (statistic, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
             let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
-            rows.push(row(
-                &common,
-                "refusals",
-                statistic,
-                counts[rank] as f64,
-                "1",
-            ));
+            rows.push(row(&common, "refusals", statistic, counts[rank] as f64));
         }
         // How unusual the source's number would be.
         if let Some(expected) = expected.filter(|_| is_faithful) {
@@ -199,7 +193,7 @@ fn short(
                 .filter(|count| **count as f64 <= expected)
                 .count();
             let share = fewer as f64 / counts.len() as f64;
-            rows.push(row(&common, "refusals", "rate", share, "1"));
+            rows.push(row(&common, "refusals", "rate", share));
         }
     }
     Ok(rows)
@@ -233,7 +227,7 @@ fn drift(
                     ..common(experiment, conditions, source, spec, 1)
                 };
                 let blocks: Vec<f64> = all.iter().map(|own| own[usize::from(order)]).collect();
-                rows.extend(seeds(&blocks, &common, "free_blocks", "1", None));
+                rows.extend(seeds(&blocks, &common, "free_blocks", None));
             }
         }
     }

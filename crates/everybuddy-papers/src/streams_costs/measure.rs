@@ -196,27 +196,21 @@ impl Numbers {
                 ..common.clone()
             };
             let tally = &self.counted.tallies[direction];
-            rows.extend(seeds(
-                &self.operations[direction],
-                &own,
-                "operations",
-                "1",
-                None,
-            ));
+            rows.extend(seeds(&self.operations[direction], &own, "operations", None));
             rows.extend(counts(tally, &own));
-            rows.extend(seeds(&self.times[direction], &own, "latency", "ns", None));
+            rows.extend(seeds(&self.times[direction], &own, "latency", None));
             let spread = mean(self.spreads[direction].iter().copied());
-            rows.extend(spread.map(|value| row(&own, "latency", "stddev", value, "ns")));
+            rows.extend(spread.map(|value| row(&own, "latency", "stddev", value)));
             let printed = published(experiment, &own.source, &own.system, operation, "latency");
             // The source's own number, so that a table can show it beside.
-            rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3, "ns")));
+            rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3)));
         }
         let own = Row {
             operation: PAIR,
             ..common.clone()
         };
-        rows.extend(seeds(&self.pairs(), &own, "operations", "1", None));
-        rows.extend(seeds(&self.times[2], &own, "latency", "ns", None));
+        rows.extend(seeds(&self.pairs(), &own, "operations", None));
+        rows.extend(seeds(&self.times[2], &own, "latency", None));
         rows
     }
 
@@ -242,9 +236,9 @@ impl Numbers {
             let system = common.system.as_str();
             let expected = ratio(printed(system, operation), printed(name, operation));
             let values = over(&self.operations[direction], &other.operations[direction]);
-            rows.extend(seeds(&values, &own, operations, "1", expected));
+            rows.extend(seeds(&values, &own, operations, expected));
             let values = over(&self.times[direction], &other.times[direction]);
-            rows.extend(seeds(&values, &own, times, "1", expected));
+            rows.extend(seeds(&values, &own, times, expected));
         }
         let own = Row {
             operation: PAIR,
@@ -252,9 +246,9 @@ impl Numbers {
         };
         let expected = ratio(pair(&common.system), pair(name));
         let values = over(&self.pairs(), &other.pairs());
-        rows.extend(seeds(&values, &own, operations, "1", expected));
+        rows.extend(seeds(&values, &own, operations, expected));
         let values = over(&self.times[2], &other.times[2]);
-        rows.extend(seeds(&values, &own, times, "1", expected));
+        rows.extend(seeds(&values, &own, times, expected));
         rows
     }
 }
@@ -263,36 +257,22 @@ impl Numbers {
 fn counts(tally: &Tally, common: &Row) -> Vec<Row> {
     let calls = tally.operations.count().max(1) as f64;
     vec![
-        row(
-            common,
-            "operations",
-            "stddev",
-            tally.operations.stddev(),
-            "1",
-        ),
+        row(common, "operations", "stddev", tally.operations.stddev()),
         row(
             common,
             "operations",
             "max",
             f64::from(tally.operations.max()),
-            "1",
         ),
-        row(common, "operations", "count", calls, "1"),
+        row(common, "operations", "count", calls),
         row(
             common,
             "list_operations",
             "mean",
             tally.links as f64 / calls,
-            "1",
         ),
-        row(
-            common,
-            "map_operations",
-            "mean",
-            tally.marks as f64 / calls,
-            "1",
-        ),
-        row(common, "splits", "mean", tally.splits.mean(), "1"),
-        row(common, "coalescings", "mean", tally.delays.mean(), "1"),
+        row(common, "map_operations", "mean", tally.marks as f64 / calls),
+        row(common, "splits", "mean", tally.splits.mean()),
+        row(common, "coalescings", "mean", tally.delays.mean()),
     ]
 }

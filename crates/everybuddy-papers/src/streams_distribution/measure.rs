@@ -75,7 +75,7 @@ pub(crate) fn run(
         };
         rows.extend(delays(&worst, &own));
         let total = worst.iter().sum::<u32>();
-        rows.push(row(&own, "coalescings", "max", f64::from(total), "1"));
+        rows.push(row(&own, "coalescings", "max", f64::from(total)));
         (bench.step)(&format!("worst of {spec}"));
     }
     Ok(rows)
@@ -85,11 +85,11 @@ pub(crate) fn run(
 fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
     let count = own.count().max(1) as f64;
     let mut rows = vec![
-        row(common, metric, "mean", own.mean(), "1"),
-        row(common, metric, "stddev", own.stddev(), "1"),
-        row(common, metric, "p99", f64::from(own.quantile(0.99)), "1"),
-        row(common, metric, "p999", f64::from(own.quantile(0.999)), "1"),
-        row(common, metric, "max", f64::from(own.max()), "1"),
+        row(common, metric, "mean", own.mean()),
+        row(common, metric, "stddev", own.stddev()),
+        row(common, metric, "p99", f64::from(own.quantile(0.99))),
+        row(common, metric, "p999", f64::from(own.quantile(0.999))),
+        row(common, metric, "max", f64::from(own.max())),
     ];
     let shares = own
         .counts
@@ -98,7 +98,7 @@ fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
         .filter(|(_, calls)| **calls > 0);
     rows.extend(shares.map(|(number, calls)| Row {
         experiment: format!("{}@{number}", common.experiment),
-        ..row(common, metric, "rate", *calls as f64 / count, "1")
+        ..row(common, metric, "rate", *calls as f64 / count)
     }));
     rows
 }
@@ -113,13 +113,13 @@ fn delays(worst: &[u32], common: &Row) -> Vec<Row> {
         .map(|(above, delays)| Row {
             order: Some(above),
             expected: Some(f64::from(2u32 << above)),
-            ..row(common, METRIC, "max", f64::from(*delays), "1")
+            ..row(common, METRIC, "max", f64::from(*delays))
         })
         .collect();
     let most = worst.iter().copied().max().unwrap_or(0);
     rows.push(Row {
         expected: Some(2.0),
-        ..row(common, METRIC, "max", f64::from(most), "1")
+        ..row(common, METRIC, "max", f64::from(most))
     });
     rows
 }

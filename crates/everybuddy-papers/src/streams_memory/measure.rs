@@ -93,10 +93,10 @@ pub(crate) fn run(
                 source: source.to_string(),
                 ..own
             };
-            rows.extend(seeds(values, &own, "peak_memory", "B", None));
+            rows.extend(seeds(values, &own, "peak_memory", None));
             if is_manager.is_some() {
                 let ratio = over(values, &peaks[0]);
-                rows.extend(seeds(&ratio, &own, "peak_memory_ratio", "1", None));
+                rows.extend(seeds(&ratio, &own, "peak_memory_ratio", None));
             }
         }
         for (at, ratios) in ratios.iter_mut().enumerate() {
@@ -122,15 +122,15 @@ pub(crate) fn run(
         };
         let means: Vec<f64> = (0..SEEDS as usize).filter_map(of_seed).collect();
         let expected = is_judged.then_some(AVERAGE);
-        rows.extend(seeds(&means, &own, "peak_memory_ratio", "1", expected));
+        rows.extend(seeds(&means, &own, "peak_memory_ratio", expected));
         let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
         rows.push(Row {
             expected: is_judged.then_some(WORST),
-            ..row(&own, "peak_memory_ratio", "max", most, "1")
+            ..row(&own, "peak_memory_ratio", "max", most)
         });
         rows.push(Row {
             expected: is_judged.then_some(MORE),
-            ..row(&own, "peak_memory_excess", "max", more, "B")
+            ..row(&own, "peak_memory_excess", "max", more)
         });
     }
     Ok(rows)

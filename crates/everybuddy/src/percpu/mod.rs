@@ -90,8 +90,8 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Frees all blocks of this CPU's list into the zone layer.
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
 
-    /// Frees all blocks of another CPU's list into the zone layer, if that CPU is parked, or is this one. Returns `false`
-    /// if it is not parked.
+    /// Frees all blocks of another CPU's list into the zone layer, if that CPU is parked, or is this one. Returns
+    /// `false` if it is not parked.
     fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool;
 
     /// Calls `then` once while all lists are empty and closed. The call is dynamic: draining all CPUs is rare and

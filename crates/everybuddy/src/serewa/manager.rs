@@ -11,7 +11,7 @@
 
 use super::area::Area;
 use super::queue::Contents;
-use super::{Remnants, Serewa};
+use super::{RemnantPolicy, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
@@ -69,7 +69,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         frames: u32,
     ) -> Result<Frame, AllocateError> {
         let nested = caller.nested;
-        let mut divides = self.remnants == Remnants::First && !nested;
+        let mut divides = self.remnants == RemnantPolicy::First && !nested;
         loop {
             let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
             divides &= self.structure.blocks(order) == 0 && self.dividing.length() > 0;
@@ -501,7 +501,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
         let _guard = Guard::lock(self.lock, caller.probe);
         let frames = 0..self.structure.table().frames();
-        let census = check::walk_divided(&self.structure, frames, self.divided)?;
+        let census = check::walk_divided(&self.structure, frames, self.presplit)?;
         let table = self.structure.table();
         let mut waiting = 0;
         for area in self.dividing.areas().chain(self.linking.areas()) {

@@ -35,15 +35,15 @@
 //! and lets others at the free lists in between; so does dividing after each piece.
 
 pub(crate) mod area;
-mod division;
 mod manager;
+mod presplit;
 pub(crate) mod queue;
 mod request_slots;
 mod services;
 #[cfg(test)]
 mod tests;
 
-pub use division::Division;
+pub use presplit::Presplit;
 
 use core::marker::PhantomData;
 
@@ -74,7 +74,7 @@ pub enum Manager {
 
 /// What a request does that finds no block of its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Remnants {
+pub enum RemnantPolicy {
     /// `remnants=wait`: it takes the next larger block, and leaves its remnant behind too.
     #[default]
     Wait,
@@ -84,7 +84,7 @@ pub enum Remnants {
 
 /// How the actions are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Separation {
+pub struct ServiceOptions {
     /// Slots of each queue, a power of two.
     pub slots: u32,
     /// Whether each operation of a queue is done under a binary semaphore.
@@ -92,7 +92,7 @@ pub struct Separation {
     /// Who answers requests.
     pub manager: Manager,
     /// What a request does that finds no block of its order.
-    pub remnants: Remnants,
+    pub remnants: RemnantPolicy,
 }
 
 /// Slots of a queue when nothing else is asked for.
@@ -120,18 +120,18 @@ pub struct Serewa<'a, P: Platform, S> {
     /// Changes whenever a service has done with an area.
     done: &'a P::AtomicU32,
     request_slots: Option<RequestSlots<'a, P>>,
-    remnants: Remnants,
+    remnants: RemnantPolicy,
     /// Whether memory was divided in the beginning, so that buddies may both be free.
-    divided: bool,
+    presplit: bool,
     memory: PhantomData<&'a P>,
 }
 
 impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, separation: Separation, cpus: u16) -> ArenaPlan {
-        let plan = AreaQueue::<P>::plan(plan, separation.slots);
-        let plan = AreaQueue::<P>::plan(plan, separation.slots).slice::<P::AtomicU32>(1);
-        match separation.manager {
+    pub(crate) fn plan(plan: ArenaPlan, services: ServiceOptions, cpus: u16) -> ArenaPlan {
+        let plan = AreaQueue::<P>::plan(plan, services.slots);
+        let plan = AreaQueue::<P>::plan(plan, services.slots).slice::<P::AtomicU32>(1);
+        match services.manager {
             Manager::Caller => plan,
             Manager::Thread => RequestSlots::<P>::plan(plan, cpus),
         }
@@ -141,19 +141,19 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         (lock, place): Part<'a, P>,
-        separation: Separation,
+        services: ServiceOptions,
         cpus: u16,
-        divided: bool,
+        presplit: bool,
     ) -> Result<Self, BuildError>
     where
         S: crate::structure::Placed<'a, P>,
     {
-        let Separation {
+        let ServiceOptions {
             slots,
             semaphore,
             manager,
             remnants,
-        } = separation;
+        } = services;
         let table = place.table;
         let mut queue = |which| AreaQueue::new(arena, table, which, slots, semaphore);
         let (dividing, linking) = (queue(Queue::Dividing)?, queue(Queue::Linking)?);
@@ -170,14 +170,14 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             done,
             request_slots,
             remnants,
-            divided,
+            presplit,
             memory: PhantomData,
         })
     }
 
     /// Makes a run of interior frames free, before the system is in use: in blocks as large as they can be, but where
     /// `wanted` asks for smaller ones. O(blocks + orders).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Division) {
+    pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Presplit) {
         let max_order = self.structure.max_order();
         if let Some(start) = self.structure.table().frame(start) {
             for (head, order) in pieces(start, frames, max_order) {
@@ -187,8 +187,8 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     }
 
     /// Divides a block as long as smaller ones are wanted. At most as deep as there are orders.
-    fn seed_block(&self, head: Frame, order: Order, wanted: &mut Division) {
-        if !self.divided {
+    fn seed_block(&self, head: Frame, order: Order, wanted: &mut Presplit) {
+        if !self.presplit {
             // Ranges may touch each other.
             let probe = &mut P::Probe::default();
             Eager.free(&self.structure, head, order, probe);

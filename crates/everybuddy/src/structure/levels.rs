@@ -11,12 +11,12 @@ use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
 
 /// Room for orders 0 to the limit, rounded up to a power of two: an order masked so needs no bounds check.
-pub(crate) const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
+pub const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
 
 /// A list's head and length, side by side: a request that takes from a level touches both. A tree's root and
 /// count lie here, too.
 #[repr(C)]
-pub(crate) struct Level<P: Platform> {
+pub struct Level<P: Platform> {
     head: P::Cell<u32>,
     length: P::Cell<u32>,
 }
@@ -26,7 +26,7 @@ const EMPTY: u32 = u32::MAX;
 
 impl<P: Platform> Level<P> {
     /// Makes an empty list.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             head: P::Cell::new(EMPTY),
             length: P::Cell::new(0),

@@ -14,9 +14,8 @@
 //! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | Serewa (004) 2.2.4 |
 //! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | Serewa (004) 2.2.4, in bits |
 //!
-//! The last two can be had without a zone around them: [`alone`].
+//! The last two can also be used without a zone: a program gives them a [`Place`] in memory of its own.
 
-pub mod alone;
 pub mod bit_scan;
 pub(crate) mod bits;
 pub(crate) mod domain_tags;
@@ -28,22 +27,24 @@ pub mod local_lists;
 mod tests;
 pub mod tree;
 
-pub(crate) use bit_scan::BitScan;
+pub use bit_scan::BitScan;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
 #[cfg(test)]
 pub(crate) use tests::with_structure;
-pub(crate) use tree::Trees;
+pub use tree::Trees;
+
+pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
+pub use levels::{LEVELS, Level};
 
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
 /// What bits a structure needs: plain, one for each aligned block of each order; or summed, with summaries above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bits {
+pub enum Bits {
     /// As [`bits::LevelBits`] has them: two a frame, and a little.
     Plain,
     /// As [`BitScan`] has them: 2.03 a frame, and a little.
@@ -60,7 +61,7 @@ impl Bits {
     }
 
     /// Returns the words that so many largest blocks need.
-    pub(crate) fn words(self, blocks: u32, max_order: Order) -> usize {
+    pub fn words(self, blocks: u32, max_order: Order) -> usize {
         match self {
             Bits::Plain => bits::words(blocks, max_order),
             Bits::Summed => bit_scan::words(blocks, max_order),
@@ -69,7 +70,7 @@ impl Bits {
 }
 
 /// Where a structure's state lies: a part of a zone layer's memory, and the frames that it keeps.
-pub(crate) struct Place<'a, P: Platform> {
+pub struct Place<'a, P: Platform> {
     /// The per-frame metadata.
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
@@ -86,8 +87,30 @@ pub(crate) struct Place<'a, P: Platform> {
     pub(crate) max_order: Order,
 }
 
+impl<'a, P: Platform> Place<'a, P> {
+    /// Describes the memory of a structure that keeps all frames of a table, without a zone. O(1).
+    ///
+    /// The levels are new, and the bits are as many cells as [`Bits::words`] returns, all zero.
+    pub fn new(
+        table: FrameTable<'a, P>,
+        levels: &'a [Level<P>; LEVELS],
+        bits: &'a [P::Cell<u64>],
+        max_order: Order,
+    ) -> Self {
+        Self {
+            table,
+            levels,
+            classes: &[],
+            bits,
+            first: 0,
+            blocks: table.frames().div_ceil(max_order.frames()),
+            max_order,
+        }
+    }
+}
+
 /// A structure that keeps free frames by order.
-pub(crate) trait Structure<P: Platform>: Send + Sync {
+pub trait Structure<P: Platform>: Send + Sync {
     /// Whether it keeps each frame on its own, and free blocks are what happens to be free together.
     const INDIVIDUAL: bool;
 
@@ -158,14 +181,14 @@ pub enum StructureKind {
 }
 
 /// A structure that knows its blocks by address.
-pub(crate) trait Ordered<P: Platform>: Structure<P> {
+pub trait Ordered<P: Platform>: Structure<P> {
     /// Returns the head of the lower one of the lowest two buddies of this order, which are both in, from an address
     /// on. O(log n) and the blocks, or words of 64, that are passed.
     fn pair(&self, order: Order, from: Pfn) -> Option<Frame>;
 }
 
 /// A structure that can be made anywhere.
-pub(crate) trait Placed<'a, P: Platform>: Structure<P> {
+pub trait Placed<'a, P: Platform>: Structure<P> {
     /// Which structure it is.
     const KIND: StructureKind;
 

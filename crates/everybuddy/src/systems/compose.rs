@@ -296,7 +296,7 @@ where
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = parameters.shape(span).plan::<P>(plan);
-        Serewa::<P, S>::plan(plan, parameters.separation, cpus)
+        Serewa::<P, S>::plan(plan, parameters.services, cpus)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
@@ -305,10 +305,10 @@ where
         let parameters = builder.parameters;
         let arena = &mut builder.arena;
         let part = parameters.shape(builder.span).make(arena, table)?;
-        let division = builder.setup.division.filter(|_| parameters.division);
+        let division = builder.setup.presplit.filter(|_| parameters.division);
         let mut wanted = division.copied().unwrap_or_default();
-        let (cpus, divided) = (builder.setup.cpus, !wanted.is_none());
-        let serewa = Serewa::new(arena, part(0), parameters.separation, cpus, divided)?;
+        let (cpus, presplit) = (builder.setup.cpus, !wanted.is_none());
+        let serewa = Serewa::new(arena, part(0), parameters.services, cpus, presplit)?;
         builder.seed(|start, frames| serewa.seed(start, frames, &mut wanted))?;
         Ok(serewa)
     }

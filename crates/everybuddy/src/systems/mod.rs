@@ -48,7 +48,7 @@ pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
 pub use crate::percpu::predictive::Bound;
-pub use crate::serewa::{Division, Manager, Remnants, Separation};
+pub use crate::serewa::{Manager, Presplit, RemnantPolicy, ServiceOptions};
 pub use crate::structure::StructureKind;
 pub use crate::zone::{Bulk, Select};
 
@@ -319,34 +319,6 @@ pub fn with_any_system<P: Platform>(
 ) -> Result<(), BuildError> {
     visitor(build_any(spec, setup, Memory::new(memory))?);
     Ok(())
-}
-
-/// Builds a system of free blocks in one zone without a per-CPU list, and runs `visitor` on it. O(frames) to build.
-///
-/// For programs that compare coalescing policies and nothing else: the visitor is compiled for two compositions
-/// instead of for all of them.
-///
-/// # Errors
-/// Any [`BuildError`], and [`BuildError::BadOption`] for a system of another composition; the visitor does not run
-/// then.
-pub fn with_policy<P: Platform, V: WithSystem<P>>(
-    spec: &SystemSpec,
-    setup: &Setup<'_>,
-    memory: &mut [MaybeUninit<u8>],
-    visitor: V,
-) -> Result<V::Output, BuildError> {
-    let composition = spec.parameters(setup)?.composition;
-    let memory = Memory::new(memory);
-    let build = BuildAny {
-        spec,
-        setup,
-        memory,
-    };
-    let visit = Visit { build, visitor };
-    match composition.structure {
-        StructureKind::LocalLists => OnComposition::<P>::on::<Delayed<'_, P>>(visit),
-        _ => OnComposition::<P>::on::<Buddy<'_, P>>(visit),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use core::fmt;
 
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::serewa::{Manager, Remnants};
+use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
 use crate::zone::Select;
 
@@ -152,7 +152,7 @@ options! {
         "Whether services divide and link; otherwise the calls do.";
     manager = "manager": Manager, "`caller`",
         "Who answers requests: the caller under the lock, or a service on a thread.";
-    remnants = "remnants": Remnants, "`wait`",
+    remnants = "remnants": RemnantPolicy, "`wait`",
         "What a request divides that finds no block: a larger one, or first what waits to be divided.";
     structure = "structure": StructureKind, "`list`; `tree` in `serewa`",
         "How the free blocks of an order are kept.";
@@ -388,7 +388,7 @@ named_values!(
     "thread" = Self::Thread
 );
 named_values!(
-    Remnants,
+    RemnantPolicy,
     "`wait` or `first`",
     "wait" = Self::Wait,
     "first" = Self::First

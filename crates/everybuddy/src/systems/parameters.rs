@@ -17,9 +17,9 @@ use super::{Bound, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::serewa::{self, Manager, Remnants, Separation};
+use crate::serewa::{self, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{Bulk, PATIENCE, Select};
+use crate::zone::{BLOCKS_PER_LOOK, Bulk, Select};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -74,7 +74,7 @@ pub struct Parameters {
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
     /// The queues between requests and services.
-    pub separation: Separation,
+    pub services: ServiceOptions,
     /// The kind of the zone's lock, of each space's, or of the spring's.
     pub lock: LockKind,
     /// Where it lies.
@@ -139,8 +139,8 @@ impl SystemSpec {
             },
             space,
             select: options.select.unwrap_or_default(),
-            idle: options.idle.map_or(PATIENCE, Count::get),
-            separation: Separation {
+            idle: options.idle.map_or(BLOCKS_PER_LOOK, Count::get),
+            services: ServiceOptions {
                 slots: options.queue.map_or(serewa::SLOTS, |slots| slots.get()),
                 semaphore: options.sync == Some(QueueSync::Semaphore),
                 manager: options.manager.unwrap_or_default(),
@@ -324,7 +324,9 @@ impl fmt::Display for Parameters {
                     f.write_str(", fresh ones first")?;
                 }
             }
-            ZoneKind::Domains if self.idle == PATIENCE => f.write_str(", elastic domains")?,
+            ZoneKind::Domains if self.idle == BLOCKS_PER_LOOK => {
+                f.write_str(", elastic domains")?
+            }
             ZoneKind::Domains => {
                 let idle = self.idle;
                 write!(f, ", elastic domains, looks after {idle} blocks for each")?;
@@ -378,14 +380,14 @@ impl Parameters {
     }
 
     fn fmt_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ", queues of {} areas", self.separation.slots)?;
-        if self.separation.semaphore {
+        write!(f, ", queues of {} areas", self.services.slots)?;
+        if self.services.semaphore {
             f.write_str(" under semaphores")?;
         }
-        if self.separation.manager == Manager::Thread {
+        if self.services.manager == Manager::Thread {
             f.write_str(", requests answered by a thread")?;
         }
-        if self.separation.remnants == Remnants::First {
+        if self.services.remnants == RemnantPolicy::First {
             f.write_str(", remnants first")?;
         }
         Ok(())

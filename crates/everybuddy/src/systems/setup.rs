@@ -9,7 +9,7 @@
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::region::{FrameRange, Span};
-use crate::serewa::Division;
+use crate::serewa::Presplit;
 
 /// The machine that a system is built for.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct Setup<'r> {
     pub(super) ranges: &'r [FrameRange],
     reach: Option<FrameRange>,
     pub(super) cpus: u16,
-    pub(super) division: Option<&'r Division>,
+    pub(super) presplit: Option<&'r Presplit>,
 }
 
 impl<'r> Setup<'r> {
@@ -31,7 +31,7 @@ impl<'r> Setup<'r> {
             ranges,
             reach: None,
             cpus,
-            division: None,
+            presplit: None,
         }
     }
 
@@ -44,9 +44,9 @@ impl<'r> Setup<'r> {
     }
 
     /// Chooses the blocks into which memory is divided initially, for systems that divide it.
-    pub const fn with_division(self, division: &'r Division) -> Self {
+    pub const fn with_presplit(self, presplit: &'r Presplit) -> Self {
         Self {
-            division: Some(division),
+            presplit: Some(presplit),
             ..self
         }
     }

@@ -36,7 +36,7 @@ pub(crate) use domains::{Domains, Extent};
 pub(crate) use one::OneZone;
 pub use pool::Select;
 pub(crate) use spaces::Spaces;
-pub(crate) use spring::PATIENCE;
+pub(crate) use spring::BLOCKS_PER_LOOK;
 
 use crate::api::{Progress, Service};
 use crate::error::{AllocateError, FreeError, RegionError};

@@ -1,12 +1,17 @@
-//! How a request finds a space that can serve it.
+//! The search for a space that can serve a request.
 //!
-//! Source: iBuddy (000) section 5, algorithm 1; section 3.2 for sharing.
+//! # Purpose
 //!
-//! Why it exists: the CPU's own space first, then an unassigned one in exchange for it, then the other CPUs': the
-//! order in which they are tried, and the locks that are held meanwhile, are one idea.
+//! A request tries the CPU's own space first, then an unassigned one in exchange for it, then the spaces of other
+//! CPUs. This order, and the locks held meanwhile, are defined here.
 //!
-//! Invariant: what the pool learns of a space is said while that space's lock is held; no two spaces' locks are
-//! held at once.
+//! # Source
+//!
+//! \[iBuddy\] §5, algorithm 1; §3.2 for sharing.
+//!
+//! # Invariants
+//!
+//! The pool is informed about a space while that space's lock is held. A CPU never holds the locks of two spaces.
 
 use super::Caller;
 use super::pool::{ASSIGNED, NO_SPACE};
@@ -17,14 +22,15 @@ use crate::error::AllocateError;
 use crate::frame::Order;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, Probe};
 use crate::structure::Placed;
 
-/// How often a request starts over because spaces changed hands under it.
+/// How often a request starts over because spaces were reassigned meanwhile.
 const ATTEMPTS: u32 = 64;
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
-    /// Does `work`, which returns what came of it and how many frames left the space, on the first space that
-    /// can: the CPU's own, an unassigned one, another CPU's.
+    /// Calls `work` on the first space that can serve it: the CPU's own, an unassigned one, or another CPU's. `work`
+    /// returns its result and the number of frames that left the space.
     #[inline]
     pub(super) fn try_spaces<R>(
         &self,
@@ -44,8 +50,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let mut guard = self
                 .enter(space, caller.probe, caller.nested)
                 .ok_or(AllocateError::Busy)?;
-            // A nested request may have exchanged the space since it was looked up; one that is nested itself
-            // can't wait for the pool.
+            // A nested request may have exchanged the space since it was looked up. A request that is nested itself
+            // cannot wait for the pool.
             if caller.nested && self.pool.state(own) != ASSIGNED {
                 return Err(AllocateError::Busy);
             }
@@ -54,7 +60,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
-            // The lock stays taken: what is said of the old space must be true when the pool learns it.
+            // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
                 cpu: caller.cpu,
                 probe: guard.probe,
@@ -67,8 +73,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         self.serve_from_peer(caller, order, work)
     }
 
-    /// Gives a CPU an unassigned space that can serve `order`, for the one that it has, whose lock it holds.
-    /// Tells whether there was one; if not, the CPU keeps what it has.
+    /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
+    /// `true` if there was one; otherwise the CPU keeps its space.
     #[cold]
     fn exchange(
         &self,
@@ -77,7 +83,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         order: Order,
     ) -> Result<bool, AllocateError> {
         let cpu = caller.cpu.index();
-        let _pool = self
+        let pool = self
             .pool
             .enter(caller.probe, caller.nested)
             .ok_or(AllocateError::Busy)?;
@@ -91,6 +97,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
         if self.pool.of(cpu) == NO_SPACE {
             self.pool.assign(cpu, new);
+            if old.is_some() {
+                pool.probe.record(Event::Exchange);
+            }
         }
         Ok(true)
     }
@@ -107,7 +116,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         for _ in 0..ATTEMPTS {
             let moves = self.pool.moves();
             let mut was_busy = false;
-            // From its own place on: not everybody shall share with the first CPU.
+            // CPUs start at their own place, so that they do not all share the space of the first CPU.
             let cpus = self.pool.cpus();
             for step in 0..cpus {
                 let cpu = (own + step) % cpus.max(1);
@@ -136,7 +145,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             if was_busy {
                 return Err(AllocateError::Busy);
             }
-            // What was in nobody's hands before may be in the pool now, and the other way round.
+            // A space that was unassigned before may be assigned now, and the reverse.
             let pool = self
                 .pool
                 .enter(caller.probe, caller.nested)
@@ -165,7 +174,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Err(AllocateError::Busy)
     }
 
-    /// Serves a request from a space that is nobody's, without taking it over.
+    /// Serves a request from an unassigned space, without assigning it.
     fn try_unassigned<R>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -183,13 +192,13 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             space.adjust(frames, 0);
             result
         });
-        // Also after a failure: what was delayed may have been coalesced.
+        // Also after a failure: delayed coalescing may have been performed.
         self.update_pool(index, space, guard.probe);
         Ok(result)
     }
 
-    /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can give now, not
-    /// what it could if everything in it was coalesced. O(spaces).
+    /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can provide now, not
+    /// what it could provide if everything in it was coalesced. O(spaces).
     #[cold]
     fn try_all<R>(
         &self,
@@ -198,7 +207,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
     ) -> Result<Option<R>, AllocateError> {
         for (index, space) in self.spaces.iter().enumerate() {
-            // A hint: exact once everybody who works on it has ended.
+            // A hint: exact once every operation on the space has ended.
             if space.free.peek() >= order.frames()
                 && let Some(result) = self.try_unassigned(caller, index as u32, &mut work)?
             {
@@ -208,7 +217,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(None)
     }
 
-    /// Gives a CPU a share of a space that others have.
+    /// Assigns a CPU a space that other CPUs share.
     fn assign_shared(&self, caller: &mut Caller<'_, P>, index: u32) {
         let cpu = caller.cpu.index();
         let old = self.pool.of(cpu);
@@ -221,11 +230,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.pool.settle(old, space.state());
             }
         }
-        let Some(_pool) = self.pool.enter(caller.probe, false) else {
+        let Some(pool) = self.pool.enter(caller.probe, false) else {
             return;
         };
         if self.pool.of(cpu) == NO_SPACE && self.pool.state(index) == ASSIGNED {
             self.pool.assign(cpu, index);
+            if old != NO_SPACE {
+                pool.probe.record(Event::Exchange);
+            }
         }
     }
 }

@@ -1,11 +1,17 @@
 //! One buddy space.
 //!
-//! Source: iBuddy (000) section 5: a free area for each space.
+//! # Purpose
 //!
-//! Why it exists: what is guarded by a space's lock, and what the pool is told of it.
+//! It groups what a space's lock guards, and computes the state that the pool records.
 //!
-//! Invariant: everything but the lock is touched only under it; `free` counts the frames in the structure, but
-//! is behind while a batch moves.
+//! # Source
+//!
+//! \[iBuddy\] §5: one free area per space.
+//!
+//! # Invariants
+//!
+//! Everything except the lock is touched only under the lock. `free` counts the frames in the structure, but is out
+//! of date while a batch moves.
 
 use super::memory::Part;
 use super::pool::{FREE, FULL, State};
@@ -13,7 +19,7 @@ use crate::lock::ZoneLock;
 use crate::platform::{Platform, SharedCell};
 use crate::structure::Placed;
 
-/// A space: what is guarded by its lock.
+/// A space: everything that its lock guards.
 #[repr(C, align(64))]
 pub(crate) struct Space<'a, P: Platform, S> {
     /// The lock of everything here.
@@ -27,7 +33,7 @@ pub(crate) struct Space<'a, P: Platform, S> {
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
-    /// Makes a space without frames.
+    /// Creates a space without frames.
     pub(crate) fn new((lock, place): Part<'a, P>) -> Self {
         Self {
             lock,
@@ -37,7 +43,7 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
         }
     }
 
-    /// Returns the state that it has while it is assigned to nobody.
+    /// Returns the state that the space has while it is unassigned.
     pub(crate) fn state(&self) -> State {
         match self.structure.largest() {
             Some(order)
@@ -50,8 +56,8 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
         }
     }
 
-    /// Counts frames that were taken and given. While a batch moves and the lock is let go in between, others
-    /// see a count that is behind.
+    /// Adds `given` frames to the count and subtracts `taken`. While a batch moves and the lock is released in
+    /// between, other CPUs see a count that is out of date.
     pub(crate) fn adjust(&self, taken: u32, given: u32) {
         let free = self.free.get().wrapping_sub(taken).wrapping_add(given);
         self.free.set(free);

@@ -1,25 +1,35 @@
 //! Buddy spaces: memory in parts, each with a lock and a free area of its own.
 //!
-//! Source: iBuddy (000) section 3.2, section 5, algorithms 1 and 2, figure 8b.
+//! # Purpose
 //!
-//! Why it exists: with one space assigned to each CPU, CPUs meet at a lock only when one frees what another
-//! allocated, or when spaces have run out. And what one CPU breaks up is its space, not all of memory.
+//! With one space assigned to each CPU, CPUs meet at a lock only when one frees what another allocated, or when
+//! spaces have run out. The blocks that one CPU splits are in its space, not everywhere in memory.
 //!
-//! Invariant: a block lies in one space; a space's structure and its count of free frames are touched only
-//! under its lock. What the pool knows of an unassigned space is what it can give, once every operation on it
-//! has ended; see [`pool`](super::pool) for states and lock order.
+//! # Source
 //!
-//! Decides (the paper doesn't say):
-//! - Algorithm 1 looks at a space before it takes the lock. Here the space is tried under its lock, and
-//!   exchanged, if it can't serve, in the same critical section: nothing can slip in between.
-//! - A CPU keeps a space that can't serve a request when no other can either.
-//! - When no unassigned space can serve, the spaces of the other CPUs are tried, one by one, and the one that
-//!   serves is shared.
-//! - A request fails as exhausted when all of that failed and no space changed hands meanwhile. A frame that is
-//!   freed into a space behind the searcher's back is not found.
+//! \[iBuddy\] §3.2, §5, algorithms 1 and 2, figure 8b.
 //!
-//! Cost: allocate and free O(orders), one lock, and the pool's when a space is exchanged or an unassigned one
-//! changes its list; a search of all CPUs' spaces before a failure.
+//! # Invariants
+//!
+//! A block lies in one space. A space's structure and its count of free frames are touched only under its lock. What
+//! the pool records of an unassigned space is what the space can provide, once every operation on it has ended; see
+//! [`pool`](super::pool) for states and lock order.
+//!
+//! # Design decisions
+//!
+//! The paper does not decide the following:
+//! - Algorithm 1 looks at a space before it acquires the lock. Here the space is tried under its lock, and exchanged
+//!   in the same critical section if it cannot serve, so no other CPU can intervene.
+//! - A CPU keeps a space that cannot serve a request if no other space can either.
+//! - If no unassigned space can serve, the spaces of the other CPUs are tried one by one, and the one that serves is
+//!   shared.
+//! - A request fails as exhausted if all of that failed and no space was reassigned meanwhile. It does not find a
+//!   frame that is freed into a space that it has already tried.
+//!
+//! # Complexity
+//!
+//! Allocating and freeing is O(orders) with one lock, and the pool's lock when a space is exchanged or an unassigned
+//! one changes its list. A request tries the spaces of all CPUs before it fails.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -54,12 +64,12 @@ pub struct Spaces<'a, P: Platform, S, C> {
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
-    /// Plans the memory of [`new`](Self::new) beside that of the parts and the pool.
+    /// Plans the memory of [`new`](Self::new), in addition to that of the parts and the pool.
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
         plan.slice::<Space<'a, P, S>>(spaces as usize)
     }
 
-    /// Makes spaces of 2^`shift` frames, all empty.
+    /// Creates spaces of 2^`shift` frames, all empty.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
@@ -98,7 +108,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Cuts a run at the borders of spaces: space, first frame, frames.
+    /// Splits a run at the borders of spaces: space, first frame, frames.
     fn parts(
         &self,
         start: Pfn,
@@ -111,7 +121,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 return None;
             }
             let index = at >> shift;
-            // 64 bits: the last space may end where frame numbers do.
+            // In 64 bits, since the last space may end where frame numbers do.
             let border = (u64::from(index) + 1) << shift;
             let upto = border.min(u64::from(end)) as u32;
             let part = (index, Pfn(at), upto - at);
@@ -125,7 +135,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         index << self.shift..end.min(u64::from(self.table.frames())) as u32
     }
 
-    /// Takes a space's lock; a nested caller only tries.
+    /// Acquires a space's lock; a nested caller only tries.
     #[inline]
     pub(super) fn enter<'c>(
         &self,
@@ -139,7 +149,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Tells the pool what an unassigned space can give now. Under the space's lock; for no nested caller.
+    /// Updates what the pool records of an unassigned space. Under the space's lock; not for a nested caller.
     #[inline(always)]
     pub(super) fn update_pool(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         let known = self.pool.state(index);
@@ -148,7 +158,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Does so, if the pool knows something else.
+    /// Updates it if the pool records another state.
     #[inline(never)]
     fn update_known(
         &self,
@@ -165,7 +175,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Does `work`, which returns how many frames it freed, on the space that holds a frame.
+    /// Calls `work`, which returns how many frames it freed, on the space that holds a frame.
     #[inline]
     fn with_space_of(
         &self,
@@ -179,7 +189,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             .enter(space, caller.probe, caller.nested)
             .ok_or(FreeError::Busy)?;
         if caller.nested && self.pool.state(index) != ASSIGNED {
-            // A nested caller can't wait for the pool later, so it takes it first.
+            // A nested caller cannot wait for the pool later, so it acquires the pool's lock first.
             let pool = self.pool.enter(guard.probe, true).ok_or(FreeError::Busy)?;
             space.adjust(0, work(&space.structure, pool.probe)?);
             self.pool.settle(index, space.state());
@@ -247,7 +257,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let result = self.try_spaces(caller, order, |space, guard| {
                 let parts = (&space.structure, &self.policy);
                 let rest = wanted - given;
-                // Others may take from the space whenever the lock is let go, and count what they take.
+                // Other CPUs may allocate from the space whenever the lock is released, and count what they allocate.
                 let mut before = 0;
                 let moved = self.bulk.allocate(guard, parts, order, rest, tag, |head| {
                     before += 1;
@@ -323,7 +333,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError> {
-        // No allocation crosses a border, so each part can be looked at for itself.
+        // No allocation crosses a border, so each part can be checked by itself.
         for (_, start, frames) in self.parts(start.pfn(), frames) {
             let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
             self.with_space_of(caller, first, |structure, _| {
@@ -394,7 +404,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                 guard.probe,
             ) {
                 drop(guard);
-                // Somebody took a frame since it was looked at: what was withdrawn comes back.
+                // Another CPU allocated a frame after the check: what was withdrawn is added again.
                 if part.0 > start.0 {
                     self.add(caller, start, part.0 - start.0, to)?;
                 }

@@ -1,42 +1,52 @@
-//! The spring: which domains there are, who takes which, and where CPUs wait for one.
+//! The spring: which domains exist, which CPU acquires which, and where CPUs wait for one.
 //!
-//! Source: Spring Buddy (002) III-B, figures 4 to 6.
+//! # Purpose
 //!
-//! Why it exists: CPUs meet only when they take a domain and when they put it back. What is done with a domain is done
-//! by its holder, under no lock.
+//! CPUs meet only when they acquire a domain and when they release it. Between the two, the holder works on its
+//! domain without a lock.
 //!
-//! A domain lies in the spring while nobody holds it. A CPU takes the one that it had last, by one exchange on a line
-//! that mostly nobody else touches, and puts it back by a store. Only if somebody else holds that one does it look
-//! for another, under the spring's lock.
+//! # Source
 //!
-//! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it queues up and waits. Whoever puts a
-//! domain back and finds a ghost passes it a part, which is a domain of its own from then on. A second ghost in
-//! the queue gets all the rest: so domains double with each round until nobody waits, and no CPU works for many
-//! others. A domain too small to be divided is handed over whole.
+//! \[Spring\] §III-B, figures 4 to 6.
 //!
-//! **Compression** (figure 6). Every now and then, whoever puts a domain back *looks*: it counts the domains that are
-//! held. The most that were held at once, by the last looks and by ghosts, is what is needed. If there are more, the
-//! two that nobody took for longest are merged, and some of the blocks that such a one has absorbed before move over;
-//! or, if only one is left beside the one that comes back, it joins that. So the number of domains sinks to the
-//! number that is needed, one a look, and the time of a look is bounded.
+//! # Mechanism
 //!
-//! What a CPU does whose request no domain can serve alone: see [`collect`](super::collect).
+//! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
+//! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
+//! search for another, under the spring's lock.
 //!
-//! Invariants:
-//! 1. All cells here are touched only under the lock, but what belongs to one CPU: a ghost's `last` and `until`.
-//! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and looks again
-//!    whenever it wakes. Whoever puts a domain back looks for ghosts afterwards. So no ghost is forgotten: one of the
-//!    two sees the other. (Where a store may overtake nothing but a later load, as on x86, both may miss each other
-//!    once; then the ghost sees the domain at its next look.)
-//! 3. Nobody waits for a domain while holding one, but the collector, for whom nobody waits who holds one. So all
-//!    who wait are served after a bounded number of steps of those who don't.
-//! 4. `live` counts the roots, and the first so many places name them.
+//! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it enters a queue and waits. The
+//! next CPU that releases a domain and finds a ghost hands it a part, which is a domain of its own from then on. A
+//! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
+//! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! Lock order: the collector's lock, then the spring's. Nested callers only try the spring's, and keep it for all of
-//! their operation, so that they need not wait to put anything back.
+//! **Compression** (figure 6). From time to time a CPU that releases a domain *looks*: it counts the domains that are
+//! held. The largest number that were held at once, in the last looks and including ghosts, is the number needed. If
+//! there are more, the look merges the two domains that were idle for longest. If such a domain has absorbed records
+//! from before, some of their blocks move over. If only one domain is left besides the one being released, it joins
+//! that one. The number of domains therefore falls to the number needed, by one per look, and the time of a look is
+//! bounded.
 //!
-//! Decides (the paper doesn't say): which domain is taken, and what "idle for long" is. The least number needed can't
-//! be told by what was idle, as each CPU returns to its own: so it is measured, by looks.
+//! For a request that no single domain can serve, see [`collect`](super::collect).
+//!
+//! # Invariants
+//!
+//! 1. All cells here are touched only under the lock, except a ghost's `last` and `until`, which belong to one CPU.
+//! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
+//!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
+//!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss
+//!    each other once; the ghost then sees the domain at its next look.)
+//! 3. No CPU waits for a domain while it holds one. The collector is the exception, and no CPU that holds a domain
+//!    waits for it. All waiting CPUs are therefore served after a bounded number of steps of the others.
+//! 4. `live` counts the roots, and the first `live` entries of `roots` name them.
+//!
+//! Lock order: the collector's lock, then the spring's. Nested callers only try the spring's lock, and hold it during
+//! their whole operation, so that they need not wait to release a domain.
+//!
+//! # Design decisions
+//!
+//! The paper does not say which domain is acquired, nor what "idle for long" means. Idleness does not show how many
+//! domains are needed, since each CPU returns to its own domain. The number is therefore measured by looks.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
@@ -49,13 +59,13 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::wrapping_slice::WrappingSlice;
 
-/// A CPU looks after so many blocks that it moved, times the number of domains.
-pub(crate) const PATIENCE: u32 = 16;
+/// A CPU looks after it has moved this number of blocks, times the number of domains.
+pub(crate) const BLOCKS_PER_LOOK: u32 = 16;
 
-/// Looks that are remembered for each domain, at least; at most twice as many.
+/// Minimum number of looks per domain that are remembered; the maximum is twice that.
 const LOOK_WINDOW: u32 = 8;
 
-/// Blocks of an idle domain that move over with a look, at most.
+/// Maximum number of blocks of an idle domain that a look moves.
 const MIGRATE_PER_LOOK: u32 = 256;
 
 /// No CPU: the end of the queue, or no collector.
@@ -64,19 +74,19 @@ pub(super) const NO_CPU: u32 = u32::MAX;
 /// No order: a ghost that only frees.
 const NO_ORDER: u32 = u32::MAX;
 
-/// What a ghost reads while it waits.
+/// The value that a ghost reads while it waits.
 pub(super) const WAITING: u32 = u32::MAX;
 
-/// What every visit reads, and hardly anybody writes.
+/// The words that every visit reads, and that CPUs rarely write.
 #[repr(C, align(64))]
 pub(super) struct Notice<P: Platform> {
-    /// How many wait: ghosts and the collector.
+    /// Number of waiting CPUs: ghosts and the collector.
     pub(super) waiting: P::AtomicU32,
-    /// Looks so far, modulo 2^32.
+    /// Number of looks so far, modulo 2^32.
     clock: P::AtomicU32,
 }
 
-/// What the lock guards.
+/// The words that the lock guards.
 #[repr(C, align(64))]
 pub(super) struct Head<P: Platform> {
     pub(super) lock: ZoneLock<P>,
@@ -85,30 +95,30 @@ pub(super) struct Head<P: Platform> {
     pub(super) last_ghost: P::Cell<u32>,
     /// The CPU that collects and waits.
     pub(super) collector: P::Cell<u32>,
-    /// Domains.
+    /// Number of domains.
     pub(super) live: P::Cell<u32>,
-    /// The first number that is not in use.
+    /// The first unused record.
     pub(super) vacant: P::Cell<u32>,
-    /// The most domains held at once since then, and in the time before.
+    /// The largest number of domains held at once in the present window, and in the previous one.
     held: P::Cell<u32>,
     held_before: P::Cell<u32>,
     since: P::Cell<u32>,
 }
 
-/// A CPU's place to wait, on a line of its own.
+/// A CPU's place to wait, on a cache line of its own.
 #[repr(C, align(64))]
 pub(super) struct Ghost<P: Platform> {
-    /// The domain that it was given.
+    /// The domain that was handed over.
     pub(super) given: P::AtomicU32,
-    /// The next in the queue.
+    /// The next CPU in the queue.
     next: P::Cell<u32>,
     /// Whether it is in the queue.
     queued: P::Cell<u32>,
-    /// The order that it wants, or nothing.
+    /// The order that it requests, or none.
     wants: P::Cell<u32>,
     /// The domain that this CPU had last.
     last: P::Cell<u32>,
-    /// Blocks that it will move before it looks.
+    /// Blocks that the CPU may still move before it looks.
     until: P::Cell<u32>,
 }
 
@@ -119,7 +129,7 @@ pub(crate) struct Spring<'a, P: Platform> {
     pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
     /// The roots, `live` of them.
     pub(super) roots: WrappingSlice<'a, P::Cell<u32>>,
-    /// Numbers that are not in use: the next one.
+    /// For each unused record: the next one.
     pub(super) vacant: WrappingSlice<'a, P::Cell<u32>>,
     pub(super) ghosts: &'a [Ghost<P>],
     patience: u32,
@@ -136,7 +146,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             .slice::<Ghost<P>>(usize::from(cpus))
     }
 
-    /// Makes a spring in which the domain 0 lies; `numbers` is a power of two.
+    /// Creates a spring that contains domain 0; `domains` is a power of two.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         domains: u32,
@@ -178,7 +188,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         Ok(spring)
     }
 
-    /// Returns how many domains there are; a hint while others work.
+    /// Returns the number of domains; a hint while other CPUs work.
     pub(crate) fn domains(&self) -> u32 {
         self.head.live.peek()
     }
@@ -188,13 +198,13 @@ impl<'a, P: Platform> Spring<'a, P> {
         (0..self.head.live.get()).map(|at| self.roots.at(at).get())
     }
 
-    /// Makes a number one that is not in use.
+    /// Marks a record as unused.
     fn vacate(&self, domain: u32) {
         self.vacant.at(domain).set(self.head.vacant.get());
         self.head.vacant.set(domain);
     }
 
-    /// Takes a number that is not in use.
+    /// Removes a record from the unused ones.
     fn occupy(&self) -> Option<u32> {
         let domain = self.head.vacant.get();
         (domain != NO_DOMAIN).then(|| {
@@ -203,14 +213,14 @@ impl<'a, P: Platform> Spring<'a, P> {
         })
     }
 
-    /// Counts a new root.
+    /// Adds a new root.
     fn enlist(&self, domain: u32) {
         let live = self.head.live.get();
         self.roots.at(live).set(domain);
         self.head.live.set(live + 1);
     }
 
-    /// Counts a root no more. O(domains).
+    /// Removes a root. O(domains).
     pub(super) fn delist(&self, domain: u32) {
         let last = self.head.live.get() - 1;
         let place = (0..last).find(|at| self.roots.at(*at).get() == domain);
@@ -220,7 +230,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.head.live.set(last);
     }
 
-    /// Takes a domain, waiting as a ghost if all are held. Nothing for a CPU that the system was not set up for.
+    /// Acquires a domain, and waits as a ghost if all are held. Returns `None` for a CPU that the system was not set
+    /// up for.
     #[inline]
     pub(crate) fn take(
         &self,
@@ -243,7 +254,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         Some(self.take_another(caller, all, ghost, wants))
     }
 
-    /// Takes a domain when the one that this CPU had last is held, or no more.
+    /// Acquires a domain when the one that this CPU had last is held or no longer a root.
     #[cold]
     #[inline(never)]
     fn take_another(
@@ -279,27 +290,28 @@ impl<'a, P: Platform> Spring<'a, P> {
         domain
     }
 
-    /// Takes any domain that nobody holds. Under the lock. O(domains).
+    /// Acquires any domain that no CPU holds. Under the lock. O(domains).
     pub(super) fn find(&self, all: &DomainTable<'a, P>, from: u32) -> Option<u32> {
         let live = self.head.live.get();
-        // From a place of its own on: not everybody shall share with the first.
+        // CPUs start at different places, so that they do not all share the first domain.
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
         let places = (start..live).chain(0..start);
         let mut roots = places.map(|at| self.roots.at(at).get());
         roots.find(|root| all.records.at(*root).try_hold())
     }
 
-    /// Says that one more waits, or one less. Under the lock.
+    /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.
     pub(super) fn announce(&self, more: u32, fewer: u32) {
-        // Relaxed: guarded by the lock; who reads it without looks again, or is looked at.
+        // Relaxed: guarded by the lock. A CPU that reads it without the lock looks again, or is seen by one that
+        // looks.
         let waiting = self.notice.waiting.load(Ordering::Relaxed);
         let waiting = waiting.wrapping_add(more).wrapping_sub(fewer);
         self.notice.waiting.store(waiting, Ordering::Relaxed);
     }
 
-    /// Queues a ghost. Under the lock.
+    /// Adds a ghost to the queue. Under the lock.
     fn queue(&self, cpu: u32, ghost: &Ghost<P>) {
-        // Relaxed: who gives reads the queue under the lock first.
+        // Relaxed: a CPU that hands a domain over reads the queue under the lock first.
         ghost.given.store(WAITING, Ordering::Relaxed);
         ghost.next.set(NO_CPU);
         ghost.queued.set(1);
@@ -311,7 +323,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.announce(1, 0);
     }
 
-    /// Takes the first ghost out of the queue. Under the lock.
+    /// Removes the first ghost from the queue. Under the lock.
     fn next_ghost(&self) -> Option<(&'a Ghost<P>, Option<Order>)> {
         let ghost = self.ghosts.get(self.head.first_ghost.get() as usize)?;
         let next = ghost.next.get();
@@ -325,7 +337,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         Some((ghost, wants))
     }
 
-    /// Takes a ghost out of the queue, wherever it is. Under the lock. O(ghosts).
+    /// Removes a ghost from any place in the queue. Under the lock. O(ghosts).
     fn leave(&self, cpu: u32, ghost: &Ghost<P>) {
         let mut before = None;
         let mut at = self.head.first_ghost.get();
@@ -351,7 +363,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.announce(0, 1);
     }
 
-    /// Waits for a domain: until one is given, or one is found that nobody holds.
+    /// Waits for a domain: until one is handed over, or one is found that no CPU holds.
     #[cold]
     pub(super) fn wait(
         &self,
@@ -360,16 +372,16 @@ impl<'a, P: Platform> Spring<'a, P> {
         ghost: &Ghost<P>,
     ) -> u32 {
         let cpu = caller.cpu.index() as u32;
-        // Looks are no acquisitions that anybody should count.
+        // Looks are not acquisitions, so no probe counts them.
         let quiet = &mut P::Probe::default();
         let mut attempt = 0;
         let domain = loop {
-            // Acquire: pairs with the release in `give`: what the domain's last holder did is seen.
+            // Acquire: pairs with the release in `hand_over`: the writes of the domain's last holder are seen.
             let given = ghost.given.load(Ordering::Acquire);
             if given != WAITING {
                 break given;
             }
-            // Once for sure, after it was announced that this CPU waits: invariant 2.
+            // At least once, after it was announced that this CPU waits: invariant 2.
             let guard = match attempt {
                 0 => Some(Guard::lock(&self.head.lock, quiet)),
                 _ => Guard::try_lock(&self.head.lock, quiet),
@@ -387,7 +399,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         domain
     }
 
-    /// Finds a domain for a CPU that waits, and ends its waiting; not if it is about to be given one. Under the lock.
+    /// Acquires a domain for a waiting CPU, and ends its waiting, unless another CPU is about to hand it one. Under
+    /// the lock.
     fn find_for(&self, all: &DomainTable<'a, P>, cpu: u32, ghost: &Ghost<P>) -> Option<u32> {
         let collects = self.head.collector.get() == cpu;
         if !collects && ghost.queued.get() == 0 {
@@ -401,20 +414,20 @@ impl<'a, P: Platform> Spring<'a, P> {
         Some(domain)
     }
 
-    /// Says that the collector waits no more. Under the lock.
+    /// Records that the collector no longer waits. Under the lock.
     fn dismiss_collector(&self) {
         self.head.collector.set(NO_CPU);
         self.announce(0, 1);
     }
 
-    /// Gives a domain to a CPU that waits.
+    /// Hands a domain over to a waiting CPU.
     fn hand_over(&self, ghost: &Ghost<P>, domain: u32) {
         // Release: pairs with the acquire in `wait`.
         ghost.given.store(domain, Ordering::Release);
         P::wake(&ghost.given);
     }
 
-    /// Puts a domain back, into or out of which so many blocks were moved: into the spring, or to whoever waits.
+    /// Releases a domain, into or out of which `blocks` blocks were moved: into the spring, or to a waiting CPU.
     #[inline]
     pub(crate) fn put(
         &self,
@@ -434,7 +447,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.put_back(caller, all, domain);
     }
 
-    /// Puts a domain back.
+    /// Releases a domain.
     #[inline]
     fn put_back(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
         let record = all.records.at(domain);
@@ -446,7 +459,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 
-    /// Gives a domain, or a part of it, to whoever waits; puts it back if nobody does.
+    /// Hands a domain, or a part of it, to a waiting CPU. Releases it if no CPU waits.
     #[cold]
     #[inline(never)]
     fn serve(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
@@ -460,7 +473,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 return self.hand_over(collector, domain);
             }
             let Some((ghost, wants)) = self.next_ghost() else {
-                // Under the lock: who queues up after this finds it.
+                // Under the lock: a CPU that enters the queue after this finds the domain.
                 return all.records.at(domain).release();
             };
             let fresh = if divided { None } else { self.occupy() };
@@ -481,8 +494,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 
-    /// Counts the domains that are held, merges what is not needed, and puts back the one that came. Tells whether
-    /// there may be more to do. For a CPU that the system was set up for.
+    /// Counts the domains that are held, merges surplus ones, and releases the given one. Returns `true` if there may
+    /// be more to do. For a CPU that the system was set up for.
     #[cold]
     #[inline(never)]
     pub(crate) fn look(
@@ -543,14 +556,14 @@ impl<'a, P: Platform> Spring<'a, P> {
         true
     }
 
-    /// Takes the domain that nobody took for longest. Under the lock. O(domains).
+    /// Acquires the domain that has been idle for longest. Under the lock. O(domains).
     fn longest_idle(&self, all: &DomainTable<'a, P>, age: impl Fn(&u32) -> u32) -> Option<u32> {
         let free = self.roots().filter(|root| !all.records.at(*root).is_held());
         free.max_by_key(age)
             .filter(|root| all.records.at(*root).try_hold())
     }
 
-    /// Merges two domains that the caller holds, under the lock, which is opened then.
+    /// Merges two domains that the caller holds, under the lock, and then releases the lock.
     pub(super) fn merge(
         &self,
         all: &DomainTable<'a, P>,
@@ -562,8 +575,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         merged
     }
 
-    /// Does `work` on a domain that nobody holds, under the lock: for nested callers. Nothing if the lock is taken,
-    /// or all domains are.
+    /// Calls `work` on a domain that no CPU holds, under the lock: for nested callers. Returns `None` if the lock is
+    /// held, or all domains are.
     pub(crate) fn nested<T>(
         &self,
         caller: &mut Caller<'_, P>,

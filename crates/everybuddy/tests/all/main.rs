@@ -10,4 +10,5 @@ mod oracle;
 mod predictive;
 mod silent;
 mod spaces;
+mod statics;
 mod stops;

@@ -1,11 +1,14 @@
-//! Where everything lay: the state of each frame at chosen moments of a replay.
+//! Memory maps: the state of each frame at selected moments of a replay.
 //!
-//! Exists because a replay keeps only where each block was placed; which blocks lived at a moment is the
-//! trace's to say, the same for every system.
+//! # Purpose
 //!
-//! Invariant: a frame shows the last block that was placed on it and had not been freed there at that point
-//! of the trace. (On several threads calls are not in the trace's order to the last one, so neither is the
-//! map.)
+//! A replay records only the placement of each block. The trace determines which blocks are in use at a moment, which
+//! is the same for every system.
+//!
+//! # Invariants
+//!
+//! A frame shows the last block that was placed on it and not yet freed there at that point of the trace. (On several
+//! threads, calls are not exactly in trace order, and neither is the map.)
 
 use everybuddy_page::report::{FREE, LISTED};
 use everybuddy_trace::{Resolved, StepKind};
@@ -16,15 +19,15 @@ use everybuddy_measure::replay::port::REFUSED;
 /// The frames at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frames {
-    /// The moment: calls of the trace before it.
+    /// The moment: the number of calls of the trace before it.
     pub(super) position: usize,
     /// The owner of each frame; [`FREE`] if it has none.
     pub(super) owners: Vec<u8>,
-    /// The order of the block that each frame was given in; 0 where it is free.
+    /// The order of the block that contains each frame; 0 if it is free.
     pub(super) orders: Vec<u8>,
 }
 
-/// What a map is made of beside the places of blocks: the same for every system.
+/// The data of a map besides the placement of blocks, which is the same for every system.
 pub(super) struct Painter<'r> {
     /// The calls.
     pub(super) resolved: &'r Resolved,
@@ -32,12 +35,12 @@ pub(super) struct Painter<'r> {
     pub(super) owners: &'r [u8],
     /// Frames of memory.
     pub(super) frames: usize,
-    /// Frames that long-lived blocks have from the start, and the owner that they count as.
+    /// Frames of long-lived blocks that are in use from the start, and their owner.
     pub(super) taken: (&'r [u32], u8),
 }
 
 impl Painter<'_> {
-    /// Follows the blocks to their places, and shows each moment, with what lists kept then, to `show`.
+    /// Follows the blocks to their placements, and passes each moment, with the contents of the lists, to `show`.
     pub(super) fn paint(&self, places: &[u32], moments: &[Listed], mut show: impl FnMut(&Frames)) {
         let mut frames = Frames {
             position: 0,
@@ -120,7 +123,7 @@ mod tests {
         });
         assert_eq!(seen[0].owners, [2, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 9]);
         assert_eq!(seen[0].orders, [0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0]);
-        // Frame 4 is in use: that a list keeps it is an old hint.
+        // Frame 4 is in use: the entry in a list is outdated.
         assert_eq!(seen[1].owners, [2, 0, 0, 0, 1, 1, LISTED, 0, 0, 0, 0, 9]);
         assert_eq!(seen[2].owners, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 9]);
         assert_eq!(seen[2].position, 5);

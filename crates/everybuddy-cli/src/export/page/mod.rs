@@ -1,10 +1,14 @@
-//! Results as pages: the numbers of `everybuddy compare`, in the types of [`everybuddy_page`]; [`study`] does the
-//! same for experiments.
+//! Results as pages: converts the results of `everybuddy compare` to the types of [`everybuddy_page`]; [`study`] does
+//! the same for experiments.
 //!
-//! Exists so that the pages know nothing of allocators, and results nothing of pages.
+//! # Purpose
 //!
-//! Invariant: every number on the page is one that the tables or rows have too, or comes from the same
-//! passes; nothing is measured for the page alone.
+//! The pages do not depend on allocators, and the results do not depend on pages.
+//!
+//! # Invariants
+//!
+//! Every number on the page is also in the tables or rows, or comes from the same passes; nothing is measured for the
+//! page alone.
 
 mod maps;
 mod owners;
@@ -35,12 +39,12 @@ use super::Pending;
 use maps::Painter;
 use owners::Owners;
 
-/// The name of those who had frames from the start, in memory that was aged.
-const TAKEN: &str = "taken from the start";
-/// The order whose free blocks are counted: 4 MiB.
+/// The name of the owner of frames that are in use from the start, in aged memory.
+const TAKEN: &str = "in use from the start";
+/// The order of the counted free blocks: 4 MiB.
 const LARGE: Order = Order::TEN;
 
-/// What the page says of a trace beside what was measured on it.
+/// The data of the page about the trace itself.
 pub struct Subject {
     statistics: Statistics,
     owners: Owners,
@@ -48,7 +52,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Looks at a trace; `resolved` must be its own.
+    /// Analyses a trace; `resolved` must belong to it.
     pub fn new(trace: &Trace, resolved: Resolved) -> Subject {
         Subject {
             statistics: Statistics::of(trace, &resolved),
@@ -64,13 +68,13 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page's file where no other is named, in the current folder.
+    /// The default file of the page, in the current directory.
     pub const DEFAULT: &str = "everybuddy-report.html";
 
-    /// Prepares the file, so that an impossible one is refused before the work begins.
+    /// Prepares the file, so that an impossible one is rejected before the work starts.
     ///
     /// # Errors
-    /// [`Error::Write`] when there can be no such file.
+    /// Returns [`Error::Write`] if the file cannot be created.
     pub fn open(path: &Path) -> Result<Page, Error> {
         let refuse = |cause| Error::Write {
             path: path.to_path_buf(),
@@ -80,31 +84,31 @@ impl Page {
         Ok(Page { pending })
     }
 
-    /// Prepares the default file; nobody asked for it by name, so where it can't be that is only noted.
+    /// Prepares the default file. The user did not request it by name, so a failure is only noted.
     pub fn open_default() -> Option<Page> {
         let page = Page::open(Path::new(Page::DEFAULT));
         page.map_err(|error| {
             output::note(&format!(
-                "no page: {error}; --html FILE names another place"
+                "no page will be written ({error}); use --html FILE to choose another file"
             ))
         })
         .ok()
     }
 
-    /// Writes the page, and says where it is.
+    /// Writes the page, and reports its path.
     ///
     /// # Errors
-    /// [`Error::Write`]; then the file is as it was. [`Error::Broken`] if this program lacks a part of
-    /// the page.
+    /// Returns [`Error::Write`], with the file unchanged, or [`Error::Broken`] if this program lacks a part of the
+    /// page.
     pub fn write(self, report: &page::Report) -> Result<(), Error> {
         let page = everybuddy_page::render(report).map_err(|e| Error::Broken(e.to_string()))?;
         self.finish(&page.html)
     }
 
-    /// Writes the page of experiments, and says where it is.
+    /// Writes the page of experiments, and reports its path.
     ///
     /// # Errors
-    /// As [`Page::write`].
+    /// Like [`Page::write`].
     pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
         let html =
             everybuddy_page::render_study(study).map_err(|e| Error::Broken(e.to_string()))?;
@@ -127,21 +131,21 @@ impl Page {
     }
 }
 
-/// What all traces of a page share.
+/// The data that all traces of a page share.
 pub struct Occasion<'o> {
     /// The heading.
     pub title: &'o str,
     /// The machine.
     pub machine: &'o Machine,
-    /// The timer, where something was timed.
+    /// The timer, if times were measured.
     pub timer: Option<&'o Timer>,
     /// The seed of the order in which systems took turns.
     pub seed: u64,
-    /// How often each timed pass was repeated.
+    /// The number of repetitions of each timed pass.
     pub rounds: u32,
 }
 
-/// Begins a page.
+/// Creates a page without traces.
 pub fn report(occasion: &Occasion<'_>) -> page::Report {
     let Occasion { machine, timer, .. } = occasion;
     page::Report {
@@ -157,13 +161,13 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
     }
 }
 
-/// The machine, in words.
+/// Describes the machine.
 fn machine(machine: &Machine) -> page::Machine {
     let quiet = match (machine.was_busy(), machine.load) {
         (true, _) => {
-            "Other programs were running: trust the order and the ratios, not the nanoseconds."
+            "Other programs were running: the order and the ratios are more reliable than the times."
         }
-        (false, Some(_)) => "Nothing else of note was running.",
+        (false, Some(_)) => "No other program used much CPU time.",
         (false, None) => "",
     };
     page::Machine {
@@ -175,7 +179,7 @@ fn machine(machine: &Machine) -> page::Machine {
     }
 }
 
-/// The command line, as a person would type it: the program by its name.
+/// Returns the command line as a user would type it, with the program's plain name.
 fn command_line() -> String {
     let quoted = |argument: String| match argument.contains([' ', '\'', '"', '$', '*', ';']) {
         true => format!("'{}'", argument.replace('\'', r"'\''")),
@@ -189,7 +193,7 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-/// A trace alone, without systems.
+/// Converts a trace without systems.
 pub fn trace(name: &str, subject: &Subject) -> page::Trace {
     let s = &subject.statistics;
     page::Trace {
@@ -202,12 +206,12 @@ pub fn trace(name: &str, subject: &Subject) -> page::Trace {
     }
 }
 
-/// A trace and all systems on it.
+/// Converts a trace and the results of all systems on it.
 pub fn compared(comparison: &Comparison, subject: &Subject) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
     let mut owners = subject.owners.names.clone();
-    // The owner after the last, in whose place the last goes when there is none free.
+    // The owner after the last one; if all are used, it replaces the last one.
     let taken_by = match taken.is_empty() {
         true => 0,
         false => {

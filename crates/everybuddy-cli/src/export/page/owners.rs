@@ -1,8 +1,12 @@
-//! Who owns which block of a trace: by program, or by what the memory is for.
+//! The owner of each block of a trace: its program, or the use of the memory.
 //!
-//! Exists because a map of memory says little without a handful of owners that a person knows by name.
+//! # Purpose
 //!
-//! Invariant: owners are numbered from 1 by falling share of the frames allocated; the last may be
+//! A memory map is informative only with a few owners with familiar names.
+//!
+//! # Invariants
+//!
+//! Owners are numbered from 1 by decreasing share of the allocated frames; the last one may be
 //! [`OTHERS`]. Every block has one.
 
 use std::collections::HashMap;
@@ -10,25 +14,25 @@ use std::collections::HashMap;
 use everybuddy_trace::{Context, Event, Op, RegionKind, Resolved, Trace};
 use serde_json::Value;
 
-/// The name of all owners that have no colour of their own.
+/// The name of all owners without their own colour.
 pub(super) const OTHERS: &str = "others";
-/// The most owners that a map tells apart, [`OTHERS`] included.
+/// The maximum number of owners on a map, including [`OTHERS`].
 const MOST: usize = 8;
-/// From so many programs on it says more who owns a block than what it is for.
+/// From this number of programs on, the owning program is more informative than the use of the memory.
 const PROGRAMS: usize = 3;
 
 /// The owners of a trace's blocks.
 pub(super) struct Owners {
-    /// Whether they are programs; else they are uses of memory.
+    /// Whether the owners are programs; otherwise they are uses of memory.
     pub(super) are_programs: bool,
-    /// Their names; the owner `n` has the name at `n - 1`.
+    /// The names; owner `n` has the name at `n - 1`.
     pub(super) names: Vec<String>,
     /// The owner of each block, by the number of the block.
     pub(super) of_block: Vec<u8>,
 }
 
 impl Owners {
-    /// Finds the owners of all blocks.
+    /// Determines the owners of all blocks.
     pub(super) fn of(trace: &Trace, resolved: &Resolved) -> Owners {
         let programs = programs(trace);
         let by_program = |event: &Event| {
@@ -56,7 +60,7 @@ impl Owners {
     }
 }
 
-/// Ranks names by their frames, and gives each position its name's number.
+/// Ranks names by their number of frames, and returns the rank of each position's name.
 fn ranked(names: &[&str], frames: impl Iterator<Item = u64>) -> (Vec<String>, Vec<u8>) {
     let mut weights: HashMap<&str, u64> = HashMap::new();
     for (name, frames) in names.iter().zip(frames) {
@@ -88,7 +92,7 @@ fn ranked(names: &[&str], frames: impl Iterator<Item = u64>) -> (Vec<String>, Ve
     (names, of_block)
 }
 
-/// The program of each thread, from the metadata of the trace; empty if it has none.
+/// Returns the program of each thread from the metadata of the trace; empty if there is none.
 fn programs(trace: &Trace) -> HashMap<u32, String> {
     let text = trace.metadata.iter().find(|(key, _)| key == "processes");
     let table: Option<Value> = text.and_then(|(_, text)| serde_json::from_str(text).ok());
@@ -117,9 +121,9 @@ fn programs(trace: &Trace) -> HashMap<u32, String> {
     .collect()
 }
 
-/// What the memory of an allocation is for.
+/// Returns the use of an allocation's memory.
 fn by_use(trace: &Trace, event: &Event) -> &'static str {
-    /// Mobility of what a process sees: not of page tables and other memory of the kernel.
+    /// The mobility of memory that a process can access, in contrast to page tables and other kernel memory.
     const MOVABLE: i8 = 1;
     let region = event.region.and_then(|id| trace.region(id));
     let context = Context::from_value(event.context);
@@ -134,7 +138,7 @@ fn by_use(trace: &Trace, event: &Event) -> &'static str {
         (None, Context::SystemCall) if event.migratetype == MOVABLE => "page cache",
         (None, Context::SystemCall) => "kernel, in system calls",
         (None, Context::Interrupt) => "kernel, in interrupts",
-        (None, _) => "not known",
+        (None, _) => "unknown",
     }
 }
 
@@ -182,7 +186,7 @@ mod tests {
             let trace = trace(processes);
             let owners = Owners::of(&trace, &resolve(&trace).unwrap());
             assert!(!owners.are_programs);
-            assert_eq!(owners.names, ["not known"]);
+            assert_eq!(owners.names, ["unknown"]);
         }
     }
 }

@@ -1,13 +1,17 @@
-//! What a trace is like, in the page's types.
+//! Converts the statistics of a trace to the types of the page.
 //!
-//! Exists apart because these numbers have nothing to do with systems.
+//! # Purpose
 //!
-//! Invariant: nothing is computed here that is not a change of units or bins.
+//! Separate because these numbers do not depend on systems.
+//!
+//! # Invariants
+//!
+//! Only units and bins are converted; nothing is computed here.
 
 use everybuddy_page::report as page;
 use everybuddy_trace::{Context, RunLengths, Statistics};
 
-/// Turns the statistics of a trace into those of the page.
+/// Converts the statistics of a trace.
 pub(super) fn of(s: &Statistics) -> page::Statistics {
     let orders = s.orders.iter().map(|order| page::OrderShare {
         order: order.order,
@@ -71,7 +75,7 @@ fn runs(runs: &RunLengths) -> page::RunLengths {
     }
 }
 
-/// Bins of doubling width, from the shortest lifetime that occurs to the longest.
+/// Returns bins of doubling width, from the shortest to the longest lifetime that occurs.
 fn lifetimes(bins: &[u64; 64]) -> Vec<page::Bin> {
     let occupied = |bin: &u64| *bin > 0;
     let (Some(first), Some(last)) = (

@@ -1,10 +1,14 @@
-//! Experiments as a page: the numbers of `everybuddy reproduce`, in the types of [`everybuddy_page::study`].
+//! Experiments as a page: converts the results of `everybuddy reproduce` to the types of [`everybuddy_page::study`].
 //!
-//! Exists so that the page knows nothing of experiments' files, and experiments nothing of pages. Figures go
-//! over as plain data rather than as the pictures that `--svg` draws: so their text keeps its size on a narrow
-//! screen, their colours follow the page's, and a point says its numbers.
+//! # Purpose
 //!
-//! Invariant: what stands on the page is what the tables of the terminal say, and rows that are exported.
+//! The page does not depend on the files of experiments, and experiments do not depend on pages. Figures are passed
+//! as plain data instead of the images that `--svg` draws. Their text then keeps its size on a narrow screen, their
+//! colours follow the page's theme, and points can show their values.
+//!
+//! # Invariants
+//!
+//! The page shows the same numbers as the tables on the terminal, from rows that are also exported.
 
 use chrono::Utc;
 use everybuddy_page::study as page;
@@ -21,7 +25,7 @@ use everybuddy_papers::shared::experiment::{Experiment, TableSpec};
 use everybuddy_papers::shared::grid::Grid;
 use everybuddy_papers::shared::method::Conditions;
 
-/// Begins a page.
+/// Creates a page without experiments.
 pub fn study(machine: &Machine, timer: &Timer, conditions: &Conditions) -> page::Study {
     page::Study {
         title: "Papers’ experiments on buddy systems, reproduced".to_string(),
@@ -36,10 +40,10 @@ pub fn study(machine: &Machine, timer: &Timer, conditions: &Conditions) -> page:
     }
 }
 
-/// An experiment with what came out; `verdicts` are none if claims were not judged.
+/// Converts an experiment and its results; `verdicts` is `None` if claims were not judged.
 ///
 /// # Errors
-/// A usage error for a method that does not exist.
+/// Returns a usage error for an unknown method.
 pub fn experiment(
     own: &Experiment,
     rows: &[Row],
@@ -107,7 +111,7 @@ fn table(own: &Experiment, spec: &TableSpec, rows: &[Row]) -> page::Table {
     }
 }
 
-/// The line with the best number, if one is alone in being it.
+/// Returns the line with the best number, if it is unique.
 fn best(values: &[Option<f64>], better: Option<&str>) -> Option<usize> {
     let sign = match better? {
         "higher" => -1.0,
@@ -139,8 +143,8 @@ fn printed(own: &Experiment) -> Option<page::Printed> {
         [&names[..], &[mean, deviation]].concat()
     };
     Some(page::Printed {
-        title: format!("What {} has, {on}", own.source),
-        heads: ["on what", "metric", "operation", "mean", "stddev"]
+        title: format!("Published numbers of {}, {on}", own.source),
+        heads: ["workload", "metric", "operation", "mean", "stddev"]
             .map(String::from)
             .to_vec(),
         lines: own.published.iter().map(line).collect(),
@@ -188,7 +192,7 @@ fn axis(own: &Axis) -> page::Axis {
     }
 }
 
-/// A series; an interval that has no end reaches to the end of the axis.
+/// Converts a series; an unbounded interval extends to the end of the axis.
 fn series(own: &Series, axis: &Axis) -> page::Series {
     let place = |end: f64, otherwise| if end.is_finite() { end } else { otherwise };
     let ends = own.intervals.iter();

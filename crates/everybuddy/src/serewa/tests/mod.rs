@@ -22,7 +22,7 @@ use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
 use crate::region::FrameRange;
 use crate::request::Request;
-use crate::serewa::Division;
+use crate::serewa::Presplit;
 use crate::serewa::area::Area;
 use crate::serewa::queue::{AreaQueue, Contents, Slot};
 use crate::serewa::request_slots::RequestSlots;
@@ -190,11 +190,11 @@ impl WithSystem<Counting> for First<'_> {
     }
 }
 
-fn first(text: &str, division: Option<&Division>, orders: &[u8]) -> (Vec<u64>, Vec<u32>) {
+fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, Vec<u32>) {
     let ranges = [FrameRange::new(0, 4096)];
     let setup = Setup::new(&ranges, 1);
     let setup = match division {
-        Some(division) => setup.with_division(division),
+        Some(division) => setup.with_presplit(division),
         None => setup,
     };
     let spec: SystemSpec = text.parse().unwrap();
@@ -210,7 +210,7 @@ fn memory_that_was_divided_for_the_first_requests_serves_them_without_a_remnant(
     orders
         .iter()
         .for_each(|order| wanted[usize::from(*order)] += 1);
-    let division = Division::new(wanted);
+    let division = Presplit::new(wanted);
     for spec in ["serewa", "serewa+structure=list", "serewa+structure=bitmap"] {
         let (queued, before) = first(spec, Some(&division), &orders);
         assert_eq!(
@@ -242,7 +242,7 @@ fn memory_that_was_divided_for_the_first_requests_serves_them_without_a_remnant(
 fn a_division_that_memory_can_not_give_is_given_as_far_as_it_goes() {
     let mut wanted = [0; Order::LIMIT.index() + 1];
     (wanted[0], wanted[18], wanted[4]) = (1 << 20, 7, 3);
-    let (_, before) = first("serewa", Some(&Division::new(wanted)), &[0]);
+    let (_, before) = first("serewa", Some(&Presplit::new(wanted)), &[0]);
     let frames: u32 = before
         .iter()
         .zip(0..)

@@ -12,11 +12,11 @@ use crate::frame::Order;
 
 /// How many blocks of each order memory is to be divided into; the rest stays as large as it can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Division {
+pub struct Presplit {
     blocks: [u32; Order::LIMIT.index() + 1],
 }
 
-impl Division {
+impl Presplit {
     /// Asks for so many blocks of each order, from 0 on.
     pub const fn new(blocks: [u32; Order::LIMIT.index() + 1]) -> Self {
         Self { blocks }

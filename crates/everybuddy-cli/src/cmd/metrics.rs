@@ -1,0 +1,116 @@
+//! `everybuddy metrics`: what the numbers mean.
+//!
+//! # Purpose
+//!
+//! Names, units and definitions are looked up in the program itself; all of them come from
+//! [`everybuddy_metrics::METRICS`].
+//!
+//! # Invariants
+//!
+//! Every metric is listed.
+
+use clap::Args;
+use everybuddy_measure::Error;
+use everybuddy_measure::choice::nearest;
+use everybuddy_metrics::{Group, METRICS, Metric, find};
+use serde_json::json;
+
+use crate::show::output::{self, Style};
+
+/// List the metrics: names, units, definitions.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy metrics                  the list
+  everybuddy metrics miss_rate        one in full
+  everybuddy metrics --json           for programs, one JSON object a line")]
+pub(super) struct Arguments {
+    /// Show only these, in full
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Print JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let chosen = match arguments.names.is_empty() {
+        true => METRICS.iter().collect(),
+        false => arguments
+            .names
+            .iter()
+            .map(|name| one(name))
+            .collect::<Result<Vec<_>, _>>()?,
+    };
+    let style = Style::of_output(false);
+    output::text(&match (arguments.json, arguments.names.is_empty()) {
+        (true, _) => chosen.into_iter().map(line).collect(),
+        (false, true) => list(&style),
+        (false, false) => chosen
+            .into_iter()
+            .map(|metric| full(metric, &style))
+            .collect(),
+    })
+}
+
+fn one(name: &str) -> Result<&'static Metric, Error> {
+    find(name).ok_or_else(|| {
+        let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        let hint = match nearest(name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`everybuddy metrics` lists them".to_string(),
+        };
+        Error::usage(format!("metric `{name}` does not exist: {hint}"))
+    })
+}
+
+/// The list: a line for each metric, as many of its first words as fit.
+fn list(style: &Style) -> String {
+    let mut out = String::new();
+    for group in Group::ALL {
+        out += &format!("{}\n", style.bold(group.title()));
+        for metric in METRICS.iter().filter(|metric| metric.group == group) {
+            let first = metric.definition.split(". ").next().unwrap_or_default();
+            let head = format!("  {:<25} {:<7}", metric.name, metric.unit);
+            out += &style.wrapped(&head, 36, first.trim_end_matches('.'));
+        }
+        out.push('\n');
+    }
+    out + "`everybuddy metrics NAME` shows one in full; docs/metrics.md describes how they are measured.\n"
+}
+
+/// All about one metric.
+fn full(metric: &Metric, style: &Style) -> String {
+    let mut out = style.bold(metric.name) + "\n";
+    out += &style.wrapped("", 2, metric.definition);
+    let better = match metric.better.name() {
+        "" => "neither, it describes",
+        name => name,
+    };
+    for (head, text) in [
+        ("  formula", metric.formula),
+        ("  unit", metric.unit),
+        ("  better", better),
+        ("  statistics", &metric.statistics.join(", ")),
+    ] {
+        if !text.is_empty() {
+            out += &style.wrapped(head, 14, text);
+        }
+    }
+    out
+}
+
+fn line(metric: &Metric) -> String {
+    let object = json!({
+        "name": metric.name,
+        "group": metric.group.title(),
+        "unit": metric.unit,
+        "better": metric.better.name(),
+        "statistics": metric.statistics,
+        "formula": metric.formula,
+        "definition": metric.definition,
+    });
+    format!("{object}\n")
+}
