@@ -116,7 +116,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = Machine::look();
     let mut steps = 0;
     for own in &chosen {
-        steps += (list::method(own)?.steps)(own);
+        steps += list::method(own)?.steps(own);
     }
     let progress = Progress::new(steps);
     let timer = Timer::calibrated();
@@ -136,7 +136,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 progress.step();
             },
         };
-        let rows = (list::method(own)?.run)(own, &conditions, &mut bench)?;
+        let rows = list::method(own)?.run(own, &conditions, &mut bench)?;
         let judge = |claim: &everybuddy_measure::claim::Claim| {
             let verdict = claim.judge(&own.name, &rows);
             (claim.clone(), verdict)
