@@ -24,13 +24,9 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::{Row, bench as rows};
 use everybuddy_measure::size::Size;
 
-<<<<<<< HEAD
 use super::files::{Files, Sinks};
 
-/// Measure systems, and other people's allocators, on synthetic workloads.
-=======
 /// Measure systems and third-party allocators on synthetic workloads.
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 ///
 /// All contenders take turns within one run, in an order that rotates every round. Each visit uses
 /// a new allocator. Frames are never touched.
@@ -104,18 +100,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "doc")]
     check: bool,
 
-<<<<<<< HEAD
     #[command(flatten)]
     files: Files,
-=======
-    /// Write every measurement to FILE as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement to FILE as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
     /// Write the results to FILE as a Markdown document
     #[arg(long, value_name = "FILE")]
@@ -165,28 +151,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-<<<<<<< HEAD
-/// Where tables go.
+/// The destination of tables.
 struct Stage<'s> {
     sinks: &'s Sinks,
-=======
-/// The destination of tables.
-struct Stage {
-    tables_to_errors: bool,
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 }
 
 impl Stage<'_> {
     fn print(&self, text: &str) -> Result<(), Error> {
-<<<<<<< HEAD
         self.sinks.print(text)
-=======
-        // Rows and tables cannot share a stream.
-        match self.tables_to_errors {
-            true => output::aside(text),
-            false => output::text(text),
-        }
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     }
 
     fn style(&self) -> output::Style {

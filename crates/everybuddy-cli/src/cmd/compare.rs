@@ -106,18 +106,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "html")]
     no_html: bool,
 
-<<<<<<< HEAD
     #[command(flatten)]
     files: Files,
-=======
-    /// Write every measurement to FILE as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement to FILE as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
     /// Repair invalid traces and report the repairs, instead of rejecting them
     #[arg(long)]
@@ -138,16 +128,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         (None, false) => Page::open_default(),
     };
     let (scripts, subjects) = scripts(&arguments, page.is_some())?;
-<<<<<<< HEAD
     let print = |text: &str| sinks.print(text);
-=======
-    // Rows and tables cannot share a stream.
-    let tables_to_errors = sinks.iter().any(Sink::is_output);
-    let print = |text: &str| match tables_to_errors {
-        true => output::aside(text),
-        false => output::text(text),
-    };
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     let plan = Plan {
         systems,
         memory: arguments.memory.map(|size| size.frames),
@@ -244,19 +225,3 @@ fn scripts(
     }
     Ok((scripts, subjects))
 }
-<<<<<<< HEAD
-=======
-
-/// Prepares the files for rows.
-pub(super) fn sinks(json: &Option<PathBuf>, csv: &Option<PathBuf>) -> Result<Vec<Sink>, Error> {
-    let json = json.iter().map(|path| Sink::open(Format::Json, path));
-    let csv = csv.iter().map(|path| Sink::open(Format::Csv, path));
-    let sinks = json.chain(csv).collect::<Result<Vec<_>, Error>>()?;
-    if sinks.iter().filter(|sink| sink.is_output()).count() > 1 {
-        return Err(Error::usage(
-            "--json - and --csv -: only one of them can use standard output",
-        ));
-    }
-    Ok(sinks)
-}
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)

@@ -45,20 +45,12 @@ use everybuddy_measure::Error;
 Examples:
   everybuddy compare                            all systems on the bundled traces
   everybuddy compare gcc_build --systems bs,linux-6
-<<<<<<< HEAD
-  everybuddy bench --workloads hot,steady       how fast, on synthetic workloads
-  everybuddy reproduce fragmentation            a paper's experiment: measured, drawn, judged
-  everybuddy record -- make -j2                 a trace of your own program (as root)
-  everybuddy trace info dbench_tar              what a trace is like
-  everybuddy systems                            what there is to compare
-  everybuddy metrics miss_rate                  what a number means
-=======
   everybuddy bench --workloads hot,steady       measure speed on synthetic workloads
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy systems                            list the systems
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
+  everybuddy metrics miss_rate                  what a number means
 
 `everybuddy COMMAND --help` shows examples for each command.
 Exit codes: 0 success; 1 a claim or comparison failed; 2 error in usage, input or files."

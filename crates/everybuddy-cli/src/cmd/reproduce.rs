@@ -28,13 +28,9 @@ use everybuddy_papers::shared::figure::Drawing;
 use everybuddy_papers::shared::method::{Bench, Conditions};
 use everybuddy_papers::{Experiment, named};
 
-<<<<<<< HEAD
 use super::files::Files;
 
-/// Reproduce papers' figures and tables: measure, draw, and judge what is claimed.
-=======
 /// Reproduce figures and tables of papers: measure, draw, and check the claims.
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -61,18 +57,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-<<<<<<< HEAD
     #[command(flatten)]
     files: Files,
-=======
-    /// Write every measurement to FILE as JSON lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every measurement to FILE as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
     /// Write a page with figures, tables with the sources' numbers, and verdicts to FILE
     #[arg(long, value_name = "FILE")]
@@ -101,22 +87,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         seed: arguments.seed,
         shrink: arguments.shrink.max(1),
     };
-<<<<<<< HEAD
     let print = |text: &str| sinks.print(text);
     let style = sinks.style();
-=======
-    // Rows and tables cannot share a stream.
-    let tables_to_errors = sinks.iter().any(Sink::is_output);
-    let print = |text: &str| match tables_to_errors {
-        true => output::aside(text),
-        false => output::text(text),
-    };
-    let style = output::Style::of_output(tables_to_errors);
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     let machine = Machine::look();
     let mut steps = 0;
     for own in &chosen {
-        steps += (list::method(own)?.steps)(own);
+        steps += list::method(own)?.steps(own);
     }
     let progress = Progress::new(steps);
     let timer = Timer::calibrated();
@@ -136,7 +112,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 progress.step();
             },
         };
-        let rows = (list::method(own)?.run)(own, &conditions, &mut bench)?;
+        let rows = list::method(own)?.run(own, &conditions, &mut bench)?;
         let judge = |claim: &everybuddy_measure::claim::Claim| {
             let verdict = claim.judge(&own.name, &rows);
             (claim.clone(), verdict)

@@ -33,18 +33,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "TRACE")]
     trace: String,
 
-<<<<<<< HEAD
     #[command(flatten)]
     files: Files,
-=======
-    /// Write every number to FILE as JSON lines; - replaces the text on standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write every number to FILE as CSV; - replaces the text on standard output
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
 
     /// Write the statistics to FILE as a page with charts
     #[arg(long, value_name = "FILE")]

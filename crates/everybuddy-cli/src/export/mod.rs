@@ -35,7 +35,6 @@ pub enum Format {
 }
 
 impl Format {
-<<<<<<< HEAD
     /// Returns the option that asks for it.
     pub fn option(self) -> &'static str {
         match self {
@@ -45,10 +44,7 @@ impl Format {
         }
     }
 
-    /// Writes rows down.
-=======
     /// Encodes rows.
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     fn encode(self, rows: &[Row]) -> Result<Vec<u8>, std::io::Error> {
         match self {
             Format::Parquet => parquet::encode(rows),
@@ -94,11 +90,7 @@ impl Sink {
     /// Writes all rows.
     ///
     /// # Errors
-<<<<<<< HEAD
     /// [`Error::Write`]; then no file is left behind. [`Error::Broken`] if a row's metric is not defined.
-=======
-    /// Returns [`Error::Write`]; no file is left behind.
->>>>>>> 60f8bf0 (Plain English in the program: help texts, messages, comments)
     pub fn write(self, rows: &[Row]) -> Result<(), Error> {
         rows::checked(rows)?;
         match self {

@@ -13,6 +13,7 @@ fn experiment(folder: &Folder, bounds: &str) -> String {
         "name = 'tiny'\ntitle = 'A tiny replay'\nsource = 'this test'\nneeds = 'nothing'\n\
          method = 'fragmentation'\nfigure = 'fragmentation'\nplatform = 'native'\n\
          systems = ['bs', 'is+zone=one']\ntraces = ['{trace}']\n\
+         [parameters]\norder = 10\n\
          [[tables]]\ntitle = 'free blocks'\nmetric = 'free_blocks'\norder = 10\n\
          statistics = ['mean', 'value']\n\
          [[claims]]\nkind = 'ratio'\nof = 'expected'\ntext = 'All comes home.'\n\

@@ -50,17 +50,17 @@ pub struct Done<O> {
 
 /// How a pass watches.
 #[derive(Clone, Copy)]
-pub struct How {
+pub struct How<'h> {
     /// Makes the probe of each CPU.
-    pub probe: fn() -> Watch,
+    pub probe: &'h (dyn Fn() -> Watch + Sync),
     /// Whether the end is checked.
     pub audit: bool,
 }
 
-impl How {
+impl How<'_> {
     /// Counts, and checks the end.
-    pub const COUNTED: How = How {
-        probe: Watch::default,
+    pub const COUNTED: How<'static> = How {
+        probe: &Watch::default,
         audit: true,
     };
 }
@@ -91,7 +91,7 @@ pub fn watch<O: Observer>(
     memory: &Memory,
     arena: &mut Arena,
     spec: &SystemSpec,
-    how: How,
+    how: How<'_>,
     observer: impl Fn(&Lane) -> O + Sync,
 ) -> Result<Done<O>, Error> {
     let pass = Pass { script, memory };

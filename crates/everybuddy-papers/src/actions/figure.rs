@@ -118,21 +118,23 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
             range: (-0.5, places.len().max(1) as f64 - 0.5),
             ticks: places.len() + 1,
             base: None,
-            write: |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
-                true => format!("{:.0}", position + 1.0),
-                false => String::new(),
-            },
+            write: Box::new(
+                |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
+                    true => format!("{:.0}", position + 1.0),
+                    false => String::new(),
+                },
+            ),
         },
         y: Axis {
             label: shown.label.to_string(),
             range,
             ticks: 6,
             base: shown.is_power.then_some(10.0),
-            write: if shown.is_power {
+            write: Box::new(if shown.is_power {
                 chart::power
             } else {
                 chart::plain
-            },
+            }),
         },
         series,
         shade: None,

@@ -8,9 +8,10 @@
 //!
 //! Invariant: ratios are formed within a round.
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    BASE, Bench, Conditions, DIRECTIONS, common, memory, rounds, row, traces,
+    BASE, Bench, Conditions, DIRECTIONS, Measure, common, memory, rounds, row, traces,
 };
 use crate::streams::rows::over;
 use everybuddy_measure::Error;
@@ -18,24 +19,13 @@ use everybuddy_measure::replay::compare::{self, Plan};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, comparison as rows};
+use serde::Deserialize;
 
-/// How often each system is timed, in turns.
-pub(crate) const ROUNDS: u32 = Plan::ROUNDS;
-
-/// What is taken over from a comparison.
-const METRICS: [&str; 9] = [
-    "latency",
-    "background_time",
-    "queue_length",
-    "queue_full",
-    "splits",
-    "coalescings",
-    "unusable_index",
-    "free_blocks",
-    "blocking_probability",
-];
-
-fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+fn plan(
+    experiment: &Experiment,
+    rounds: u32,
+    conditions: Option<&Conditions>,
+) -> Result<Plan, Error> {
     Ok(Plan {
         systems: experiment.specs()?,
         memory: experiment.frames().map_err(Error::usage)?,
@@ -43,49 +33,69 @@ fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan
         seed: conditions.map_or(1, |conditions| conditions.seed),
         rounds: match conditions {
             Some(conditions) if conditions.shrink > 1 => 1,
-            _ => ROUNDS,
+            _ => rounds,
         },
     })
 }
 
-/// How many passes there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    let passes = plan(experiment, None).map_or(0, |plan| plan.passes());
-    passes * experiment.traces().len() as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is timed, in turns.
+    rounds: u32,
+    /// The metrics that are taken over from a comparison.
+    metrics: Vec<String>,
 }
 
-/// Compares all systems on each trace.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let plan = plan(experiment, Some(conditions))?;
-    let mut all = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, experiment.threads)?;
-        let memory = memory(experiment, &script)?;
-        let plan = Plan {
-            memory: Some(memory.frames),
-            ..plan.clone()
-        };
-        let (step, timer) = (&mut *bench.step, bench.timer);
-        let compared = compare::compare(&script, &plan, timer, bench.arena, || step(&name))?;
-        let taken = rows::of(&compared, timer, conditions.seed, false).into_iter();
-        all.extend(
-            taken
-                .filter(|row| METRICS.contains(&row.metric) && !row.experiment.contains('@'))
-                .map(|row| Row {
-                    experiment: experiment.name.clone(),
-                    ..row
-                }),
-        );
-        for outcome in &compared.systems {
-            let common = common(experiment, conditions, &name, &outcome.spec, script.cpus);
-            all.extend(sums(&common, &compared, outcome));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::RoundsAndCounted(self.rounds)
     }
-    Ok(all)
+
+    /// How many passes there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let passes = plan(experiment, self.rounds, None).map_or(0, |plan| plan.passes());
+        passes * experiment.traces().len() as u64
+    }
+
+    /// Compares all systems on each trace.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let plan = plan(experiment, self.rounds, Some(conditions))?;
+        let mut all = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, experiment.threads)?;
+            let memory = memory(experiment, &script)?;
+            let plan = Plan {
+                memory: Some(memory.frames),
+                ..plan.clone()
+            };
+            let (step, timer) = (&mut *bench.step, bench.timer);
+            let compared = compare::compare(&script, &plan, timer, bench.arena, || step(&name))?;
+            let taken = rows::of(&compared, timer, conditions.seed, false).into_iter();
+            all.extend(
+                taken
+                    .filter(|row| {
+                        self.metrics.iter().any(|metric| metric == row.metric)
+                            && !row.experiment.contains('@')
+                    })
+                    .map(|row| Row {
+                        experiment: experiment.name.clone(),
+                        ..row
+                    }),
+            );
+            for outcome in &compared.systems {
+                let common = common(experiment, conditions, &name, &outcome.spec, script.cpus);
+                all.extend(sums(&common, &compared, outcome));
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// What callers and services do together, and what callers wait for over what they wait for with the base.

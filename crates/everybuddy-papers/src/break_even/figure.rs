@@ -4,18 +4,11 @@
 //!
 //! Invariant: all panels have the same axes, and bs is the line at 1.
 
-use super::measure::{LOADS, ORDERS};
 use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::systems;
+use crate::shared::figure::{sources, systems};
 use everybuddy_measure::rows::Row;
-
-/// Writes an order, by its place.
-fn order(position: f64) -> String {
-    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-    let order = ORDERS.get(position as usize).filter(|_| is_one);
-    order.map_or(String::new(), |order| format!("{order}"))
-}
+use std::collections::BTreeSet;
 
 /// Writes a power of two.
 fn ratio(position: f64) -> String {
@@ -37,15 +30,16 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         })
     };
     let names = systems(own("p50"));
+    let orders: BTreeSet<u8> = own("p50").filter_map(|row| row.order).collect();
     let ends = own("min").chain(own("max")).map(|row| row.value.log2());
     let (least, most) = chart::around(ends.chain([-1.0, 1.0]));
-    let panels = LOADS.iter().map(|load| {
+    let panels = sources(own("p50")).into_iter().map(|load| {
         let series = names.iter().enumerate().map(|(kind, name)| {
             let (mut points, mut intervals) = (Vec::new(), Vec::new());
-            for (place, order) in ORDERS.iter().enumerate() {
+            for (place, order) in orders.iter().enumerate() {
                 let find = |statistic| {
                     let row = own(statistic).find(|row| {
-                        row.source == load.name && row.order == Some(*order) && row.name() == *name
+                        row.source == load && row.order == Some(*order) && row.name() == *name
                     })?;
                     Some(row.value.log2())
                 };
@@ -63,20 +57,20 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             }
         });
         Panel {
-            title: load.name.to_string(),
+            title: load.clone(),
             x: Axis {
                 label: "order".to_string(),
-                range: (-0.2, ORDERS.len() as f64 - 0.8),
-                ticks: ORDERS.len() + 1,
+                range: (-0.2, orders.len() as f64 - 0.8),
+                ticks: orders.len() + 1,
                 base: None,
-                write: order,
+                write: chart::names(orders.iter().map(u8::to_string).collect()),
             },
             y: Axis {
                 label: "pair / pair of bs".to_string(),
                 range: (least, most),
                 ticks: 7,
                 base: Some(2.0),
-                write: ratio,
+                write: Box::new(ratio),
             },
             series: series.collect(),
             shade: None,

@@ -18,8 +18,9 @@ use everybuddy::{
     SystemSpec,
 };
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, common, rounds, row};
+use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, Measure, common, rounds, row};
 use crate::streams::rows::over;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
@@ -29,55 +30,21 @@ use everybuddy_measure::replay::outcome::{median, share};
 use everybuddy_measure::replay::services::{self, LONGEST, Served};
 use everybuddy_measure::replay::watch::{Reading, Watch};
 use everybuddy_measure::rows::Row;
-
-/// How often each system is timed, in turns.
-pub(crate) const ROUNDS: usize = 5;
-
-/// Blocks of order 10 in the memory: twice as many as are held at once.
-const BLOCKS: u64 = 128;
-
-/// The orders that are asked for.
-pub(crate) const ORDERS: [u8; 7] = [0, 2, 4, 6, 8, 9, 10];
+use serde::Deserialize;
 
 /// How the caller calls.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Load {
     /// The source of its rows.
-    pub name: &'static str,
+    name: String,
     /// How many blocks it allocates before it frees as many.
     burst: usize,
     /// Nanoseconds from the end of a call to the next.
-    pause: f64,
+    pause_ns: f64,
     /// How many allocations are timed.
     calls: usize,
 }
-
-impl Load {
-    const fn new(name: &'static str, burst: usize, pause: f64, calls: usize) -> Load {
-        Load {
-            name,
-            burst,
-            pause,
-            calls,
-        }
-    }
-}
-
-/// All loads.
-pub(crate) const LOADS: [Load; 6] = [
-    Load::new("pairs", 1, 0.0, 1_024_000),
-    Load::new("pairs-1us", 1, 1e3, 20_480),
-    Load::new("pairs-10us", 1, 1e4, 4_096),
-    Load::new("bursts", 64, 0.0, 1_024_000),
-    Load::new("bursts-1us", 64, 1e3, 20_480),
-    Load::new("bursts-10us", 64, 1e4, 4_096),
-];
-
-/// Pairs of a segment.
-const SEGMENT: usize = 64;
-
-/// Nanoseconds of a pair below which nothing is divided by it: the clock has steps of ten.
-const LEAST: f64 = 10.0;
 
 /// What a system did in a round.
 struct Visit {
@@ -100,60 +67,91 @@ struct Calls {
     disturbed: f64,
 }
 
-/// How many visits there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.systems.len() * LOADS.len() * ORDERS.len() * (ROUNDS + 1)) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is timed, in turns.
+    rounds: usize,
+    /// Blocks of order 10 in the memory.
+    blocks: u64,
+    /// The orders that are asked for.
+    orders: Vec<u8>,
+    /// How the caller calls.
+    loads: Vec<Load>,
+    /// Pairs of a segment.
+    segment: usize,
+    /// Nanoseconds of a pair below which nothing is divided by it.
+    least_ns: f64,
 }
 
-/// Visits all systems in turns, with each load and order.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let memory = Memory {
-        frames: BLOCKS << Order::TEN.get(),
-        taken: 0,
-        seed: None,
-    };
-    let mut rows = Vec::new();
-    for load in LOADS {
-        let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
-        for order in ORDERS.into_iter().filter_map(Order::new) {
-            let plan = Plan {
-                load,
-                order,
-                calls,
-                memory: &memory,
-            };
-            let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
-            for round in 0..if conditions.shrink > 1 { 1 } else { ROUNDS } {
-                for turn in 0..specs.len() {
-                    let who = (turn + round) % specs.len();
-                    visits[who].push(plan.time(&specs[who], bench)?);
-                    (bench.step)(&format!("{} {}", load.name, specs[who]));
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Rounds(self.rounds as u32)
+    }
+
+    /// How many visits there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.systems.len() * self.loads.len() * self.orders.len() * (self.rounds + 1)) as u64
+    }
+
+    /// Visits all systems in turns, with each load and order.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let memory = Memory {
+            frames: self.blocks << Order::TEN.get(),
+            taken: 0,
+            seed: None,
+        };
+        let mut rows = Vec::new();
+        for load in &self.loads {
+            let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
+            for order in self.orders.iter().copied().filter_map(Order::new) {
+                let plan = Plan {
+                    load,
+                    own: self,
+                    order,
+                    calls,
+                    memory: &memory,
+                };
+                let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
+                for round in 0..if conditions.shrink > 1 {
+                    1
+                } else {
+                    self.rounds
+                } {
+                    for turn in 0..specs.len() {
+                        let who = (turn + round) % specs.len();
+                        visits[who].push(plan.time(&specs[who], bench)?);
+                        (bench.step)(&format!("{} {}", load.name, specs[who]));
+                    }
+                }
+                let base = specs.iter().position(|spec| spec.to_string() == BASE);
+                for (at, spec) in specs.iter().enumerate() {
+                    let common = Row {
+                        order: Some(order.get()),
+                        ..common(experiment, conditions, &load.name, spec, 1)
+                    };
+                    let base = base.map_or(&[][..], |base| &visits[base]);
+                    rows.extend(plan.times(&common, &visits[at], base, bench.timer));
+                    rows.extend(plan.counts(&common, spec, bench)?);
+                    (bench.step)(&format!("{} {spec}, counted", load.name));
                 }
             }
-            let base = specs.iter().position(|spec| spec.to_string() == BASE);
-            for (at, spec) in specs.iter().enumerate() {
-                let common = Row {
-                    order: Some(order.get()),
-                    ..common(experiment, conditions, load.name, spec, 1)
-                };
-                let base = base.map_or(&[][..], |base| &visits[base]);
-                rows.extend(plan.times(&common, &visits[at], base, bench.timer));
-                rows.extend(plan.counts(&common, spec, bench)?);
-                (bench.step)(&format!("{} {spec}, counted", load.name));
-            }
         }
+        Ok(rows)
     }
-    Ok(rows)
 }
 
 /// One load with one order.
 struct Plan<'m> {
-    load: Load,
+    load: &'m Load,
+    own: &'m Parameters,
     order: Order,
     calls: usize,
     memory: &'m Memory,
@@ -170,7 +168,7 @@ impl Plan<'_> {
                 calls,
                 pair: match ticks.segments.is_empty() {
                     true => calls.iter().map(|calls| calls.mean).sum(),
-                    false => by_segment(&ticks.segments, timer),
+                    false => by_segment(&ticks.segments, self.own.segment, timer),
                 },
                 services,
             })
@@ -218,9 +216,9 @@ impl Plan<'_> {
 
     /// Pairs that are timed by the segment, a whole number of segments.
     fn in_segments(&self) -> usize {
-        match self.load.pause > 0.0 {
+        match self.load.pause_ns > 0.0 {
             true => 0,
-            false => self.calls.next_multiple_of(SEGMENT),
+            false => self.calls.next_multiple_of(self.own.segment),
         }
     }
 
@@ -244,7 +242,7 @@ impl Plan<'_> {
         *cpu.probe() = probe();
         let mut ticks = Ticks {
             singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
-            segments: Vec::with_capacity(self.in_segments() / SEGMENT),
+            segments: Vec::with_capacity(self.in_segments() / self.own.segment),
         };
         let (done, services, mut heard) = services::beside(system, 1, probe, || {
             self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
@@ -268,7 +266,7 @@ impl Plan<'_> {
         ticks: &mut [Vec<u32>; 2],
     ) -> Result<(), Error> {
         let order = self.order;
-        let pause = timer.ticks(self.load.pause);
+        let pause = timer.ticks(self.load.pause_ns);
         let mut held = vec![Pfn(0); self.load.burst];
         let wait = |end: u64| {
             let mut now = timer.now();
@@ -311,9 +309,9 @@ impl Plan<'_> {
     ) -> Result<(), Error> {
         let order = self.order;
         let mut held = vec![Pfn(0); self.load.burst];
-        for _ in 0..self.in_segments() / SEGMENT {
+        for _ in 0..self.in_segments() / self.own.segment {
             let begun = timer.now();
-            for _ in 0..SEGMENT / self.load.burst {
+            for _ in 0..self.own.segment / self.load.burst {
                 for place in &mut held {
                     *place = allocate(system, cpu, order)?;
                 }
@@ -340,7 +338,7 @@ impl Plan<'_> {
         let middle = |number: &dyn Fn(&Visit) -> f64| median(each(own, number));
         let ratios = |number: &dyn Fn(&Visit) -> f64| {
             let base = each(base, number);
-            match base.iter().all(|nanos| *nanos >= LEAST) {
+            match base.iter().all(|nanos| *nanos >= self.own.least_ns) {
                 true => over(&each(own, number), &base),
                 false => Vec::new(),
             }
@@ -410,7 +408,7 @@ struct Ticks {
 }
 
 /// The mean of a pair, of the segments that were not interrupted.
-fn by_segment(segments: &[u32], timer: &Timer) -> f64 {
+fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
     let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
     let calm = segments
         .iter()
@@ -418,7 +416,7 @@ fn by_segment(segments: &[u32], timer: &Timer) -> f64 {
     let (count, sum) = calm.fold((0, 0.0), |(count, sum), ticks| {
         (count + 1, sum + f64::from(*ticks))
     });
-    timer.sum(sum, count) / (count * SEGMENT).max(1) as f64
+    timer.sum(sum, count) / (count * pairs).max(1) as f64
 }
 
 /// Allocates a block; tries again while others keep the system busy.
@@ -482,11 +480,11 @@ mod tests {
     use super::*;
     use everybuddy_measure::replay::host::Arena;
 
-    const MEMORY: Memory = Memory {
-        frames: BLOCKS << Order::TEN.get(),
-        taken: 0,
-        seed: None,
-    };
+    /// The parameters of the experiment that comes with the program.
+    fn parameters() -> Parameters {
+        let file: toml::Table = include_str!("experiment.toml").parse().unwrap();
+        file["parameters"].clone().try_into().unwrap()
+    }
 
     #[test]
     fn a_pair_of_the_standard_buddy_splits_as_often_as_orders_lie_between() {
@@ -496,13 +494,20 @@ mod tests {
             arena: &mut arena,
             step: &mut |_| (),
         };
-        for load in LOADS {
-            for order in ORDERS.into_iter().filter_map(Order::new) {
+        let own = parameters();
+        let memory = Memory {
+            frames: own.blocks << Order::TEN.get(),
+            taken: 0,
+            seed: None,
+        };
+        for load in &own.loads {
+            for order in own.orders.iter().copied().filter_map(Order::new) {
                 let plan = Plan {
                     load,
+                    own: &own,
                     order,
                     calls: 64,
-                    memory: &MEMORY,
+                    memory: &memory,
                 };
                 let spec = BASE.parse().unwrap();
                 let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();

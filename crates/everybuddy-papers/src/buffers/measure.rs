@@ -7,8 +7,11 @@
 
 use everybuddy::SystemSpec;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
+use crate::shared::method::{
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::observe::{Counting, Tally};
@@ -16,39 +19,52 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.traces().len() * experiment.systems.len()) as u64
-}
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {}
 
-/// Replays every trace on every system.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, None)?;
-        let memory = memory(experiment, &script)?;
-        for spec in &specs {
-            let tallies = count(&script, &memory, spec, bench)?;
-            let common = common(experiment, conditions, &name, spec, script.cpus);
-            for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
-                let own = Row {
-                    operation,
-                    ..common.clone()
-                };
-                rows.extend(numbers(tally, &own));
-            }
-            (bench.step)(&format!("{name} {spec}"));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    let means = means(&rows);
-    rows.extend(means);
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.traces().len() * experiment.systems.len()) as u64
+    }
+
+    /// Replays every trace on every system.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, None)?;
+            let memory = memory(experiment, &script)?;
+            for spec in &specs {
+                let tallies = count(&script, &memory, spec, bench)?;
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
+                    let own = Row {
+                        operation,
+                        ..common.clone()
+                    };
+                    rows.extend(numbers(tally, &own));
+                }
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        let means = means(&rows);
+        rows.extend(means);
+        Ok(rows)
+    }
 }
 
 /// Counts what allocations and frees of a replay do inside.

@@ -46,17 +46,19 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (-0.5, places.len() as f64 - 0.5),
                 ticks: places.len() + 1,
                 base: None,
-                write: |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
-                    true => format!("{:.0}", position + 1.0),
-                    false => String::new(),
-                },
+                write: Box::new(|position| {
+                    match position.fract().abs() < 1e-9 && position >= 0.0 {
+                        true => format!("{:.0}", position + 1.0),
+                        false => String::new(),
+                    }
+                }),
             },
             y: Axis {
                 label: label.to_string(),
                 range: chart::from_zero(values.map(|point| point.1)),
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

@@ -7,83 +7,102 @@
 
 use everybuddy::Order;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
+use crate::shared::method::{
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::observe::{Counting, Tally};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.traces().len() * experiment.systems.len()) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The orders whose free blocks are counted.
+    orders: Vec<u8>,
 }
 
-/// Replays every trace on every system.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, None)?;
-        let memory = memory(experiment, &script)?;
-        for spec in &specs {
-            let new = Counting::new;
-            let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
-            let common = common(experiment, conditions, &name, spec, script.cpus);
-            let observers = &done.played.observers;
-            let mut tallies = [Tally::default(); 2];
-            for observer in observers {
-                for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {
-                    sum.add(own);
-                }
-            }
-            let calls = tallies.iter().map(|tally| tally.operations).sum::<u64>();
-            for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
-                let own = Row {
-                    operation,
-                    ..common.clone()
-                };
-                let each = |count: u64| count as f64 / tally.operations.max(1) as f64;
-                rows.push(row(&own, "calls", "count", tally.operations as f64));
-                rows.push(row(&own, "splits", "mean", each(tally.counts.splits)));
-                rows.push(row(
-                    &own,
-                    "coalescings",
-                    "mean",
-                    each(tally.counts.coalescings),
-                ));
-            }
-            let moved = tallies
-                .iter()
-                .map(|t| t.counts.splits + t.counts.coalescings);
-            let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
-            rows.push(row(&common, "splits_and_coalescings", "mean", moved));
-            let refused = done.played.trouble.refused as f64;
-            rows.push(row(&common, "blocking_probability", "count", refused));
-            let samples = || observers.iter().flat_map(|observer| &observer.samples);
-            for order in [Order::new(9), Some(Order::TEN)].into_iter().flatten() {
-                let own = Row {
-                    order: Some(order.get()),
-                    ..common.clone()
-                };
-                let blocks = samples().map(|s| s.snapshot.available_blocks(order) as f64);
-                let unusable = samples().map(|s| s.snapshot.unusable_index(order));
-                rows.extend(mean(blocks).map(|value| row(&own, "free_blocks", "mean", value)));
-                let index = mean(unusable);
-                rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value)));
-            }
-            (bench.step)(&format!("{name} {spec}"));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    let means = means(&rows);
-    rows.extend(means);
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.traces().len() * experiment.systems.len()) as u64
+    }
+
+    /// Replays every trace on every system.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, None)?;
+            let memory = memory(experiment, &script)?;
+            for spec in &specs {
+                let new = Counting::new;
+                let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                let observers = &done.played.observers;
+                let mut tallies = [Tally::default(); 2];
+                for observer in observers {
+                    for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {
+                        sum.add(own);
+                    }
+                }
+                let calls = tallies.iter().map(|tally| tally.operations).sum::<u64>();
+                for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
+                    let own = Row {
+                        operation,
+                        ..common.clone()
+                    };
+                    let each = |count: u64| count as f64 / tally.operations.max(1) as f64;
+                    rows.push(row(&own, "calls", "count", tally.operations as f64));
+                    rows.push(row(&own, "splits", "mean", each(tally.counts.splits)));
+                    rows.push(row(
+                        &own,
+                        "coalescings",
+                        "mean",
+                        each(tally.counts.coalescings),
+                    ));
+                }
+                let moved = tallies
+                    .iter()
+                    .map(|t| t.counts.splits + t.counts.coalescings);
+                let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
+                rows.push(row(&common, "splits_and_coalescings", "mean", moved));
+                let refused = done.played.trouble.refused as f64;
+                rows.push(row(&common, "blocking_probability", "count", refused));
+                let samples = || observers.iter().flat_map(|observer| &observer.samples);
+                for order in self.orders.iter().copied().filter_map(Order::new) {
+                    let own = Row {
+                        order: Some(order.get()),
+                        ..common.clone()
+                    };
+                    let blocks = samples().map(|s| s.snapshot.available_blocks(order) as f64);
+                    let unusable = samples().map(|s| s.snapshot.unusable_index(order));
+                    rows.extend(mean(blocks).map(|value| row(&own, "free_blocks", "mean", value)));
+                    let index = mean(unusable);
+                    rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value)));
+                }
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        let means = means(&rows);
+        rows.extend(means);
+        Ok(rows)
+    }
 }
 
 /// The mean over the traces of what is counted for each call.

@@ -11,8 +11,11 @@ use everybuddy_workload::Variant;
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, common, memory, row, traces};
+use crate::shared::method::{
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::memory::Memory;
@@ -20,11 +23,7 @@ use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{mean, median};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
-
-/// How often each system is counted, in turns.
-pub(crate) const ROUNDS: usize = 5;
-/// Threads when the experiment doesn't say.
-const THREADS: u16 = 2;
+use serde::Deserialize;
 
 /// What the threads perform.
 enum Work {
@@ -37,43 +36,58 @@ enum Work {
 /// One number of one round.
 type Number = (&'static str, &'static str, f64);
 
-/// How many visits and replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    let works = experiment.workloads.len() + experiment.traces.len();
-    (works * experiment.systems.len() * ROUNDS) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is counted, in turns.
+    rounds: usize,
 }
 
-/// Counts all systems on all work.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let threads = experiment.threads.unwrap_or(THREADS);
-    let works = works(experiment, conditions, threads)?;
-    // By system, by work, by round.
-    let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];
-    for round in 0..ROUNDS {
-        for (at, (name, work)) in works.iter().enumerate() {
-            for turn in 0..specs.len() {
-                let who = (turn + round) % specs.len();
-                let tallies = count(work, &specs[who], threads, conditions, bench)?;
-                all[who][at].push(numbers(&tallies));
-                (bench.step)(&format!("{name} {}", specs[who]));
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Rounds(self.rounds as u32)
+    }
+
+    /// How many visits and replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let works = experiment.workloads.len() + experiment.traces.len();
+        (works * experiment.systems.len() * self.rounds) as u64
+    }
+
+    /// Counts all systems on all work.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let threads = experiment.threads.unwrap_or(1);
+        let works = works(experiment, conditions, threads)?;
+        // By system, by work, by round.
+        let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];
+        for round in 0..self.rounds {
+            for (at, (name, work)) in works.iter().enumerate() {
+                for turn in 0..specs.len() {
+                    let who = (turn + round) % specs.len();
+                    let tallies = count(work, &specs[who], threads, conditions, bench)?;
+                    all[who][at].push(numbers(&tallies));
+                    (bench.step)(&format!("{name} {}", specs[who]));
+                }
             }
         }
-    }
-    let mut rows = Vec::new();
-    for (spec, own) in specs.iter().zip(&all) {
-        for ((name, _), rounds) in works.iter().zip(own) {
-            let common = common(experiment, conditions, name, spec, threads);
-            rows.extend(summary(rounds, &common));
+        let mut rows = Vec::new();
+        for (spec, own) in specs.iter().zip(&all) {
+            for ((name, _), rounds) in works.iter().zip(own) {
+                let common = common(experiment, conditions, name, spec, threads);
+                rows.extend(summary(rounds, &common));
+            }
+            let common = common(experiment, conditions, MEAN, spec, threads);
+            rows.extend(summary(&over_all(own), &common));
         }
-        let common = common(experiment, conditions, MEAN, spec, threads);
-        rows.extend(summary(&over_all(own), &common));
+        Ok(rows)
     }
-    Ok(rows)
 }
 
 /// Prepares workloads and traces, with their names.

@@ -52,17 +52,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: chart::around(points().map(|point| point.0)),
                 ticks: 10,
                 base: Some(2.0),
-                write: |power| match power.fract().abs() < 1e-9 {
+                write: Box::new(|power| match power.fract().abs() < 1e-9 {
                     true => format!("{:.0}", power.exp2()),
                     false => String::new(),
-                },
+                }),
             },
             y: Axis {
                 label: "of these broke a block (%)".to_string(),
                 range: chart::from_zero(points().map(|point| point.1)),
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

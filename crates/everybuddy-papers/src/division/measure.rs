@@ -14,60 +14,78 @@ use everybuddy::systems::Presplit;
 use everybuddy::{Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request};
 use everybuddy_trace::{Resolved, Sizes, StepKind};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::replay::watch::{Reading, Watch};
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// For how many requests memory is divided.
-const FORESEEN: u64 = 4096;
-/// After how many requests it is looked: powers of two from here on.
-const FIRST: u64 = 64;
-/// And up to here.
-const LAST: u64 = 32_768;
-
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.traces().len() * experiment.systems.len()) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The number of requests for which memory is divided.
+    foreseen: u64,
+    /// The first number of requests after which broken blocks are counted; each next one is twice as large.
+    first: u64,
+    /// The last number.
+    last: u64,
 }
 
-/// Starts every trace on every system.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, None)?;
-        let memory = memory(experiment, &script)?;
-        let sizes = Sizes::of(&name, &resolved, memory.frames);
-        let largest = script.largest_order.max(Order::TEN).get();
-        let blocks = everybuddy_trace::division(&sizes, memory.frames, FORESEEN, largest);
-        for spec in &specs {
-            bench.arena.divide(Presplit::new(blocks));
-            let perform = |system: &AnySystem<'_, Watch>| perform(system, &resolved);
-            let seen = bench.arena.build_any(spec, &memory, 1, perform);
-            bench.arena.divide(Presplit::default());
-            for (requests, broken) in seen?? {
-                let source = format!("{name}:{requests}");
-                let common = common(experiment, conditions, &source, spec, 1);
-                rows.push(row(&common, "broken_blocks", "count", broken as f64));
-                let share = broken as f64 / requests as f64;
-                rows.push(row(&common, "broken_blocks", "rate", share));
-            }
-            (bench.step)(&format!("{name} {spec}"));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.traces().len() * experiment.systems.len()) as u64
+    }
+
+    /// Starts every trace on every system.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, None)?;
+            let memory = memory(experiment, &script)?;
+            let sizes = Sizes::of(&name, &resolved, memory.frames);
+            let largest = script.largest_order.max(Order::TEN).get();
+            let blocks = everybuddy_trace::division(&sizes, memory.frames, self.foreseen, largest);
+            for spec in &specs {
+                bench.arena.divide(Presplit::new(blocks));
+                let perform = |system: &AnySystem<'_, Watch>| perform(system, &resolved, self);
+                let seen = bench.arena.build_any(spec, &memory, 1, perform);
+                bench.arena.divide(Presplit::default());
+                for (requests, broken) in seen?? {
+                    let source = format!("{name}:{requests}");
+                    let common = common(experiment, conditions, &source, spec, 1);
+                    rows.push(row(&common, "broken_blocks", "count", broken as f64));
+                    let share = broken as f64 / requests as f64;
+                    rows.push(row(&common, "broken_blocks", "rate", share));
+                }
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        Ok(rows)
+    }
 }
 
 /// Replays a trace; returns how many requests had broken a larger block when so many had come.
-fn perform(system: &AnySystem<'_, Watch>, resolved: &Resolved) -> Result<Vec<(u64, u64)>, Error> {
+fn perform(
+    system: &AnySystem<'_, Watch>,
+    resolved: &Resolved,
+    own: &Parameters,
+) -> Result<Vec<(u64, u64)>, Error> {
     let broken = |what: String| Error::Broken(what);
     let cpus = NativeCpus::new(2);
     let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
@@ -77,7 +95,7 @@ fn perform(system: &AnySystem<'_, Watch>, resolved: &Resolved) -> Result<Vec<(u6
     // What a request leaves to services, or does itself, when it finds no block of its order.
     let breaks = |counts: Counts| counts.splits + counts.queued + counts.queue_full;
     let mut starts: Vec<Option<Pfn>> = vec![None; resolved.blocks as usize];
-    let (mut requests, mut all, mut next) = (0, 0, FIRST);
+    let (mut requests, mut all, mut next) = (0, 0, own.first);
     let mut seen = Vec::new();
     for step in &resolved.steps {
         let Some(order) = Order::new(step.order) else {
@@ -106,7 +124,7 @@ fn perform(system: &AnySystem<'_, Watch>, resolved: &Resolved) -> Result<Vec<(u6
         if requests == next {
             seen.push((requests, all));
             next *= 2;
-            if next > LAST {
+            if next > own.last {
                 break;
             }
         }

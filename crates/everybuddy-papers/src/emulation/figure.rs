@@ -4,20 +4,17 @@
 //!
 //! Invariant: every store has its place on the horizontal axis.
 
-use super::measure::{CASES, OVER, STORES};
 use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
+use crate::shared::figure::{sources, systems};
 use everybuddy_measure::rows::Row;
 
-/// Writes a store.
-fn store(position: f64) -> String {
-    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-    let name = STORES.get(position as usize).filter(|_| is_one);
-    name.map_or(String::new(), |store| store.name().to_string())
-}
+/// The source of what case 2 takes over what case 1 takes.
+const OVER: &str = "case 2 / case 1";
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let stores = systems(rows.iter());
     let find = |system: &str, source: &str, metric: &str, statistic: &str| {
         rows.iter().find(|row| {
             row.experiment == experiment.name
@@ -30,11 +27,11 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     };
     let series = |name: &str, kind: usize, shift: f64, source: &str, metric: &str, log: bool| {
         let (mut points, mut intervals) = (Vec::new(), Vec::new());
-        for (place, store) in STORES.iter().enumerate() {
-            let Some(row) = find(store.name(), source, metric, "mean") else {
+        for (place, store) in stores.iter().enumerate() {
+            let Some(row) = find(store, source, metric, "mean") else {
                 continue;
             };
-            let half = find(store.name(), source, metric, "ci95").map_or(0.0, |row| row.value);
+            let half = find(store, source, metric, "ci95").map_or(0.0, |row| row.value);
             let scale = |value: f64| if log { value.max(1.0).log10() } else { value };
             points.push((place as f64 + shift, scale(row.value)));
             intervals.push((scale(row.value - half), scale(row.value + half)));
@@ -50,17 +47,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     };
     let axis = || Axis {
         label: "store".to_string(),
-        range: (-0.5, STORES.len() as f64 - 0.5),
-        ticks: STORES.len() + 1,
+        range: (-0.5, stores.len() as f64 - 0.5),
+        ticks: stores.len() + 1,
         base: None,
-        write: store,
+        write: chart::names(stores.clone()),
     };
     let mut ratios = vec![
         series("time", 0, -0.1, OVER, "time_ratio", false),
         series("steps", 1, 0.1, OVER, "steps_ratio", false),
     ];
-    let printed = STORES.first().and_then(|store| {
-        let row = find(store.name(), OVER, "time_ratio", "mean")?;
+    let printed = stores.first().and_then(|store| {
+        let row = find(store, OVER, "time_ratio", "mean")?;
         row.expected
     });
     ratios.extend(printed.map(|value| Series {
@@ -71,8 +68,9 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         shape: Shape::Points,
         kind: 2,
     }));
-    let walked: Vec<Series> = CASES
+    let walked: Vec<Series> = sources(rows.iter())
         .iter()
+        .filter(|source| *source != OVER)
         .enumerate()
         .map(|(at, case)| series(case, at + 3, at as f64 * 0.2 - 0.1, case, "steps", true))
         .collect();
@@ -89,7 +87,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: chart::from_zero(values(&ratios).into_iter().chain([1.0])),
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series: ratios,
             shade: None,
@@ -102,7 +100,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: chart::from_zero(values(&walked).into_iter()),
                 ticks: 6,
                 base: Some(10.0),
-                write: chart::power,
+                write: Box::new(chart::power),
             },
             series: walked,
             shade: None,

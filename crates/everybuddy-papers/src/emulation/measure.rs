@@ -13,33 +13,132 @@ use crate::emulation::program::ITERATIONS;
 use crate::emulation::runs::{self, Counted, Plan, Timed};
 use crate::emulation::store::Kind;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, row};
+use crate::shared::method::{Bench, Conditions, Measure, row};
 use crate::streams::rows::{over, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::{Row, rounded};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
-/// The stores, as rows name them as systems.
-pub(crate) const STORES: [Kind; 4] = [Kind::Queue, Kind::QueueTail, Kind::Tree, Kind::Bitmap];
 /// The cases, as rows name them as sources.
-pub(crate) const CASES: [&str; 2] = ["case 1", "case 2"];
+const CASES: [&str; 2] = ["case 1", "case 2"];
 /// The source of what case 2 takes over what case 1 takes.
-pub(crate) const OVER: &str = "case 2 / case 1";
+const OVER: &str = "case 2 / case 1";
 
-/// Seeds of what is counted.
-pub(crate) const SEEDS: u32 = 10;
-/// Rounds of what is timed, on the first seed.
-const ROUNDS: u32 = 3;
-/// A queue that is walked at each insertion gets so many times fewer iterations: it has its length after some ten
-/// thousand, and takes minutes otherwise.
-const WALKED: u32 = 10;
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The stores, as rows name them as systems.
+    #[serde(deserialize_with = "stores")]
+    stores: Vec<Kind>,
+    /// Seeds of what is counted.
+    seeds: u32,
+    /// Rounds of what is timed, on the first seed.
+    rounds: u32,
+    /// A queue that is walked at each insertion gets so many times fewer iterations.
+    walked: u32,
+}
 
-/// How many runs there are.
-pub(crate) fn steps(_: &Experiment) -> u64 {
-    let counted: u32 = STORES.iter().map(|store| rounds(*store, SEEDS)).sum();
-    let timed = ROUNDS * STORES.len() as u32;
-    u64::from(counted + timed) * CASES.len() as u64
+/// Reads the names of stores.
+fn stores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Kind>, D::Error> {
+    let names = Vec::<String>::deserialize(from)?;
+    let read = |name: &String| name.parse().map_err(D::Error::custom);
+    names.iter().map(read).collect()
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Seeds(self.seeds)
+    }
+
+    /// How many runs there are.
+    fn steps(&self, _: &Experiment) -> u64 {
+        let counted: u32 = self
+            .stores
+            .iter()
+            .map(|store| rounds(*store, self.seeds))
+            .sum();
+        let timed = self.rounds * self.stores.len() as u32;
+        u64::from(counted + timed) * CASES.len() as u64
+    }
+
+    /// Counts and times all stores.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let broken = |plan: Plan| {
+            move |what: String| {
+                let Plan {
+                    store, case, seed, ..
+                } = plan;
+                let number = case.number();
+                Error::Broken(format!(
+                    "emulation, {store}, case {number}, seed {seed}: {what}"
+                ))
+            }
+        };
+        let mut counted: Vec<[Vec<Counted>; 2]> =
+            self.stores.iter().map(|_| Default::default()).collect();
+        let mut timed: Vec<[Vec<Timed>; 2]> =
+            self.stores.iter().map(|_| Default::default()).collect();
+        for (store, own) in self.stores.iter().copied().zip(&mut counted) {
+            for seed in 0..rounds(store, self.seeds) {
+                for (case, own) in Case::ALL.into_iter().zip(&mut *own) {
+                    let plan = plan(store, case, seed, self.walked, conditions);
+                    own.push(runs::steps(plan).map_err(broken(plan))?);
+                    (bench.step)(&format!("{store}, counted"));
+                }
+            }
+        }
+        for _ in 0..self.rounds {
+            for (store, own) in self.stores.iter().copied().zip(&mut timed) {
+                for (case, own) in Case::ALL.into_iter().zip(own) {
+                    let plan = plan(store, case, 0, self.walked, conditions);
+                    own.push(runs::time(plan).map_err(broken(plan))?);
+                    (bench.step)(&format!("{store}, timed"));
+                }
+            }
+        }
+        let mut rows = Vec::new();
+        for ((store, counted), timed) in self.stores.iter().copied().zip(&counted).zip(&timed) {
+            let iterations = plan(store, Case::SplitFirst, 0, self.walked, conditions).iterations;
+            let common = Row {
+                experiment: experiment.name.clone(),
+                system: store.name().to_string(),
+                platform: experiment.platform.clone(),
+                cpus: 1,
+                seed: conditions.seed,
+                operation: "all",
+                ..Row::default()
+            };
+            rows.extend(compared(&common, iterations, counted, timed));
+            for (((source, case), counted), timed) in
+                CASES.into_iter().zip(Case::ALL).zip(counted).zip(timed)
+            {
+                let common = Row {
+                    source: source.to_string(),
+                    ..common.clone()
+                };
+                let of = Of { case, iterations };
+                rows.extend(of.all(&common, counted, timed));
+                for line in paper::profile(case) {
+                    let own = Row {
+                        operation: line.function.name(),
+                        ..common.clone()
+                    };
+                    rows.extend(of.function(&own, line, counted, timed));
+                }
+            }
+        }
+        Ok(rows)
+    }
 }
 
 /// Returns how many seeds a store is counted with: one where each takes long.
@@ -50,8 +149,8 @@ fn rounds(store: Kind, seeds: u32) -> u32 {
     }
 }
 
-fn plan(store: Kind, case: Case, seed: u32, conditions: &Conditions) -> Plan {
-    let walked = if store == Kind::Queue { WALKED } else { 1 };
+fn plan(store: Kind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> Plan {
+    let walked = if store == Kind::Queue { walked } else { 1 };
     let iterations = ITERATIONS / walked / conditions.shrink.max(1);
     Plan {
         heap: Heap::PAPER,
@@ -61,77 +160,6 @@ fn plan(store: Kind, case: Case, seed: u32, conditions: &Conditions) -> Plan {
         seed: (conditions.seed as u32).wrapping_add(seed + 1),
         iterations: iterations.max(1000),
     }
-}
-
-/// Counts and times all stores.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let broken = |plan: Plan| {
-        move |what: String| {
-            let Plan {
-                store, case, seed, ..
-            } = plan;
-            let number = case.number();
-            Error::Broken(format!(
-                "emulation, {store}, case {number}, seed {seed}: {what}"
-            ))
-        }
-    };
-    let mut counted: Vec<[Vec<Counted>; 2]> = STORES.map(|_| Default::default()).into();
-    let mut timed: Vec<[Vec<Timed>; 2]> = STORES.map(|_| Default::default()).into();
-    for (store, own) in STORES.into_iter().zip(&mut counted) {
-        for seed in 0..rounds(store, SEEDS) {
-            for (case, own) in Case::ALL.into_iter().zip(&mut *own) {
-                let plan = plan(store, case, seed, conditions);
-                own.push(runs::steps(plan).map_err(broken(plan))?);
-                (bench.step)(&format!("{store}, counted"));
-            }
-        }
-    }
-    for _ in 0..ROUNDS {
-        for (store, own) in STORES.into_iter().zip(&mut timed) {
-            for (case, own) in Case::ALL.into_iter().zip(own) {
-                let plan = plan(store, case, 0, conditions);
-                own.push(runs::time(plan).map_err(broken(plan))?);
-                (bench.step)(&format!("{store}, timed"));
-            }
-        }
-    }
-    let mut rows = Vec::new();
-    for ((store, counted), timed) in STORES.into_iter().zip(&counted).zip(&timed) {
-        let iterations = plan(store, Case::SplitFirst, 0, conditions).iterations;
-        let common = Row {
-            experiment: experiment.name.clone(),
-            system: store.name().to_string(),
-            platform: experiment.platform.clone(),
-            cpus: 1,
-            seed: conditions.seed,
-            operation: "all",
-            ..Row::default()
-        };
-        rows.extend(compared(&common, iterations, counted, timed));
-        for (((source, case), counted), timed) in
-            CASES.into_iter().zip(Case::ALL).zip(counted).zip(timed)
-        {
-            let common = Row {
-                source: source.to_string(),
-                ..common.clone()
-            };
-            let of = Of { case, iterations };
-            rows.extend(of.all(&common, counted, timed));
-            for line in paper::profile(case) {
-                let own = Row {
-                    operation: line.function.name(),
-                    ..common.clone()
-                };
-                rows.extend(of.function(&own, line, counted, timed));
-            }
-        }
-    }
-    Ok(rows)
 }
 
 /// Nanoseconds of an iteration, round by round.

@@ -6,35 +6,52 @@
 
 use everybuddy_workload::{Setting, Variant, WORKLOADS};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions};
+use crate::shared::method::{Bench, Conditions, Measure};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::{Entrant, Plan, measure};
 use everybuddy_measure::rows::{Row, bench as rows};
+use serde::Deserialize;
 
-/// How many visits there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    plan(experiment, None).map_or(0, |plan| plan.visits())
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is timed, in turns.
+    rounds: u32,
 }
 
-/// Runs all workloads of the experiment on all of its systems.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let plan = plan(experiment, Some(conditions))?;
-    let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
-    let mut exported = rows::of(&results);
-    for row in &mut exported {
-        // `bench`, or `bench@ROUND`.
-        let round = row.experiment.split_once('@').map(|(_, round)| round);
-        row.experiment = match round {
-            Some(round) => format!("{}@{round}", experiment.name),
-            None => experiment.name.clone(),
-        };
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Rounds(self.rounds)
     }
-    Ok(exported)
+
+    /// How many visits there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        plan(experiment, self.rounds, None).map_or(0, |plan| plan.visits())
+    }
+
+    /// Runs all workloads of the experiment on all of its systems.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let plan = plan(experiment, self.rounds, Some(conditions))?;
+        let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
+        let mut exported = rows::of(&results);
+        for row in &mut exported {
+            // `bench`, or `bench@ROUND`.
+            let round = row.experiment.split_once('@').map(|(_, round)| round);
+            row.experiment = match round {
+                Some(round) => format!("{}@{round}", experiment.name),
+                None => experiment.name.clone(),
+            };
+        }
+        Ok(exported)
+    }
 }
 
 /// Returns the workloads of an experiment.
@@ -70,7 +87,11 @@ fn frames(shrink: u32) -> u32 {
     }
 }
 
-fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan, Error> {
+fn plan(
+    experiment: &Experiment,
+    rounds: u32,
+    conditions: Option<&Conditions>,
+) -> Result<Plan, Error> {
     let shrink = conditions.map_or(1, |conditions| conditions.shrink);
     Ok(Plan {
         entrants: experiment
@@ -81,7 +102,7 @@ fn plan(experiment: &Experiment, conditions: Option<&Conditions>) -> Result<Plan
         variants: variants(experiment)?,
         threads: vec![1],
         frames: frames(shrink),
-        rounds: if shrink == 1 { Plan::ROUNDS } else { 1 },
+        rounds: if shrink == 1 { rounds } else { 1 },
         seed: conditions.map_or(1, |conditions| conditions.seed),
         shrink,
     })

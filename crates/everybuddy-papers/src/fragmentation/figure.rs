@@ -4,7 +4,6 @@
 //!
 //! Invariant: shows every sample, those taken while all is freed included.
 
-use super::measure::{AT_ONCE, SEQUENCE};
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
@@ -13,8 +12,8 @@ use everybuddy_measure::rows::Row;
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let titles = [
-        (SEQUENCE, "traces one after the other"),
-        (AT_ONCE, "all traces at once, each on its own CPUs"),
+        ("sequence", "traces one after the other"),
+        ("at-once", "all traces at once, each on its own CPUs"),
     ];
     let panels: Vec<Panel> = titles
         .iter()
@@ -56,14 +55,14 @@ fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
             range: (0.0, thousands),
             ticks: 10,
             base: None,
-            write: chart::plain,
+            write: Box::new(chart::plain),
         },
         y: Axis {
             label: "free blocks of 4 MiB".to_string(),
             range: chart::from_zero(values),
             ticks: 8,
             base: None,
-            write: chart::plain,
+            write: Box::new(chart::plain),
         },
         series,
         shade: None,

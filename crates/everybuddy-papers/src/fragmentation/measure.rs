@@ -7,8 +7,9 @@
 
 use everybuddy::{Order, SystemSpec};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
@@ -17,48 +18,65 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
-
-/// The blocks that are counted: 4 MiB.
-const LARGE: Order = Order::TEN;
+use serde::Deserialize;
 
 /// The source of rows about traces one after the other.
-pub(crate) const SEQUENCE: &str = "sequence";
+const SEQUENCE: &str = "sequence";
 /// The source of rows about traces at the same time.
-pub(crate) const AT_ONCE: &str = "at-once";
+const AT_ONCE: &str = "at-once";
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    2 * experiment.systems.len() as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The order of the blocks that are counted.
+    order: u8,
 }
 
-/// Replays on all systems.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for replay in replays(experiment, conditions)? {
-        for spec in &specs {
-            let samples = replay.perform(spec, bench)?;
-            let common = common(
-                experiment,
-                conditions,
-                replay.source,
-                spec,
-                replay.script.cpus,
-            );
-            rows.extend(replay.rows(&samples, &common));
-            (bench.step)(&format!("{} {spec}", replay.source));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        2 * experiment.systems.len() as u64
+    }
+
+    /// Replays on all systems.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let order = Order::new(self.order)
+            .ok_or_else(|| Error::usage(format!("order {}: there is none so large", self.order)))?;
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for replay in replays(experiment, order, conditions)? {
+            for spec in &specs {
+                let samples = replay.perform(spec, bench)?;
+                let common = common(
+                    experiment,
+                    conditions,
+                    replay.source,
+                    spec,
+                    replay.script.cpus,
+                );
+                rows.extend(replay.rows(&samples, &common));
+                (bench.step)(&format!("{} {spec}", replay.source));
+            }
+        }
+        Ok(rows)
+    }
 }
 
 /// The traces as one, on their memory.
 struct Replay {
     source: &'static str,
+    /// The order of the blocks that are counted.
+    order: Order,
     script: Script,
     memory: Memory,
     /// Calls of the traces; those after them free what is left.
@@ -73,7 +91,11 @@ struct Samples {
 }
 
 /// Prepares both replays.
-fn replays(experiment: &Experiment, conditions: &Conditions) -> Result<[Replay; 2], Error> {
+fn replays(
+    experiment: &Experiment,
+    order: Order,
+    conditions: &Conditions,
+) -> Result<[Replay; 2], Error> {
     let traces: Vec<_> = traces(experiment, conditions)?
         .into_iter()
         .map(|(_, resolved)| resolved)
@@ -84,6 +106,7 @@ fn replays(experiment: &Experiment, conditions: &Conditions) -> Result<[Replay; 
         let memory = memory(experiment, &script)?;
         Ok::<Replay, Error>(Replay {
             source,
+            order,
             script,
             memory,
             traced,
@@ -103,7 +126,7 @@ impl Replay {
         let observers = done.played.observers.into_iter();
         Ok(Samples {
             over_time: observers.flat_map(|observer| observer.samples).collect(),
-            home: done.home.map(|home| home.available_blocks(LARGE)),
+            home: done.home.map(|home| home.available_blocks(self.order)),
             refused: done.played.trouble.refused,
         })
     }
@@ -118,11 +141,11 @@ impl Replay {
             .over_time
             .iter()
             .filter(|s| s.position < self.traced);
-        traced.map(|sample| sample.snapshot.available_blocks(LARGE) as f64)
+        traced.map(|sample| sample.snapshot.available_blocks(self.order) as f64)
     }
 
     fn rows(&self, samples: &Samples, common: &Row) -> Vec<Row> {
-        let order = Some(LARGE.get());
+        let order = Some(self.order.get());
         let blocks = |statistic, value: f64| Row {
             order,
             ..row(common, "free_blocks", statistic, value)
@@ -139,7 +162,7 @@ impl Replay {
         }
         if let Some(home) = samples.home {
             rows.push(Row {
-                expected: Some((self.memory.frames / u64::from(LARGE.frames())) as f64),
+                expected: Some((self.memory.frames / u64::from(self.order.frames())) as f64),
                 ..blocks("value", home as f64)
             });
         }
@@ -149,7 +172,7 @@ impl Replay {
         rows.push(row(common, "calls", "count", calls));
         for sample in &samples.over_time {
             let position = f64::from(sample.position) / calls.max(1.0);
-            let value = sample.snapshot.available_blocks(LARGE) as f64;
+            let value = sample.snapshot.available_blocks(self.order) as f64;
             rows.push(Row {
                 experiment: format!("{}@{:.4}", common.experiment, rounded(position)),
                 ..blocks("value", value)

@@ -4,7 +4,6 @@
 //!
 //! Invariant: what is shaded lies below the timer's spread, and means nothing but "short".
 
-use super::measure::{BANDS, BIN, bin};
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
@@ -13,10 +12,25 @@ use everybuddy_measure::rows::Row;
 /// Where an empty bin is drawn on the logarithmic axis: below a single allocation.
 const NOTHING: f64 = -0.4;
 
+/// The ends of sources' names: allocations that a list served, and others.
+const BANDS: [&str; 2] = [":hit", ":core"];
+
+/// Returns the bin, as its number, that a row of a histogram is about.
+fn bin(row: &Row, width: f64) -> Option<f64> {
+    let (_, position) = row.experiment.split_once('@')?;
+    let nanos: f64 = position.strip_suffix("ns")?.parse().ok()?;
+    Some((nanos.log10() / width).round() * width)
+}
+
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let parameter = experiment.parameters.get("bins_per_decade");
+    let bins_per_decade = parameter.and_then(toml::Value::as_float).unwrap_or(10.0);
+    // In decades.
+    let width = 1.0 / bins_per_decade;
+    let bin = |row: &Row| bin(row, width);
     let bins = || rows.iter().filter(|row| bin(row).is_some());
-    let most = bins().filter_map(bin).fold(1.0, f64::max) + 2.0 * BIN;
+    let most = bins().filter_map(|row| bin(row)).fold(1.0, f64::max) + 2.0 * width;
     let floor = rows.iter().find(|row| row.system == "timer");
     let floor = floor.map(|row| row.value.max(1.0).log10());
     let panel = |system: &String| {
@@ -30,7 +44,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                     0 => "served by the CPU's list".to_string(),
                     _ => "entered the core layer".to_string(),
                 },
-                points: outline(&counts, most),
+                points: outline(&counts, most, width),
                 intervals: Vec::new(),
                 labels: Vec::new(),
                 shape: Shape::Line,
@@ -49,14 +63,14 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (NOTHING, chart::from_zero(top).1),
                 ticks: 8,
                 base: Some(10.0),
-                write: chart::power,
+                write: Box::new(chart::power),
             },
             x: Axis {
                 label: "time of an allocation (ns)".to_string(),
                 range: (0.0, most),
                 ticks: 8,
                 base: Some(10.0),
-                write: chart::power,
+                write: Box::new(chart::power),
             },
             series,
             shade: floor.map(|floor| (0.0, floor, "below the timer's spread".to_string())),
@@ -64,22 +78,22 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     };
     let panels: Vec<Panel> = systems(bins()).iter().map(panel).collect();
     let note = format!(
-        "{}. Both axes logarithmic, 10 bins a decade; medians of 5 repetitions.",
+        "{}. Both axes logarithmic, {bins_per_decade} bins a decade; medians.",
         experiment.source
     );
     chart::drawing(experiment, panels, note)
 }
 
 /// The steps of a histogram: down to nothing where a bin is empty.
-fn outline(counts: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
+fn outline(counts: &[(f64, f64)], most: f64, width: f64) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, NOTHING)];
-    let bins = (most / BIN).round() as i32;
+    let bins = (most / width).round() as i32;
     for at in 0..bins {
-        let from = f64::from(at) * BIN;
-        let count = counts.iter().find(|own| (own.0 - from).abs() < BIN / 2.0);
+        let from = f64::from(at) * width;
+        let count = counts.iter().find(|own| (own.0 - from).abs() < width / 2.0);
         let height = count.map_or(NOTHING, |own| own.1);
         points.push((from, height));
-        points.push((from + BIN, height));
+        points.push((from + width, height));
     }
     points.push((most, NOTHING));
     points

@@ -10,8 +10,9 @@
 
 use everybuddy::SystemSpec;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
@@ -20,14 +21,7 @@ use everybuddy_measure::replay::pass::{self, How, Times};
 use everybuddy_measure::replay::port::{Port, REFUSED};
 use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
 use everybuddy_measure::rows::Row;
-
-/// How often each system is timed, in turns.
-pub(crate) const ROUNDS: usize = 5;
-/// Bins of a decade of the histogram.
-const BINS: f64 = 10.0;
-
-/// The ends of sources' names: allocations that a list served, and others.
-pub(crate) const BANDS: [&str; 2] = [":hit", ":core"];
+use serde::Deserialize;
 
 /// Notes of each allocation whether it entered the core layer.
 struct Entered {
@@ -59,53 +53,76 @@ impl Observer for Entered {
     }
 }
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.systems.len() * experiment.traces().len() * (ROUNDS + 1)) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is timed, in turns.
+    rounds: usize,
+    /// Bins of a decade of the histogram.
+    bins_per_decade: f64,
 }
 
-/// Replays each trace on all systems in turns.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, None)?;
-        let memory = memory(experiment, &script)?;
-        let mut all: Vec<(Vec<bool>, Vec<Vec<u32>>)> = Vec::new();
-        for spec in &specs {
-            all.push((marks(&script, &memory, spec, bench)?, Vec::new()));
-            (bench.step)(&format!("{name} {spec}"));
-        }
-        for round in 0..ROUNDS {
-            for turn in 0..specs.len() {
-                let who = (turn + round) % specs.len();
-                let ticks = times(&script, &memory, &specs[who], bench)?;
-                all[who].1.push(ticks);
-                (bench.step)(&format!("{name} {}", specs[who]));
-            }
-        }
-        for (spec, (marks, rounds)) in specs.iter().zip(&all) {
-            let common = Row {
-                operation: "allocate",
-                ..common(experiment, conditions, &name, spec, script.cpus)
-            };
-            rows.extend(summary(marks, &medians(rounds), &common, bench.timer));
-        }
-        let common = Row {
-            system: "timer".to_string(),
-            ..common(experiment, conditions, &name, &specs[0], script.cpus)
-        };
-        let floor = Row {
-            options: String::new(),
-            ..row(&common, "latency", "value", bench.timer.floor())
-        };
-        rows.push(floor);
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Calls(self.rounds as u32)
     }
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.systems.len() * experiment.traces().len() * (self.rounds + 1)) as u64
+    }
+
+    /// Replays each trace on all systems in turns.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, None)?;
+            let memory = memory(experiment, &script)?;
+            let mut all: Vec<(Vec<bool>, Vec<Vec<u32>>)> = Vec::new();
+            for spec in &specs {
+                all.push((marks(&script, &memory, spec, bench)?, Vec::new()));
+                (bench.step)(&format!("{name} {spec}"));
+            }
+            for round in 0..self.rounds {
+                for turn in 0..specs.len() {
+                    let who = (turn + round) % specs.len();
+                    let ticks = times(&script, &memory, &specs[who], bench)?;
+                    all[who].1.push(ticks);
+                    (bench.step)(&format!("{name} {}", specs[who]));
+                }
+            }
+            for (spec, (marks, rounds)) in specs.iter().zip(&all) {
+                let common = Row {
+                    operation: "allocate",
+                    ..common(experiment, conditions, &name, spec, script.cpus)
+                };
+                rows.extend(summary(
+                    marks,
+                    &medians(rounds),
+                    &common,
+                    self.bins_per_decade,
+                    bench.timer,
+                ));
+            }
+            let common = Row {
+                system: "timer".to_string(),
+                ..common(experiment, conditions, &name, &specs[0], script.cpus)
+            };
+            let floor = Row {
+                options: String::new(),
+                ..row(&common, "latency", "value", bench.timer.floor())
+            };
+            rows.push(floor);
+        }
+        Ok(rows)
+    }
 }
 
 fn marks(
@@ -150,10 +167,16 @@ fn medians(rounds: &[Vec<u32>]) -> Vec<u32> {
 }
 
 /// Numbers of all allocations and of each band, and the histograms of the bands.
-fn summary(marks: &[bool], ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+fn summary(
+    marks: &[bool],
+    ticks: &[u32],
+    common: &Row,
+    bins_per_decade: f64,
+    timer: &Timer,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(numbers(ticks, common, timer));
-    for (entered, band) in [false, true].into_iter().zip(BANDS) {
+    for (entered, band) in [false, true].into_iter().zip([":hit", ":core"]) {
         let own = marks
             .iter()
             .zip(ticks)
@@ -164,7 +187,7 @@ fn summary(marks: &[bool], ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Ro
             ..common.clone()
         };
         rows.extend(numbers(&own, &common, timer));
-        rows.extend(histogram(&own, &common, timer));
+        rows.extend(histogram(&own, &common, bins_per_decade, timer));
     }
     rows
 }
@@ -201,31 +224,20 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
 }
 
 /// A row for each bin that holds something, with the bin's lower end after the `@`.
-fn histogram(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+fn histogram(ticks: &[u32], common: &Row, bins_per_decade: f64, timer: &Timer) -> Vec<Row> {
     let mut bins = std::collections::BTreeMap::new();
     for ticks in ticks {
         // Everything below a nanosecond is in the first bin.
-        let bin = (timer.single(*ticks).max(1.0).log10() * BINS).floor() as i32;
+        let bin = (timer.single(*ticks).max(1.0).log10() * bins_per_decade).floor() as i32;
         *bins.entry(bin).or_insert(0u64) += 1;
     }
     let of = |(bin, count): (i32, u64)| Row {
-        experiment: format!("{}@{:.2}ns", common.experiment, lower_end(bin)),
+        experiment: format!(
+            "{}@{:.2}ns",
+            common.experiment,
+            10f64.powf(f64::from(bin) / bins_per_decade)
+        ),
         ..row(common, "latency", "count", count as f64)
     };
     bins.into_iter().map(of).collect()
 }
-
-/// The lower end of a bin, in nanoseconds.
-fn lower_end(bin: i32) -> f64 {
-    10f64.powf(f64::from(bin) / BINS)
-}
-
-/// Returns the bin, as its number, that a row of a histogram is about.
-pub(crate) fn bin(row: &Row) -> Option<f64> {
-    let (_, position) = row.experiment.split_once('@')?;
-    let nanos: f64 = position.strip_suffix("ns")?.parse().ok()?;
-    Some((nanos.log10() * BINS).round() / BINS)
-}
-
-/// The width of a bin, in decades.
-pub(crate) const BIN: f64 = 1.0 / BINS;

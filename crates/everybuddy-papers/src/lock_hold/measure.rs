@@ -6,13 +6,14 @@
 //! the clock read at the lock's taking belongs to the time that it is held: so the timer's cost is taken off
 //! each measurement.
 //!
-//! Invariant: a measurement that is longer than [`LONGEST`] is a thread that was switched out; it is counted
+//! Invariant: a measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 
 use everybuddy::SystemSpec;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
@@ -23,11 +24,7 @@ use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::{Lane, Script};
 use everybuddy_measure::replay::watch::{Beside, Watch};
 use everybuddy_measure::rows::Row;
-
-/// Nanoseconds above which a wait or a hold is a disturbance.
-const LONGEST: f64 = 50_000.0;
-/// How often each system is replayed, in turns.
-pub(crate) const ROUNDS: u32 = 5;
+use serde::Deserialize;
 
 /// What one round of one system gave.
 #[derive(Clone, Copy, Default)]
@@ -37,48 +34,66 @@ struct Round {
     disturbed: u64,
 }
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(ROUNDS)
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How often each system is replayed, in turns.
+    rounds: u32,
+    /// Nanoseconds above which a wait or a hold is a disturbance.
+    longest_ns: f64,
 }
 
-/// Replays each trace on all systems in turns.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, experiment.threads)?;
-        let memory = memory(experiment, &script)?;
-        let mut rounds: Vec<Vec<Round>> = specs.iter().map(|_| Vec::new()).collect();
-        for round in 0..ROUNDS as usize {
-            for turn in 0..specs.len() {
-                let who = (turn + round) % specs.len();
-                let spec = &specs[who];
-                rounds[who].push(replay(&script, &memory, spec, bench)?);
-                (bench.step)(&format!("{name} {spec}"));
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Rounds(self.rounds)
+    }
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(self.rounds)
+    }
+
+    /// Replays each trace on all systems in turns.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, experiment.threads)?;
+            let memory = memory(experiment, &script)?;
+            let mut rounds: Vec<Vec<Round>> = specs.iter().map(|_| Vec::new()).collect();
+            for round in 0..self.rounds as usize {
+                for turn in 0..specs.len() {
+                    let who = (turn + round) % specs.len();
+                    let spec = &specs[who];
+                    rounds[who].push(replay(&script, &memory, spec, self.longest_ns, bench)?);
+                    (bench.step)(&format!("{name} {spec}"));
+                }
+            }
+            for (spec, rounds) in specs.iter().zip(&rounds) {
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                rows.extend(summary(rounds, &common, bench.timer));
             }
         }
-        for (spec, rounds) in specs.iter().zip(&rounds) {
-            let common = common(experiment, conditions, &name, spec, script.cpus);
-            rows.extend(summary(rounds, &common, bench.timer));
-        }
+        Ok(rows)
     }
-    Ok(rows)
 }
 
 fn replay(
     script: &Script,
     memory: &Memory,
     spec: &SystemSpec,
+    longest_ns: f64,
     bench: &mut Bench<'_>,
 ) -> Result<Round, Error> {
     let timer = bench.timer;
     let how = How {
-        probe: || Watch::locks(LONGEST),
+        probe: &|| Watch::locks(longest_ns),
         audit: false,
     };
     let new = |lane: &Lane| Whole::new(timer, lane);

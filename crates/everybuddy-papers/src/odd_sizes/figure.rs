@@ -13,11 +13,10 @@ use everybuddy_measure::rows::Row;
 /// The sources that are drawn, in this order.
 const PLACES: [&str; 4] = ["uniform 50", "uniform 75", "uniform 50 parts", "uniform 90"];
 
-fn place(position: f64) -> String {
-    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-    let name = PLACES.get(position as usize).filter(|_| is_one);
-    name.map_or(String::new(), |name| name.replace("uniform ", "") + " %")
-        .replace(" parts %", " %, parts")
+/// Writes a load.
+fn place(source: &str) -> String {
+    let load = source.replace("uniform ", "") + " %";
+    load.replace(" parts %", " %, parts")
 }
 
 /// Draws the figure.
@@ -54,14 +53,14 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (-0.5, PLACES.len() as f64 - 0.5),
                 ticks: PLACES.len() + 1,
                 base: None,
-                write: place,
+                write: chart::names(PLACES.map(place).into()),
             },
             y: Axis {
                 label: label.to_string(),
                 range: chart::from_zero(values.map(|point| point.1)),
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

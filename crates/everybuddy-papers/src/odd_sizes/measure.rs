@@ -16,31 +16,16 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
 use everybuddy_workload::odd::{Mix, Sizes};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, row};
+use crate::shared::method::{Bench, Conditions, Measure, common, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// Frames of memory: 64 MiB.
-const FRAMES: u64 = 1 << 14;
-/// Loads, in percent of memory.
-const LOADS: [u32; 3] = [50, 75, 90];
-/// The load at which runs are freed in pieces, too.
-const IN_PARTS: u32 = 50;
-/// The load at which hardly anything is refused, so that what rounding costs can be calculated.
-const CALCULATED: u32 = 50;
-/// Requests of a run, and those before that don't count.
-const REQUESTS: u32 = 40_000;
-const WARM: u32 = 10_000;
-/// Samples of a run.
-const SAMPLES: u32 = 200;
-/// Fresh memories that are filled until something is refused.
-const FILLED: u64 = 10;
-/// What a service may do after each step.
-const BUDGET: u32 = 64;
 /// What is added to the name of a system whose requests are rounded up.
 const ROUNDED: &str = " rounded";
 
@@ -90,29 +75,69 @@ struct Piece {
     cuts: u32,
 }
 
-/// How many runs there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Frames of memory.
+    frames: u64,
+    /// Loads, in percent of memory.
+    loads: Vec<u32>,
+    /// The load at which runs are freed in pieces, too.
+    in_parts: u32,
+    /// The load at which hardly anything is refused, so that what rounding costs can be calculated.
+    calculated: u32,
+    /// Requests of a run.
+    requests: u32,
+    /// Requests before those, which do not count.
+    warm: u32,
+    /// Samples of a run.
+    samples: u32,
+    /// The orders for which free memory is judged at each sample.
+    orders: Vec<u8>,
+    /// Fresh memories that are filled until something is refused.
+    filled: u64,
+    /// What a service may do after each step.
+    budget: u32,
 }
 
-/// Runs every mix at every level on every system, in both ways.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, mix) in Mix::ALL {
-        for spec in &specs {
-            for service in [Service::Exact, Service::Rounded] {
-                let own = measure((name, mix), spec, service, experiment, conditions, bench)?;
-                rows.extend(own);
-                (bench.step)(&format!("{name} {spec}"));
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
+    }
+
+    /// How many runs there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
+    }
+
+    /// Runs every mix at every level on every system, in both ways.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, mix) in Mix::ALL {
+            for spec in &specs {
+                for service in [Service::Exact, Service::Rounded] {
+                    let own = measure(
+                        (name, mix),
+                        spec,
+                        service,
+                        (experiment, self),
+                        conditions,
+                        bench,
+                    )?;
+                    rows.extend(own);
+                    (bench.step)(&format!("{name} {spec}"));
+                }
             }
         }
+        Ok(rows)
     }
-    Ok(rows)
 }
 
 /// All runs of a mix on a system.
@@ -120,31 +145,31 @@ fn measure(
     (name, mix): (&str, Mix),
     spec: &SystemSpec,
     service: Service,
-    experiment: &Experiment,
+    (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,
     bench: &mut Bench<'_>,
 ) -> Result<Vec<Row>, Error> {
     let shrink = conditions.shrink.max(1);
     let mut rows = Vec::new();
     let common = |source: String| {
-        let own = common(experiment, conditions, &source, spec, 1);
+        let row = common(experiment, conditions, &source, spec, 1);
         match service {
-            Service::Exact => own,
+            Service::Exact => row,
             Service::Rounded => Row {
-                system: own.name() + ROUNDED,
+                system: row.name() + ROUNDED,
                 options: String::new(),
-                ..own
+                ..row
             },
         }
     };
     let mut perform = |traffic| {
         let memory = Memory {
-            frames: FRAMES,
+            frames: own.frames,
             taken: 0,
             seed: None,
         };
         // Compiled once for all systems: nothing is timed.
-        let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, traffic, service);
+        let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, own, traffic, service);
         let seen = bench
             .arena
             .build_any::<NoProbe, _>(spec, &memory, 1, visitor)?;
@@ -155,42 +180,39 @@ fn measure(
         load: None,
         in_parts: false,
         seed: conditions.seed,
-        requests: (REQUESTS / shrink).max(100),
-        samples: (SAMPLES / shrink).max(5),
-        warm: WARM / shrink,
+        requests: (own.requests / shrink).max(100),
+        samples: (own.samples / shrink).max(5),
+        warm: own.warm / shrink,
     };
-    for (load, in_parts) in LOADS
-        .map(|load| (load, false))
-        .into_iter()
-        .chain([(IN_PARTS, true)])
-    {
+    let whole = own.loads.iter().map(|load| (*load, false));
+    for (load, in_parts) in whole.chain([(own.in_parts, true)]) {
         let seen = perform(Traffic {
             load: Some(load),
             in_parts,
             ..traffic
         })?;
         let parts = if in_parts { " parts" } else { "" };
-        let own = common(format!("{name} {load}{parts}"));
+        let common = common(format!("{name} {load}{parts}"));
         let expected = match service {
             Service::Exact => Some(1.0),
-            Service::Rounded => (load == CALCULATED && !in_parts).then(|| mix.rounded_up()),
+            Service::Rounded => (load == own.calculated && !in_parts).then(|| mix.rounded_up()),
         };
-        rows.extend(seen.rows(&own, expected));
+        rows.extend(seen.rows(&common, &own.orders, expected));
     }
     let mut shares = Vec::new();
-    for seed in 0..FILLED {
+    for seed in 0..own.filled {
         let seed = conditions.seed << 16 | seed;
         let seen = perform(Traffic { seed, ..traffic })?;
         shares.extend(seen.live);
     }
-    let own = common(format!("{name} filled"));
+    let common = common(format!("{name} filled"));
     let filled = mean(shares.iter().copied());
-    rows.extend(filled.map(|share| row(&own, "peak_frames", "rate", share)));
+    rows.extend(filled.map(|share| row(&common, "peak_frames", "rate", share)));
     Ok(rows)
 }
 
 impl Seen {
-    fn rows(&self, own: &Row, expected: Option<f64>) -> Vec<Row> {
+    fn rows(&self, own: &Row, orders: &[u8], expected: Option<f64>) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut push = |metric, statistic, order: Option<Order>, value: Option<f64>| {
             let order = order.map(Order::get);
@@ -204,7 +226,7 @@ impl Seen {
         push("internal_fragmentation", "mean", None, internal);
         let live = mean(self.live.iter().copied());
         push("live_share", "mean", None, live);
-        for order in [Order::new(9), Some(Order::TEN)].into_iter().flatten() {
+        for order in orders.iter().copied().filter_map(Order::new) {
             let index = self.snapshots.iter().map(|own| own.unusable_index(order));
             push("unusable_index", "mean", Some(order), mean(index));
         }
@@ -222,6 +244,7 @@ impl Seen {
 /// A system, what is live in it, and the choices.
 struct Run<'s> {
     system: &'s AnySystem<'s, NoProbe>,
+    own: &'s Parameters,
     cpu: NativeCpu<NoProbe>,
     service: Service,
     sizes: Sizes,
@@ -232,12 +255,14 @@ struct Run<'s> {
 
 fn perform(
     system: &AnySystem<'_, NoProbe>,
+    own: &Parameters,
     traffic: Traffic,
     service: Service,
 ) -> Result<Seen, String> {
     let cpus = NativeCpus::new(1);
     let mut run = Run {
         system,
+        own,
         cpu: cpus.claim(CpuId(0)).ok_or("its CPU is taken")?,
         service,
         sizes: Sizes::new(traffic.mix, traffic.seed),
@@ -252,11 +277,11 @@ fn perform(
             }
             run.serve();
         }
-        seen.live.push(run.asked as f64 / FRAMES as f64);
+        seen.live.push(run.asked as f64 / own.frames as f64);
         return Ok(seen);
     };
     // So many runs are live if none is refused.
-    let runs = FRAMES as f64 * f64::from(load) / 100.0 / traffic.mix.mean();
+    let runs = own.frames as f64 * f64::from(load) / 100.0 / traffic.mix.mean();
     let every = (traffic.requests / traffic.samples).max(1);
     let mut due = 0.0;
     for step in 0..traffic.warm + traffic.requests {
@@ -284,10 +309,11 @@ fn perform(
         .quiesce(&mut run.cpu)
         .map_err(|error| error.to_string())?;
     let free = run.system.snapshot(&mut run.cpu).free_frames();
-    match free == FRAMES {
+    match free == own.frames {
         true => Ok(seen),
         false => Err(format!(
-            "{free} of {FRAMES} frames are free after all was freed"
+            "{free} of {} frames are free after all was freed",
+            own.frames
         )),
     }
 }
@@ -353,7 +379,7 @@ impl Run<'_> {
         }
         seen.internal
             .push(census.allocated as f64 / self.asked.max(1) as f64);
-        seen.live.push(self.asked as f64 / FRAMES as f64);
+        seen.live.push(self.asked as f64 / self.own.frames as f64);
         seen.snapshots.push(snapshot);
         Ok(())
     }
@@ -361,7 +387,7 @@ impl Run<'_> {
     /// Lets the system's services work, where it has any.
     fn serve(&mut self) {
         for service in 0..self.system.services().len() {
-            self.system.serve(&mut self.cpu, service, BUDGET);
+            self.system.serve(&mut self.cpu, service, self.own.budget);
         }
     }
 }

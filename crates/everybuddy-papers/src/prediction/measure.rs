@@ -16,8 +16,9 @@ use std::vec::IntoIter;
 use everybuddy::{Counts, Order};
 use everybuddy_trace::Quantiles;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, memory, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::mean;
@@ -25,6 +26,7 @@ use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::port::{Port, REFUSED};
 use everybuddy_measure::replay::script::{Kind, Lane, Move, RunEnd, Script, Segment};
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
 /// A prediction that was judged: frames predicted, and frames that came.
 type Judged = (u64, u64);
@@ -103,41 +105,53 @@ impl Observer for Predicting {
     }
 }
 
-/// How many replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    (experiment.traces().len() * experiment.systems.len()) as u64
-}
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {}
 
-/// Replays every trace on every system that predicts.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, None)?;
-        let memory = memory(experiment, &script)?;
-        for spec in &specs {
-            let new = Predicting::new;
-            let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
-            let common = common(experiment, conditions, &name, spec, script.cpus);
-            for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
-                let observers = done.played.observers.iter();
-                let judged: Vec<Judged> = observers
-                    .flat_map(|own| own.judged[direction].iter().copied())
-                    .collect();
-                let own = Row {
-                    operation,
-                    ..common.clone()
-                };
-                rows.extend(summary(&judged, &own));
-            }
-            (bench.step)(&format!("{name} {spec}"));
-        }
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    Ok(rows)
+
+    /// How many replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.traces().len() * experiment.systems.len()) as u64
+    }
+
+    /// Replays every trace on every system that predicts.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            let script = Script::new(&name, &resolved, None)?;
+            let memory = memory(experiment, &script)?;
+            for spec in &specs {
+                let new = Predicting::new;
+                let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+                    let observers = done.played.observers.iter();
+                    let judged: Vec<Judged> = observers
+                        .flat_map(|own| own.judged[direction].iter().copied())
+                        .collect();
+                    let own = Row {
+                        operation,
+                        ..common.clone()
+                    };
+                    rows.extend(summary(&judged, &own));
+                }
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        Ok(rows)
+    }
 }
 
 /// By how many doublings a prediction was off.

@@ -5,7 +5,6 @@
 //!
 //! Invariant: every curve begins with all requests at a run of one, and falls.
 
-use super::measure::REGION;
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, sources};
@@ -15,7 +14,7 @@ use everybuddy_measure::rows::Row;
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = || {
-        let own = rows.iter().filter(|row| row.system == REGION);
+        let own = rows.iter().filter(|row| row.system == "region");
         own.filter(|row| row.statistic == "rate")
     };
     let longest = own().filter_map(bound).fold(1.0, f64::max);
@@ -44,17 +43,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (0.0, longest + 1.2),
                 ticks: 20,
                 base: Some(2.0),
-                write: |position| match position.fract().abs() < 1e-9 {
+                write: Box::new(|position| match position.fract().abs() < 1e-9 {
                     true => everybuddy_measure::size::count(position.exp2() as u64),
                     false => String::new(),
-                },
+                }),
             },
             y: Axis {
                 label: "share of the requests (%)".to_string(),
                 range: (0.0, 104.0),
                 ticks: 6,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series: series.collect(),
             shade: None,

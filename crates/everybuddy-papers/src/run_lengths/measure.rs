@@ -10,52 +10,66 @@
 
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, row, traces};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, Measure, row, traces};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
 /// Requests of one task for one address region, whoever else calls in between.
-pub(crate) const REGION: &str = "region";
+const REGION: &str = "region";
 /// Requests of one task.
 const TASK: &str = "task";
 /// Requests for single frames of one task and region on one CPU, without a pause: runs as its list meets them.
 const BUFFER: &str = "buffer";
 
-/// How many traces there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    experiment.traces().len() as u64
-}
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {}
 
-/// Counts the runs of each trace.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let mut rows = Vec::new();
-    for (name, resolved) in traces(experiment, conditions)? {
-        for (kind, lengths) in kinds(&resolved) {
-            for (operation, lengths) in DIRECTIONS.into_iter().zip(lengths) {
-                let common = Row {
-                    experiment: experiment.name.clone(),
-                    source: name.clone(),
-                    system: kind.to_string(),
-                    platform: experiment.platform.clone(),
-                    cpus: resolved.cpus as u16,
-                    seed: conditions.seed,
-                    operation,
-                    ..Row::default()
-                };
-                rows.extend(summary(lengths, &common));
-            }
-        }
-        (bench.step)(&name);
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
     }
-    let means = means(&rows);
-    rows.extend(means);
-    Ok(rows)
+
+    /// How many traces there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        experiment.traces().len() as u64
+    }
+
+    /// Counts the runs of each trace.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        for (name, resolved) in traces(experiment, conditions)? {
+            for (kind, lengths) in kinds(&resolved) {
+                for (operation, lengths) in DIRECTIONS.into_iter().zip(lengths) {
+                    let common = Row {
+                        experiment: experiment.name.clone(),
+                        source: name.clone(),
+                        system: kind.to_string(),
+                        platform: experiment.platform.clone(),
+                        cpus: resolved.cpus as u16,
+                        seed: conditions.seed,
+                        operation,
+                        ..Row::default()
+                    };
+                    rows.extend(summary(lengths, &common));
+                }
+            }
+            (bench.step)(&name);
+        }
+        let means = means(&rows);
+        rows.extend(means);
+        Ok(rows)
+    }
 }
 
 /// The lengths of a trace's runs, of allocations and of frees, by what makes them belong together.

@@ -51,7 +51,7 @@ pub struct Axis {
     /// Of what the positions are logarithms; nothing where they are the numbers themselves.
     pub base: Option<f64>,
     /// Writes a position; an empty text for one that needs none.
-    pub write: fn(f64) -> String,
+    pub write: Box<dyn Fn(f64) -> String>,
 }
 
 /// How a series is drawn.
@@ -388,4 +388,13 @@ pub(crate) fn plain(position: f64) -> String {
         true => format!("{position:.0}"),
         false => format!("{position:.2}"),
     }
+}
+
+/// Writes names at the places 0, 1, and so on.
+pub(crate) fn names(names: Vec<String>) -> Box<dyn Fn(f64) -> String> {
+    Box::new(move |position| {
+        let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
+        let name = names.get(position as usize).filter(|_| is_one);
+        name.cloned().unwrap_or_default()
+    })
 }

@@ -53,8 +53,9 @@ pub struct Experiment {
     /// What is measured beside the systems and is none: claims may name it as they name systems.
     #[serde(default)]
     pub others: Vec<String>,
-    /// Bytes of the arena of message buffers, where the method needs one.
-    pub arena: Option<u32>,
+    /// What the method lets an experiment set: its constants.
+    #[serde(default)]
+    pub parameters: toml::Table,
     /// How far the result can be compared with its source, in words.
     #[serde(default)]
     pub remarks: String,

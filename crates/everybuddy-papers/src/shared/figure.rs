@@ -19,6 +19,12 @@ pub struct Figure {
     pub draw: fn(&Experiment, &[Row]) -> Drawing,
 }
 
+impl Figure {
+    pub(crate) const fn of(name: &'static str, draw: fn(&Experiment, &[Row]) -> Drawing) -> Figure {
+        Figure { name, draw }
+    }
+}
+
 /// Returns the sources of some rows, in the order of the rows.
 pub(crate) fn sources<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
     let mut sources: Vec<String> = Vec::new();

@@ -6,6 +6,8 @@
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
+use serde::de::DeserializeOwned;
+use toml::Table;
 
 use super::Repeats;
 use super::experiment::Experiment;
@@ -20,16 +22,53 @@ use everybuddy_measure::replay::outcome::{least, median};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
 
-/// A way to measure.
+/// A way to measure, with what an experiment's file sets.
+pub trait Measure {
+    /// How often it measures.
+    fn repeats(&self) -> Repeats;
+
+    /// How many steps it takes, for the progress bar.
+    fn steps(&self, experiment: &Experiment) -> u64;
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// What the experiment lacks, or which system broke its contract.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error>;
+}
+
+/// A method by name.
 pub struct Method {
     /// The name in an experiment's file.
     pub name: &'static str,
-    /// How often it measures.
-    pub repeats: Repeats,
-    /// How many steps it takes, for the progress bar.
-    pub steps: fn(&Experiment) -> u64,
-    /// Measures.
-    pub run: fn(&Experiment, &Conditions, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
+    read: fn(Table) -> Result<Box<dyn Measure>, toml::de::Error>,
+}
+
+impl Method {
+    /// Declares a method by the type of its parameters.
+    pub(crate) const fn of<M: Measure + DeserializeOwned + 'static>(name: &'static str) -> Method {
+        Method {
+            name,
+            read: |table| Ok(Box::new(table.try_into::<M>()?)),
+        }
+    }
+
+    /// Reads the parameters of an experiment.
+    ///
+    /// # Errors
+    /// A usage error that names the parameter that is missing, unknown or wrong.
+    pub fn read(&self, experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
+        let refuse = |error: toml::de::Error| {
+            let (name, what) = (&experiment.name, error.message());
+            Error::usage(format!("experiment {name}: [parameters]: {what}"))
+        };
+        (self.read)(experiment.parameters.clone()).map_err(refuse)
+    }
 }
 
 /// The directions, as rows name them.

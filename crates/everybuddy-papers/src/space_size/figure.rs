@@ -4,7 +4,6 @@
 //!
 //! Invariant: the horizontal axis is the same in all panels, a step for each doubling.
 
-use crate::fragmentation::measure::{AT_ONCE, SEQUENCE};
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::Drawing;
@@ -36,14 +35,14 @@ const VIEWS: [View; 4] = [
     },
     View {
         title: "traces one after the other",
-        source: SEQUENCE,
+        source: "sequence",
         metric: "free_blocks",
         statistic: "mean",
         label: "free blocks of 4 MiB, mean",
     },
     View {
         title: "all traces at once",
-        source: AT_ONCE,
+        source: "at-once",
         metric: "free_blocks",
         statistic: "mean",
         label: "free blocks of 4 MiB, mean",
@@ -108,17 +107,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (1.8, 6.2),
                 ticks: 5,
                 base: Some(2.0),
-                write: |position| match position.fract().abs() < 1e-9 {
+                write: Box::new(|position| match position.fract().abs() < 1e-9 {
                     true => format!("{:.0}", position.exp2()),
                     false => String::new(),
-                },
+                }),
             },
             y: Axis {
                 label: view.label.to_string(),
                 range,
                 ticks: 6,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

@@ -7,23 +7,45 @@
 
 use crate::fill_levels::measure as workloads;
 use crate::fragmentation::measure as fragmentation;
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions};
+use crate::shared::method::{Bench, Conditions, Measure};
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// How many visits and replays there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    workloads::steps(experiment) + fragmentation::steps(experiment)
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Those of the workloads.
+    workloads: workloads::Parameters,
+    /// Those of the replays.
+    fragmentation: fragmentation::Parameters,
 }
 
-/// Runs the workloads, then the replays.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let mut rows = workloads::run(experiment, conditions, bench)?;
-    rows.extend(fragmentation::run(experiment, conditions, bench)?);
-    Ok(rows)
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        match self.workloads.repeats() {
+            Repeats::Rounds(rounds) => Repeats::RoundsAndCounted(rounds),
+            other => other,
+        }
+    }
+
+    /// How many visits and replays there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        self.workloads.steps(experiment) + self.fragmentation.steps(experiment)
+    }
+
+    /// Runs the workloads, then the replays.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = self.workloads.run(experiment, conditions, bench)?;
+        rows.extend(self.fragmentation.run(experiment, conditions, bench)?);
+        Ok(rows)
+    }
 }

@@ -4,7 +4,6 @@
 //!
 //! Invariant: shows every sample; both panels have the same time.
 
-use super::measure::STAGES;
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
@@ -73,7 +72,7 @@ fn panel(rows: &[Row], metric: &str, title: &str, factor: f64, label: &str) -> P
                 (least.min(x), most.max(x))
             })
     };
-    let (from, to) = ends(STAGES[2]);
+    let (from, to) = ends("c-end");
     let shade = (from < to).then(|| (from, to, "programs end".to_string()));
     Panel {
         title: title.to_string(),
@@ -82,14 +81,14 @@ fn panel(rows: &[Row], metric: &str, title: &str, factor: f64, label: &str) -> P
             range: (0.0, 100.0),
             ticks: 10,
             base: None,
-            write: chart::plain,
+            write: Box::new(chart::plain),
         },
         y: Axis {
             label: label.to_string(),
             range: values,
             ticks: 8,
             base: None,
-            write: chart::plain,
+            write: Box::new(chart::plain),
         },
         series,
         shade,

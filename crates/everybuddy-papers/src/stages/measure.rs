@@ -20,56 +20,81 @@ use everybuddy::{
 };
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
 
-use super::programs::{Kept, PROGRAMS, Thread};
+use super::programs::{Kept, Kernel, Program, Thread};
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, row};
+use crate::shared::method::{Bench, Conditions, Measure, common, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Random;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::{Row, rounded};
-
-/// Threads of each program.
-const THREADS: u16 = 5;
-/// CPUs with programs; one more watches.
-const CPUS: u16 = THREADS * PROGRAMS.len() as u16;
-/// Cycles of the whole.
-const CYCLES: u64 = 160_000_000;
-/// Of a hundred parts, when stages b, c and d begin. Stage d begins when all is freed, which is never later.
-const BEGINS: [u64; 2] = [6, 25];
-/// Cycles of an access.
-const ACCESS: u64 = 10;
-/// Instructions between two requests of a thread.
-const PAUSE: u32 = 1000;
-/// Frames of a region in stage d.
-const LITTLE: u32 = 600;
-/// Samples.
-const SAMPLES: u64 = 240;
+use serde::Deserialize;
 
 /// The sources of rows, by stage; and the end.
-pub(crate) const STAGES: [&str; 5] = ["a-start", "b-run", "c-end", "d-quiet", "home"];
+const STAGES: [&str; 5] = ["a-start", "b-run", "c-end", "d-quiet", "home"];
 
-/// How many runs there are.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    experiment.systems.len() as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Threads of each program, each on its own CPU; one more CPU watches.
+    threads: u16,
+    /// Cycles of the whole.
+    cycles: u64,
+    /// When stages b and c begin, in percent. Stage d begins when all is freed.
+    begins: [u64; 2],
+    /// Cycles of an access.
+    access: u64,
+    /// Instructions between two requests of a thread.
+    pause: u32,
+    /// Frames of a region in stage d.
+    little: u32,
+    /// Samples.
+    samples: u64,
+    /// The orders whose free blocks are counted.
+    orders: Vec<u8>,
+    /// The programs.
+    programs: Vec<Program>,
+    /// The kernel's own requests.
+    kernel: Kernel,
 }
 
-/// Simulates all systems.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let frames = experiment
-        .frames()
-        .map_err(Error::usage)?
-        .unwrap_or(1 << 19);
-    let mut rows = Vec::new();
-    for spec in experiment.specs()? {
-        let seen = simulate(&spec, frames, conditions)?;
-        rows.extend(numbers(experiment, conditions, &spec, &seen));
-        (bench.step)(&spec.to_string());
+impl Parameters {
+    /// Returns the number of CPUs with programs.
+    fn cpus(&self) -> u16 {
+        self.threads * self.programs.len() as u16
     }
-    Ok(rows)
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Simulated
+    }
+
+    /// How many runs there are.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        experiment.systems.len() as u64
+    }
+
+    /// Simulates all systems.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let frames = experiment
+            .frames()
+            .map_err(Error::usage)?
+            .unwrap_or(1 << 19);
+        let mut rows = Vec::new();
+        for spec in experiment.specs()? {
+            let seen = simulate(self, &spec, frames, conditions)?;
+            rows.extend(numbers(self, experiment, conditions, &spec, &seen));
+            (bench.step)(&spec.to_string());
+        }
+        Ok(rows)
+    }
 }
 
 /// What was seen of a system.
@@ -84,9 +109,14 @@ struct Seen {
 }
 
 /// Runs the programs on a system.
-fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<Seen, Error> {
+fn simulate(
+    own: &Parameters,
+    spec: &SystemSpec,
+    frames: u64,
+    conditions: &Conditions,
+) -> Result<Seen, Error> {
     let ranges = [FrameRange::new(0, frames)];
-    let setup = Setup::new(&ranges, CPUS + 1);
+    let setup = Setup::new(&ranges, own.cpus() + 1);
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -96,7 +126,8 @@ fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<S
         region: Region::of(&memory),
         frames,
         seed: conditions.seed,
-        cycles: CYCLES / u64::from(conditions.shrink.max(1)),
+        own,
+        cycles: own.cycles / u64::from(conditions.shrink.max(1)),
     };
     let mut seen = Err("it was not built".to_string());
     let visit = &mut |system: &dyn FrameAllocator<Sim>| seen = visitor.call(system);
@@ -104,7 +135,8 @@ fn simulate(spec: &SystemSpec, frames: u64, conditions: &Conditions) -> Result<S
     seen.map_err(|error| Error::Broken(format!("system {spec}: {error}")))
 }
 
-struct Visitor {
+struct Visitor<'o> {
+    own: &'o Parameters,
     is_elastic: bool,
     region: Region,
     frames: u64,
@@ -112,31 +144,31 @@ struct Visitor {
     cycles: u64,
 }
 
-impl Visitor {
+impl Visitor<'_> {
     /// Lets the programs run on a fresh system.
     fn call(&self, system: &dyn FrameAllocator<Sim>) -> Result<Seen, String> {
-        let cycles = self.cycles;
-        let [running, ending] = BEGINS.map(|part| cycles * part / 100);
+        let (own, cycles, cpus) = (self.own, self.cycles, self.own.cpus());
+        let [running, ending] = own.begins.map(|part| cycles * part / 100);
         // Two thirds of memory, for all regions at their longest, one and a half times the mean.
-        let share = (self.frames * 4 / 9 / u64::from(CPUS)) as u32;
-        let kept: Vec<Kept> = PROGRAMS.iter().map(|_| Kept::default()).collect();
+        let share = (self.frames * 4 / 9 / u64::from(cpus)) as u32;
+        let kept: Vec<Kept> = own.programs.iter().map(|_| Kept::default()).collect();
         let ended = Cell::new(0);
         let samples = RefCell::new(Vec::new());
         let home = Cell::new(None);
-        let mut machine = Machine::new(CPUS + 1)
-            .cost(Flat::new(ACCESS))
+        let mut machine = Machine::new(cpus + 1)
+            .cost(Flat::new(own.access))
             // Else an unfair lock could starve the CPU that watches, in lockstep.
-            .jitter(ACCESS)
+            .jitter(own.access)
             .seed(self.seed)
             .limit(cycles * 20);
         let run = machine.run(self.region, |cpu: &mut SimCpu| {
             let number = cpu.id().0;
-            if number == CPUS {
+            if number == cpus {
                 // A sample is a look at the metadata: it may not slow down what it looks at.
                 while cpu.now() < cycles {
-                    cpu.work((cycles / SAMPLES) as u32);
+                    cpu.work((cycles / own.samples) as u32);
                     let stage = match () {
-                        () if ended.get() >= CPUS => 3,
+                        () if ended.get() >= cpus => 3,
                         () if cpu.now() >= ending => 2,
                         () if cpu.now() >= running => 1,
                         () => 0,
@@ -147,29 +179,30 @@ impl Visitor {
                 system.park(cpu);
                 return;
             }
-            let program = usize::from(number / THREADS);
+            let program = usize::from(number / own.threads);
             let mut thread = Thread {
                 system,
                 kept: &kept[program],
                 task: u32::from(number) + 1,
-                pause: PAUSE,
+                pause: own.pause,
+                kernel: &own.kernel,
                 random: Random::new(self.seed << 16 | u64::from(number)),
             };
-            thread.run(cpu, &PROGRAMS[program], share, ending);
+            thread.run(cpu, &own.programs[program], share, ending);
             ended.set(ended.get() + 1);
             if number > 0 {
                 return;
             }
-            while ended.get() < CPUS {
-                cpu.work(PAUSE);
+            while ended.get() < cpus {
+                cpu.work(own.pause);
             }
             let mut region = u32::MAX / 2;
             while cpu.now() < cycles {
                 region += 1;
-                thread.region(cpu, region, LITTLE, LITTLE, cycles);
+                thread.region(cpu, region, own.little, own.little, cycles);
                 thread.forget(cpu);
             }
-            thread.run(cpu, &PROGRAMS[program], share, 0);
+            thread.run(cpu, &own.programs[program], share, 0);
             let quiet = system.quiesce(cpu);
             home.set(quiet.ok().map(|()| system.snapshot(cpu)));
         });
@@ -203,13 +236,13 @@ impl Visitor {
 
 /// What is told of each stage, and each sample.
 fn numbers(
+    own: &Parameters,
     experiment: &Experiment,
     conditions: &Conditions,
     spec: &SystemSpec,
     seen: &Seen,
 ) -> Vec<Row> {
-    let orders = [Order::TEN.get() - 1, Order::TEN.get()].map(Order::new);
-    let orders = orders.map(|order| order.unwrap_or_default());
+    let orders: Vec<Order> = own.orders.iter().copied().filter_map(Order::new).collect();
     let of = |snapshot: &Snapshot, common: &Row, statistic| {
         let rate = snapshot.unusable_index(seen.max_order);
         let domains = f64::from(snapshot.domains);
@@ -217,7 +250,7 @@ fn numbers(
             row(common, "fragmentation_rate", statistic, rate),
             row(common, "domains", statistic, domains),
         ];
-        for order in orders {
+        for order in orders.iter().copied() {
             let blocks = snapshot.available_blocks(order) as f64;
             rows.push(Row {
                 order: Some(order.get()),
@@ -227,7 +260,7 @@ fn numbers(
         rows
     };
     let base = |source: &str| Row {
-        ..common(experiment, conditions, source, spec, CPUS)
+        ..common(experiment, conditions, source, spec, own.cpus())
     };
     let mut rows = Vec::new();
     for (stage, source) in STAGES.iter().enumerate() {

@@ -19,46 +19,30 @@ use everybuddy::{Block, FrameAllocator, Hint, Order, Release, Request};
 use everybuddy_sim::{Sim, SimCpu};
 
 use everybuddy_measure::replay::memory::Random;
+use serde::Deserialize;
 
 /// A program, by the mean lengths of its runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Program {
+    /// Its name; for readers of the file.
+    #[serde(rename = "name")]
+    _name: String,
     requests: u32,
     releases: u32,
 }
 
-/// The programs of the paper's table II.
-pub(crate) const PROGRAMS: [Program; 5] = [
-    // Ramspeed.
-    Program {
-        requests: 2265,
-        releases: 16_930,
-    },
-    // Stream.
-    Program {
-        requests: 122,
-        releases: 976,
-    },
-    // Linux-scalability.
-    Program {
-        requests: 2500,
-        releases: 10_011,
-    },
-    // Threadtest.
-    Program {
-        requests: 6242,
-        releases: 74_249,
-    },
-    // Sysbench.
-    Program {
-        requests: 4836,
-        releases: 68_491,
-    },
-];
-
-/// Requests of the kernel's own at a time, at most.
-const OWN: u64 = 16;
-/// Blocks that the kernel keeps for a program.
-const KEPT: usize = 512;
+/// The kernel's own requests.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kernel {
+    /// Requests at a time, at most.
+    burst: u64,
+    /// Blocks that the kernel keeps for a program.
+    kept: usize,
+    /// How often each order is asked for, beginning with order 0.
+    orders: Vec<u64>,
+}
 
 /// Blocks that outlive the region in which they were asked for; all threads of a program free them.
 pub(crate) type Kept = RefCell<VecDeque<Block>>;
@@ -70,6 +54,7 @@ pub(crate) struct Thread<'t> {
     pub(crate) task: u32,
     /// Instructions between two requests.
     pub(crate) pause: u32,
+    pub(crate) kernel: &'t Kernel,
     pub(crate) random: Random,
 }
 
@@ -116,7 +101,7 @@ impl Thread<'_> {
                 break;
             }
             if self.random.below(u64::from(run)) == 0 {
-                for _ in 0..=self.random.below(OWN) {
+                for _ in 0..=self.random.below(self.kernel.burst) {
                     self.kernel(cpu);
                 }
             }
@@ -134,20 +119,22 @@ impl Thread<'_> {
 
     /// Asks for a block of the kernel's own, and frees an old one.
     fn kernel(&mut self, cpu: &mut SimCpu) {
-        let order = match self.random.below(1000) {
-            0..984 => 0,
-            984..993 => 1,
-            993..997 => 2,
-            997..999 => 3,
-            _ => 4,
+        let mut left = self.random.below(self.kernel.orders.iter().sum());
+        let is_it = |weight: &u64| {
+            let found = left < *weight;
+            left = left.saturating_sub(*weight);
+            found
         };
+        let order = self.kernel.orders.iter().position(is_it).unwrap_or(0) as u8;
         let order = Order::new(order).unwrap_or(Order::ZERO);
         if let Ok(start) = self.system.allocate(cpu, Request::order(order)) {
             self.kept.borrow_mut().push_back(Block::new(start, order));
         }
         let old = {
             let mut kept = self.kept.borrow_mut();
-            (kept.len() > KEPT).then(|| kept.pop_front()).flatten()
+            (kept.len() > self.kernel.kept)
+                .then(|| kept.pop_front())
+                .flatten()
         };
         if let Some(block) = old {
             self.give(cpu, block, Hint::NONE);

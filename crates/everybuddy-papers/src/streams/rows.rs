@@ -16,37 +16,61 @@ use crate::streams::interval::Interval;
 use crate::streams::recording::Recording;
 use crate::streams::runs::Failure;
 use everybuddy::SystemSpec;
-use everybuddy_workload::streams::{Timing, Traffic, UNIT};
+use everybuddy_workload::streams::{Timing, Traffic};
 
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Conditions, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::{Row, rounded};
+use serde::Deserialize;
 
-/// Traffic by the names of rows.
-pub(crate) const TRAFFIC: [(&str, Timing); 4] = [
-    ("D/D/m", Timing::Deterministic),
-    ("M/M/m", Timing::Exponential),
-    ("batch-4", Timing::Batches(4)),
-    ("geometric-4", Timing::Geometric(4)),
-];
-/// The arrivals and departures that the arena is fitted to.
-pub(crate) const FITTED: (&str, Timing) = TRAFFIC[1];
-/// Users when nothing else is said, as in the paper.
-pub(crate) const USERS: u32 = 3;
-/// Seeds.
-pub(crate) const SEEDS: u64 = 10;
-/// Calls of a recording that count.
-pub(crate) const CALLS: usize = 1_000_000;
-/// Calls before, while the level rises: more than a minute of virtual time.
-pub(crate) const WARM: usize = 20_000;
+/// The recordings that an experiment makes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recordings {
+    /// Users, as in the paper.
+    pub users: u32,
+    /// Seeds.
+    pub seeds: u64,
+    /// Calls of a recording that count.
+    pub calls: usize,
+    /// Calls before, while the level rises.
+    pub warm: usize,
+}
+
+/// Arrivals and departures, with their name in rows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Arrivals {
+    /// The name.
+    pub name: String,
+    /// What it means.
+    pub timing: Timing,
+}
+
+impl TryFrom<String> for Arrivals {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Arrivals, String> {
+        let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
+        let timing = match name.as_str() {
+            "D/D/m" => Some(Timing::Deterministic),
+            "M/M/m" => Some(Timing::Exponential),
+            _ => number("batch-")
+                .map(Timing::Batches)
+                .or(number("geometric-").map(Timing::Geometric)),
+        };
+        let known = "`D/D/m`, `M/M/m`, `batch-N` and `geometric-N`";
+        let timing = timing.ok_or_else(|| format!("traffic `{name}`: there are {known}"))?;
+        Ok(Arrivals { name, timing })
+    }
+}
 
 /// Makes the calls of a round, of so many that count at full length.
 pub(crate) fn record(
-    timing: Timing,
-    users: u32,
+    (timing, users): (Timing, u32),
     round: u64,
-    calls: usize,
+    (warm, calls): (usize, usize),
     conditions: &Conditions,
 ) -> Recording {
     let traffic = Traffic {
@@ -55,16 +79,7 @@ pub(crate) fn record(
         seed: conditions.seed << 16 | round,
     };
     let calls = calls / conditions.shrink.max(1) as usize;
-    Recording::of(traffic, WARM, calls.max(100))
-}
-
-/// Returns the units of an experiment's arena.
-pub(crate) fn arena(experiment: &Experiment) -> Result<u32, Error> {
-    let bytes = experiment.arena.ok_or_else(|| {
-        let name = &experiment.name;
-        Error::usage(format!("experiment {name}: needs `arena`, in bytes"))
-    })?;
-    Ok(bytes / UNIT)
+    Recording::of(traffic, warm, calls.max(100))
 }
 
 /// Says which system failed.

@@ -4,11 +4,9 @@
 //!
 //! Invariant: shares of nothing have no point, since the axis is logarithmic.
 
-use super::measure::ARENA;
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use crate::streams::rows::TRAFFIC;
+use crate::shared::figure::{Drawing, sources, systems};
 use everybuddy_measure::rows::Row;
 
 /// Draws the figure.
@@ -17,7 +15,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         rows.iter()
             .filter(|row| row.metric == "blocking_probability")
     };
-    let curves = || own().filter(|row| row.source == ARENA);
+    let curves = || own().filter(|row| row.source == "arena");
     let names = systems(curves());
     let mut series: Vec<Series> = Vec::new();
     for (kind, name) in names.iter().enumerate() {
@@ -37,18 +35,20 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             range: (55.5, 66.5),
             ticks: 12,
             base: None,
-            write: chart::plain,
+            write: Box::new(chart::plain),
         },
     )];
     if let (Some(panel), Some(fitted)) = (panels.first_mut(), fitted) {
         panel.shade = Some((fitted - 0.05, fitted + 0.05, "fitted".to_string()));
     }
+    let judged = own().filter(|row| row.statistic == "mean" && row.experiment == experiment.name);
+    let traffic = sources(judged);
     let mut series: Vec<Series> = Vec::new();
     for (kind, name) in names.iter().enumerate() {
         for (expected, word) in [(false, ""), (true, ", the source")] {
             let shift = (kind as f64 - 1.5) * 0.16 + if expected { 0.06 } else { 0.0 };
             let (mut points, mut intervals) = (Vec::new(), Vec::new());
-            for (place, (source, _)) in TRAFFIC.iter().enumerate() {
+            for (place, source) in traffic.iter().enumerate() {
                 let find = |statistic: &str| {
                     own().find(|row| {
                         row.experiment == experiment.name
@@ -88,14 +88,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         series,
         Axis {
             label: "traffic".to_string(),
-            range: (-0.5, TRAFFIC.len() as f64 - 0.5),
-            ticks: TRAFFIC.len() + 1,
+            range: (-0.5, traffic.len() as f64 - 0.5),
+            ticks: traffic.len() + 1,
             base: None,
-            write: |position| {
-                let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-                let name = TRAFFIC.get(position as usize).filter(|_| is_one);
-                name.map_or(String::new(), |(name, _)| name.to_string())
-            },
+            write: chart::names(traffic.clone()),
         },
     ));
     let note = format!(
@@ -127,7 +123,7 @@ fn panel(title: &str, series: Vec<Series>, x: Axis) -> Panel {
             range,
             ticks: 6,
             base: Some(10.0),
-            write: chart::power,
+            write: Box::new(chart::power),
         },
         series,
         shade: None,

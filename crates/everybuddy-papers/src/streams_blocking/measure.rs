@@ -11,172 +11,230 @@ use crate::streams::runs::{self, Failure};
 use everybuddy::SystemSpec;
 use everybuddy_workload::streams::UNIT;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, common, row};
-use crate::streams::rows::{
-    CALLS, FITTED, SEEDS, TRAFFIC, USERS, failed, published, record, seeds,
-};
+use crate::shared::method::{Bench, Conditions, Measure, common, row};
+use crate::streams::rows::{Arrivals, Recordings, failed, published, record, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
 /// The source of rows about arenas of different sizes: after the `@` their bytes.
-pub(crate) const ARENA: &str = "arena";
-/// Bytes of the arenas between which is searched, and by which they differ.
-const SEARCHED: (u32, u32) = (48 << 10, 64 << 10);
-const STEP: u32 = 512;
-/// Bytes of the arenas that are shown, and by which they differ.
-const SHOWN: (u32, u32) = (56 << 10, 66 << 10);
-const SHOWN_STEP: u32 = 1 << 10;
-/// Calls of a recording for the search, and of one that is judged.
-const SEARCHING: usize = CALLS;
-const JUDGED: usize = 2 * CALLS;
+const ARENA: &str = "arena";
 
-/// The sources of rows about runs that are short, and their traffic.
-const SHORT: [(&str, usize); 3] = [
-    ("short-M/M/m", 1),
-    ("short-batch-4", 2),
-    ("short-geometric-4", 3),
-];
 /// The sources of rows about the beginning and the end of long runs.
 const ENDS: [&str; 2] = ["first-tenth", "last-tenth"];
-/// Requests of a short run. The source's three shares under M/M/m are 10, 19 and 22 of 74,000 to all their digits, and
-/// of no other number of requests below 147,900 (where they are twice as many).
-const SHORT_REQUESTS: usize = 74_000;
-/// Short runs.
-const SHORT_RUNS: u64 = 200;
 
-/// How many recordings are performed, about.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    let shown = (SHOWN.1 - SHOWN.0) / SHOWN_STEP + 1;
-    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + u64::from(shown))
-        + 2
-        + SHORT.len() as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Arrivals and departures.
+    traffic: Vec<Arrivals>,
+    /// The recordings.
+    recordings: Recordings,
+    /// The name of those that the arena is fitted to.
+    fitted: Arrivals,
+    /// The arenas between which is searched.
+    searched: Sizes,
+    /// The arenas that are shown.
+    shown: Sizes,
+    /// Calls of a recording that is judged.
+    judged: usize,
+    /// Runs that are short.
+    short: Short,
 }
 
-/// Fits the arena, then counts refusals.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let standard = specs.iter().find(|spec| spec.name() == "bs");
-    let target = published(experiment, FITTED.0, "bs", "allocate", METRIC);
-    let (standard, target) = standard.zip(target).ok_or_else(|| {
+/// Sizes of arenas, in bytes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sizes {
+    from: u32,
+    to: u32,
+    step: u32,
+}
+
+impl Sizes {
+    fn all(&self) -> impl Iterator<Item = u32> {
+        (self.from..=self.to).step_by(self.step.max(1) as usize)
+    }
+}
+
+/// Runs that are short.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Short {
+    /// Arrivals and departures.
+    traffic: Vec<Arrivals>,
+    /// Requests of a run.
+    requests: usize,
+    /// Runs.
+    runs: u64,
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Seeds(self.recordings.seeds as u32)
+    }
+
+    /// How many recordings are performed, about.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let shown = self.shown.all().count() as u64;
+        experiment.systems.len() as u64
+            * (self.traffic.len() as u64 * self.recordings.seeds + shown)
+            + 2
+            + self.short.traffic.len() as u64
+    }
+
+    /// Fits the arena, then counts refusals.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let Recordings {
+            users,
+            seeds: rounds,
+            calls,
+            warm,
+        } = self.recordings;
+        let specs = experiment.specs()?;
+        let standard = specs.iter().find(|spec| spec.name() == "bs");
+        let target = published(experiment, &self.fitted.name, "bs", "allocate", METRIC);
+        let (standard, target) = standard.zip(target).ok_or_else(|| {
         let name = &experiment.name;
         let what =
             "the arena is fitted on `bs`, which must run, and of which a number must be published";
         Error::usage(format!("experiment {name}: {what}"))
     })?;
-    // Rounds that are not judged.
-    let fitting = SEEDS..2 * SEEDS;
-    let fitting: Vec<Recording> = fitting
-        .map(|round| record(FITTED.1, USERS, round, SEARCHING, conditions))
-        .collect();
-    let (found, seen) = fit(
-        target,
-        (SEARCHED.0 / UNIT, SEARCHED.1 / UNIT),
-        STEP / UNIT,
-        |units| refused(standard, units, &fitting),
-    )
-    .map_err(failed(standard))?;
-    (bench.step)("fitted");
-    let base = Row {
-        operation: "allocate",
-        ..common(experiment, conditions, "fit", standard, 1)
-    };
-    let bytes = |units: u32| f64::from(units * UNIT);
-    let mut rows = vec![row(&base, "arena", "value", bytes(found.units))];
-    rows.extend(seen.iter().map(|Point { units, refused }| Row {
-        experiment: format!("{}@{}", experiment.name, units * UNIT),
-        ..row(&base, METRIC, "rate", *refused)
-    }));
-    rows.push(Row {
-        expected: Some(target),
-        ..row(&base, METRIC, "rate", found.refused)
-    });
-    for (source, timing) in TRAFFIC {
-        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-        for seed in 0..SEEDS {
-            let recording = record(timing, USERS, seed, JUDGED, conditions);
-            for (spec, shares) in specs.iter().zip(&mut shares) {
-                let share = runs::blocking(spec, found.units, &recording);
-                shares.push(share.map_err(failed(spec))?);
-                (bench.step)(&format!("{source} {spec}"));
+        // Rounds that are not judged.
+        let fitting = rounds..2 * rounds;
+        let fitting: Vec<Recording> = fitting
+            .map(|round| {
+                record(
+                    (self.fitted.timing, users),
+                    round,
+                    (warm, calls),
+                    conditions,
+                )
+            })
+            .collect();
+        let (found, seen) = fit(
+            target,
+            (self.searched.from / UNIT, self.searched.to / UNIT),
+            self.searched.step / UNIT,
+            |units| refused(standard, units, &fitting),
+        )
+        .map_err(failed(standard))?;
+        (bench.step)("fitted");
+        let base = Row {
+            operation: "allocate",
+            ..common(experiment, conditions, "fit", standard, 1)
+        };
+        let bytes = |units: u32| f64::from(units * UNIT);
+        let mut rows = vec![row(&base, "arena", "value", bytes(found.units))];
+        rows.extend(seen.iter().map(|Point { units, refused }| Row {
+            experiment: format!("{}@{}", experiment.name, units * UNIT),
+            ..row(&base, METRIC, "rate", *refused)
+        }));
+        rows.push(Row {
+            expected: Some(target),
+            ..row(&base, METRIC, "rate", found.refused)
+        });
+        for Arrivals {
+            name: source,
+            timing,
+        } in &self.traffic
+        {
+            let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+            for seed in 0..rounds {
+                let recording = record((*timing, users), seed, (warm, self.judged), conditions);
+                for (spec, shares) in specs.iter().zip(&mut shares) {
+                    let share = runs::blocking(spec, found.units, &recording);
+                    shares.push(share.map_err(failed(spec))?);
+                    (bench.step)(&format!("{source} {spec}"));
+                }
+            }
+            for (spec, shares) in specs.iter().zip(&shares) {
+                let common = Row {
+                    operation: "allocate",
+                    ..common(experiment, conditions, source, spec, 1)
+                };
+                // A system with options is none of the source's.
+                let is_faithful = spec.options().reclaim.is_none();
+                let expected = published(experiment, source, spec.name(), "allocate", METRIC);
+                let expected = expected.filter(|_| is_faithful);
+                rows.extend(seeds(shares, &common, METRIC, expected));
+                rows.extend(expected.map(|value| row(&common, METRIC, "published", value)));
             }
         }
-        for (spec, shares) in specs.iter().zip(&shares) {
-            let common = Row {
-                operation: "allocate",
-                ..common(experiment, conditions, source, spec, 1)
-            };
-            // A system with options is none of the source's.
-            let is_faithful = spec.options().reclaim.is_none();
-            let expected = published(experiment, source, spec.name(), "allocate", METRIC);
-            let expected = expected.filter(|_| is_faithful);
-            rows.extend(seeds(shares, &common, METRIC, expected));
-            rows.extend(expected.map(|value| row(&common, METRIC, "published", value)));
+        for traffic in &self.short.traffic {
+            rows.extend(short(
+                (experiment, self),
+                conditions,
+                traffic,
+                &specs,
+                found.units,
+            )?);
+            (bench.step)(&traffic.name);
         }
-    }
-    for (source, traffic) in SHORT {
-        rows.extend(short(
-            experiment,
-            conditions,
-            (source, traffic),
-            &specs,
-            found.units,
-        )?);
-        (bench.step)(source);
-    }
-    rows.extend(drift(experiment, conditions, &specs, found.units)?);
-    (bench.step)("drift");
-    for spec in &specs {
-        for size in (SHOWN.0..=SHOWN.1).step_by(SHOWN_STEP as usize) {
-            let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
-            let own = Row {
-                experiment: format!("{}@{size}", experiment.name),
-                operation: "allocate",
-                ..common(experiment, conditions, ARENA, spec, 1)
-            };
-            rows.push(row(&own, METRIC, "rate", share));
-            (bench.step)(&format!("{size} bytes {spec}"));
+        rows.extend(drift((experiment, self), conditions, &specs, found.units)?);
+        (bench.step)("drift");
+        for spec in &specs {
+            for size in self.shown.all() {
+                let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
+                let own = Row {
+                    experiment: format!("{}@{size}", experiment.name),
+                    operation: "allocate",
+                    ..common(experiment, conditions, ARENA, spec, 1)
+                };
+                rows.push(row(&own, METRIC, "rate", share));
+                (bench.step)(&format!("{size} bytes {spec}"));
+            }
         }
+        Ok(rows)
     }
-    Ok(rows)
 }
 
 const METRIC: &str = "blocking_probability";
 
 /// How far the number of refused requests differs between runs that are short.
 fn short(
-    experiment: &Experiment,
+    (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,
-    (source, traffic): (&str, usize),
+    traffic: &Arrivals,
     specs: &[SystemSpec],
     units: u32,
 ) -> Result<Vec<Row>, Error> {
-    let (printed, timing) = TRAFFIC[traffic];
+    let source = format!("short-{}", traffic.name);
+    let (requests, all) = (own.short.requests, &own.recordings);
     let mut counts: Vec<Vec<u64>> = vec![Vec::new(); specs.len()];
-    for run in 0..(SHORT_RUNS / u64::from(conditions.shrink.max(1))).max(1) {
+    for run in 0..(own.short.runs / u64::from(conditions.shrink.max(1))).max(1) {
         // Half of the calls are requests.
-        let round = 2 * SEEDS + run;
-        let recording = record(timing, USERS, round, 2 * SHORT_REQUESTS, conditions);
+        let round = 2 * all.seeds + run;
+        let recording = record(
+            (traffic.timing, all.users),
+            round,
+            (all.warm, 2 * requests),
+            conditions,
+        );
         for (spec, counts) in specs.iter().zip(&mut counts) {
             let share = runs::blocking(spec, units, &recording).map_err(failed(spec))?;
-            counts.push((share * SHORT_REQUESTS as f64).round() as u64);
+            counts.push((share * requests as f64).round() as u64);
         }
     }
     let mut rows = Vec::new();
     for (spec, counts) in specs.iter().zip(&mut counts) {
         let common = Row {
             operation: "allocate",
-            ..common(experiment, conditions, source, spec, 1)
+            ..common(experiment, conditions, &source, spec, 1)
         };
         counts.sort_unstable();
         let is_faithful = spec.options().reclaim.is_none();
-        let expected = published(experiment, printed, spec.name(), "allocate", METRIC);
-        let expected = expected.map(|share| (share * SHORT_REQUESTS as f64).round());
+        let expected = published(experiment, &traffic.name, spec.name(), "allocate", METRIC);
+        let expected = expected.map(|share| (share * requests as f64).round());
         let middle = mean(counts.iter().map(|count| *count as f64)).unwrap_or_default();
         rows.push(Row {
             expected: expected.filter(|_| is_faithful),
@@ -201,7 +259,7 @@ fn short(
 
 /// How many blocks of each order are free on average under M/M/m, in the beginning and in the end of long runs.
 fn drift(
-    experiment: &Experiment,
+    (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,
     specs: &[SystemSpec],
     units: u32,
@@ -210,8 +268,15 @@ fn drift(
     let mut rows = Vec::new();
     // By system and end: by seed, by order.
     let mut all: Vec<[Vec<Vec<f64>>; 2]> = vec![Default::default(); specs.len()];
-    for seed in 0..SEEDS {
-        let recording = record(FITTED.1, USERS, seed, JUDGED, conditions);
+    let Recordings {
+        users,
+        seeds: rounds,
+        warm,
+        ..
+    } = own.recordings;
+    for seed in 0..rounds {
+        let traffic = (own.fitted.timing, users);
+        let recording = record(traffic, seed, (warm, own.judged), conditions);
         for (spec, all) in specs.iter().zip(&mut all) {
             let parts = runs::free_blocks(spec, units, &recording, PARTS).map_err(failed(spec))?;
             for (all, part) in all.iter_mut().zip([parts.first(), parts.last()]) {

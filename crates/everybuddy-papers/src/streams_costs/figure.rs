@@ -4,25 +4,17 @@
 //!
 //! Invariant: every kind of traffic has its place on the horizontal axis, in the order of the experiment.
 
-use super::measure::PAIR;
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::Drawing;
-use crate::streams::rows::TRAFFIC;
+use crate::shared::figure::{Drawing, sources};
 use everybuddy_measure::rows::Row;
 
 /// How far from each other points of one kind of traffic stand.
 const APART: f64 = 0.11;
 
-/// Writes a kind of traffic.
-fn traffic(position: f64) -> String {
-    let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-    let name = TRAFFIC.get(position as usize).filter(|_| is_one);
-    name.map_or(String::new(), |(name, _)| name.to_string())
-}
-
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let traffic = sources(rows.iter());
     let panel = |metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
         let mut series = Vec::new();
         for (at, system) in systems {
@@ -31,7 +23,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                     row.experiment == experiment.name
                         && row.system == *system
                         && row.source == source
-                        && row.operation == PAIR
+                        && row.operation == "pair"
                         && row.metric == metric
                         && row.statistic == statistic
                 })
@@ -44,7 +36,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             for (own, (kind, metric)) in kinds.into_iter().enumerate() {
                 let shift = ((at * kinds.len() + own) as f64 - 2.5) * APART;
                 let (mut points, mut intervals) = (Vec::new(), Vec::new());
-                for (place, (source, _)) in TRAFFIC.iter().enumerate() {
+                for (place, source) in traffic.iter().enumerate() {
                     let Some(row) = find(source, metric, "mean") else {
                         continue;
                     };
@@ -77,17 +69,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             title: title.to_string(),
             x: Axis {
                 label: "traffic".to_string(),
-                range: (-0.5, TRAFFIC.len() as f64 - 0.5),
-                ticks: TRAFFIC.len() + 1,
+                range: (-0.5, traffic.len() as f64 - 0.5),
+                ticks: traffic.len() + 1,
                 base: None,
-                write: traffic,
+                write: chart::names(traffic.clone()),
             },
             y: Axis {
                 label: "ratio".to_string(),
                 range: chart::from_zero(values.map(|point| point.1).chain([1.0])),
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

@@ -11,23 +11,18 @@ use crate::streams::perform::Counted;
 use crate::streams::runs;
 use crate::streams::tally::Tally;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, row};
-use crate::streams::rows::{
-    CALLS, SEEDS, TRAFFIC, USERS, arena, failed, over, published, record, seeds,
-};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
+use crate::streams::rows::{Arrivals, Recordings, failed, over, published, record, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
+use everybuddy_workload::streams::UNIT;
+use serde::Deserialize;
 
-/// Calls of a recording that is timed.
-const TIMED: usize = 200_000;
-/// How often each call is timed.
-const REPEATS: usize = 5;
-/// Nanoseconds that a disturbed repetition takes at least.
-const LONG: f64 = 1000.0;
 /// An allocation and the release of its block, as rows name them.
-pub(crate) const PAIR: &str = "pair";
+const PAIR: &str = "pair";
 
 /// What costs are compared with, and the metrics of the ratios of operations and of times.
 const BASELINES: [(&str, [&str; 2]); 2] = [
@@ -38,9 +33,113 @@ const BASELINES: [(&str, [&str; 2]); 2] = [
     ),
 ];
 
-/// How many recordings are performed.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    TRAFFIC.len() as u64 * SEEDS * experiment.systems.len() as u64
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Bytes of the arena.
+    arena: u32,
+    /// Arrivals and departures.
+    traffic: Vec<Arrivals>,
+    /// The recordings.
+    recordings: Recordings,
+    /// Calls of a recording that is timed.
+    timed: usize,
+    /// How often each call is timed.
+    repeats: usize,
+    /// Nanoseconds that a disturbed repetition takes at least.
+    long_ns: f64,
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Seeds(self.recordings.seeds as u32)
+    }
+
+    /// How many recordings are performed.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        self.traffic.len() as u64 * self.recordings.seeds * experiment.systems.len() as u64
+    }
+
+    /// Counts and times all systems.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let units = self.arena / UNIT;
+        let Recordings {
+            users,
+            seeds,
+            calls,
+            warm,
+        } = self.recordings;
+        let mut rows = Vec::new();
+        for Arrivals {
+            name: source,
+            timing,
+        } in &self.traffic
+        {
+            let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
+            for seed in 0..seeds {
+                let recording = record((*timing, users), seed, (warm, calls), conditions);
+                for (spec, own) in specs.iter().zip(&mut all) {
+                    let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                    for (values, tally) in own.operations.iter_mut().zip(&counted.tallies) {
+                        values.push(tally.operations.mean());
+                    }
+                    own.counted.join(&counted);
+                    (bench.step)(&format!("{source} {spec}"));
+                }
+                let recording = record((*timing, users), seed, (warm, self.timed), conditions);
+                let now = || bench.timer.now();
+                let mut times: Vec<Times> = Vec::new();
+                times.resize_with(specs.len() + 1, Times::default);
+                for turn in 0..self.repeats * times.len() {
+                    // Every system comes first once.
+                    let who = (turn + turn / times.len()) % times.len();
+                    // The last is nobody: what performing and looking at the clock take.
+                    let spec = specs.get(who);
+                    let fail = |failure| match spec {
+                        Some(spec) => failed(spec)(failure),
+                        None => Error::Broken("performing alone failed".to_string()),
+                    };
+                    let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
+                    times[who].whole.push(whole);
+                    let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
+                    times[who].each.push(each);
+                }
+                let long = bench.timer.ticks(self.long_ns);
+                let floor = times.pop().unwrap_or_default().summary(long);
+                for (own, times) in all.iter_mut().zip(times) {
+                    own.time(bench, times.summary(long), &floor);
+                }
+            }
+            for (spec, own) in specs.iter().zip(&all) {
+                let common = common(experiment, conditions, source, spec, 1);
+                rows.extend(own.rows(experiment, &common));
+            }
+            for (other, metrics) in BASELINES {
+                let against = specs
+                    .iter()
+                    .zip(&all)
+                    .find(|(spec, _)| spec.name() == other);
+                let Some((_, against)) = against else {
+                    continue;
+                };
+                for (spec, own) in specs.iter().zip(&all) {
+                    let common = common(experiment, conditions, source, spec, 1);
+                    let printed = |system: &str, operation: &str| {
+                        published(experiment, source, system, operation, "latency")
+                    };
+                    rows.extend(own.ratios(against, &common, (other, metrics), printed));
+                }
+            }
+        }
+        Ok(rows)
+    }
 }
 
 /// The numbers of one system under some traffic, seed by seed.
@@ -54,75 +153,6 @@ struct Numbers {
     spreads: [Vec<f64>; 2],
     /// All seeds together.
     counted: Counted,
-}
-
-/// Counts and times all systems.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let units = arena(experiment)?;
-    let mut rows = Vec::new();
-    for (source, timing) in TRAFFIC {
-        let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
-        for seed in 0..SEEDS {
-            let recording = record(timing, USERS, seed, CALLS, conditions);
-            for (spec, own) in specs.iter().zip(&mut all) {
-                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
-                for (values, tally) in own.operations.iter_mut().zip(&counted.tallies) {
-                    values.push(tally.operations.mean());
-                }
-                own.counted.join(&counted);
-                (bench.step)(&format!("{source} {spec}"));
-            }
-            let recording = record(timing, USERS, seed, TIMED, conditions);
-            let now = || bench.timer.now();
-            let mut times: Vec<Times> = Vec::new();
-            times.resize_with(specs.len() + 1, Times::default);
-            for turn in 0..REPEATS * times.len() {
-                // Every system comes first once.
-                let who = (turn + turn / times.len()) % times.len();
-                // The last is nobody: what performing and looking at the clock take.
-                let spec = specs.get(who);
-                let fail = |failure| match spec {
-                    Some(spec) => failed(spec)(failure),
-                    None => Error::Broken("performing alone failed".to_string()),
-                };
-                let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
-                times[who].whole.push(whole);
-                let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
-                times[who].each.push(each);
-            }
-            let long = bench.timer.ticks(LONG);
-            let floor = times.pop().unwrap_or_default().summary(long);
-            for (own, times) in all.iter_mut().zip(times) {
-                own.time(bench, times.summary(long), &floor);
-            }
-        }
-        for (spec, own) in specs.iter().zip(&all) {
-            let common = common(experiment, conditions, source, spec, 1);
-            rows.extend(own.rows(experiment, &common));
-        }
-        for (other, metrics) in BASELINES {
-            let against = specs
-                .iter()
-                .zip(&all)
-                .find(|(spec, _)| spec.name() == other);
-            let Some((_, against)) = against else {
-                continue;
-            };
-            for (spec, own) in specs.iter().zip(&all) {
-                let common = common(experiment, conditions, source, spec, 1);
-                let printed = |system: &str, operation: &str| {
-                    published(experiment, source, system, operation, "latency")
-                };
-                rows.extend(own.ratios(against, &common, (other, metrics), printed));
-            }
-        }
-    }
-    Ok(rows)
 }
 
 /// Times of one system on one recording, in ticks.

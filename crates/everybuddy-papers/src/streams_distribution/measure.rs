@@ -10,75 +10,107 @@ use crate::streams::tally::Histogram;
 use crate::streams::{adversary, runs};
 use everybuddy::Order;
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, common, row};
-use crate::streams::rows::{CALLS, SEEDS, TRAFFIC, USERS, arena, failed, record};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
+use crate::streams::rows::{Arrivals, Recordings, failed, record};
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
+use everybuddy_workload::streams::UNIT;
+use serde::Deserialize;
 
 /// The source of rows about the worst release that a search found.
 const SEARCH: &str = "search";
-/// The memory of the search: 2^8 units.
-const SEARCHED: u8 = 8;
-/// How many exchanges the search tries.
-const EXCHANGES: u32 = 5000;
 
-/// How many recordings are performed.
-pub(crate) fn steps(experiment: &Experiment) -> u64 {
-    experiment.systems.len() as u64 * (TRAFFIC.len() as u64 * SEEDS + 1)
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Bytes of the arena.
+    arena: u32,
+    /// Arrivals and departures.
+    traffic: Vec<Arrivals>,
+    /// The recordings.
+    recordings: Recordings,
+    /// The order of the search's memory, in units.
+    searched: u8,
+    /// How many exchanges the search tries.
+    exchanges: u32,
 }
 
-/// Counts on all systems.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let units = arena(experiment)?;
-    let mut rows = Vec::new();
-    for (source, timing) in TRAFFIC {
-        let mut all: Vec<Counted> = specs.iter().map(|_| Counted::default()).collect();
-        for seed in 0..SEEDS {
-            let recording = record(timing, USERS, seed, CALLS, conditions);
-            for (spec, sum) in specs.iter().zip(&mut all) {
-                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
-                sum.join(&counted);
-                (bench.step)(&format!("{source} {spec}"));
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Seeds(self.recordings.seeds as u32)
+    }
+
+    /// How many recordings are performed.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)
+    }
+
+    /// Counts on all systems.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let units = self.arena / UNIT;
+        let Recordings {
+            users,
+            seeds,
+            calls,
+            warm,
+        } = self.recordings;
+        let mut rows = Vec::new();
+        for Arrivals {
+            name: source,
+            timing,
+        } in &self.traffic
+        {
+            let mut all: Vec<Counted> = specs.iter().map(|_| Counted::default()).collect();
+            for seed in 0..seeds {
+                let recording = record((*timing, users), seed, (warm, calls), conditions);
+                for (spec, sum) in specs.iter().zip(&mut all) {
+                    let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                    sum.join(&counted);
+                    (bench.step)(&format!("{source} {spec}"));
+                }
+            }
+            for (spec, counted) in specs.iter().zip(&all) {
+                let common = common(experiment, conditions, source, spec, 1);
+                for (operation, tally) in DIRECTIONS.into_iter().zip(&counted.tallies) {
+                    let own = Row {
+                        operation,
+                        ..common.clone()
+                    };
+                    rows.extend(histogram(&tally.operations, &own, "operations"));
+                    rows.extend(histogram(&tally.delays, &own, "coalescings"));
+                }
+                let own = Row {
+                    operation: "free",
+                    ..common
+                };
+                rows.extend(delays(&counted.tallies[1].worst, self.searched, &own));
             }
         }
-        for (spec, counted) in specs.iter().zip(&all) {
-            let common = common(experiment, conditions, source, spec, 1);
-            for (operation, tally) in DIRECTIONS.into_iter().zip(&counted.tallies) {
-                let own = Row {
-                    operation,
-                    ..common.clone()
-                };
-                rows.extend(histogram(&tally.operations, &own, "operations"));
-                rows.extend(histogram(&tally.delays, &own, "coalescings"));
-            }
+        let order = Order::new(self.searched).unwrap_or_default();
+        for spec in &specs {
+            let exchanges = self.exchanges / conditions.shrink.max(1);
+            let worst = adversary::worst(spec, order, exchanges, conditions.seed);
+            let worst = worst.map_err(failed(spec))?;
             let own = Row {
                 operation: "free",
-                ..common
+                ..common(experiment, conditions, SEARCH, spec, 1)
             };
-            rows.extend(delays(&counted.tallies[1].worst, &own));
+            rows.extend(delays(&worst, self.searched, &own));
+            let total = worst.iter().sum::<u32>();
+            rows.push(row(&own, "coalescings", "max", f64::from(total)));
+            (bench.step)(&format!("worst of {spec}"));
         }
+        Ok(rows)
     }
-    let order = Order::new(SEARCHED).unwrap_or_default();
-    for spec in &specs {
-        let exchanges = EXCHANGES / conditions.shrink.max(1);
-        let worst = adversary::worst(spec, order, exchanges, conditions.seed);
-        let worst = worst.map_err(failed(spec))?;
-        let own = Row {
-            operation: "free",
-            ..common(experiment, conditions, SEARCH, spec, 1)
-        };
-        rows.extend(delays(&worst, &own));
-        let total = worst.iter().sum::<u32>();
-        rows.push(row(&own, "coalescings", "max", f64::from(total)));
-        (bench.step)(&format!("worst of {spec}"));
-    }
-    Ok(rows)
 }
 
 /// Makes rows of a distribution: its summary, and the share of calls of each number.
@@ -105,11 +137,11 @@ fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
 
 /// Makes rows of the most coalescings of one release at each order above its own, beside the bound; and the most at
 /// any of them, beside what the source's sentence says when it is read of a call.
-fn delays(worst: &[u32], common: &Row) -> Vec<Row> {
+fn delays(worst: &[u32], searched: u8, common: &Row) -> Vec<Row> {
     const METRIC: &str = "delays_per_class";
     let mut rows: Vec<Row> = (0u8..)
         .zip(worst)
-        .take_while(|(above, _)| *above < SEARCHED)
+        .take_while(|(above, _)| *above < searched)
         .map(|(above, delays)| Row {
             order: Some(above),
             expected: Some(f64::from(2u32 << above)),

@@ -4,7 +4,6 @@
 //!
 //! Invariant: `held` is below every manager.
 
-use super::measure::HELD;
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
@@ -16,7 +15,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panel = |metric: &str, title: &str, label: &str, scale: f64, lines: bool| {
         let mut series = Vec::new();
         for (kind, name) in names.iter().enumerate() {
-            if metric == "peak_memory_ratio" && name == HELD {
+            if metric == "peak_memory_ratio" && name == "held" {
                 continue;
             }
             let of = |statistic: &'static str| {
@@ -61,17 +60,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (0.5, 6.5),
                 ticks: 7,
                 base: None,
-                write: |position| match position.fract().abs() < 1e-9 {
+                write: Box::new(|position| match position.fract().abs() < 1e-9 {
                     true => format!("{position:.0}"),
                     false => String::new(),
-                },
+                }),
             },
             y: Axis {
                 label: label.to_string(),
                 range,
                 ticks: 7,
                 base: None,
-                write: chart::plain,
+                write: Box::new(chart::plain),
             },
             series,
             shade: None,

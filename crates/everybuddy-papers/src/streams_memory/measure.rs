@@ -9,134 +9,164 @@ use crate::streams::fast_fits::Choice;
 use crate::streams::runs::{self, Grower};
 use everybuddy_workload::streams::{Timing, UNIT};
 
+use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, MEAN, common, row};
-use crate::streams::rows::{SEEDS, failed, over, record, seeds};
+use crate::shared::method::{Bench, Conditions, MEAN, Measure, common, row};
+use crate::streams::rows::{failed, over, record, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
+use serde::Deserialize;
 
-/// The loads: so many users.
-const USERS: [(u32, &str); 6] = [
-    (1, "1-user"),
-    (2, "2-users"),
-    (3, "3-users"),
-    (4, "4-users"),
-    (5, "5-users"),
-    (6, "6-users"),
-];
 /// Stephenson's method, by the names of rows.
 const FAST_FITS: [(&str, Choice); 2] = [
     ("fast-fits", Choice::Leftmost),
     ("fast-fits-better", Choice::Better),
 ];
 /// The name of what holds no more than the blocks themselves.
-pub(crate) const HELD: &str = "held";
-/// Bytes by which memory grows.
-const STEP: u32 = 256;
-/// Calls of a recording.
-const CALLS: usize = 200_000;
+const HELD: &str = "held";
 
-/// How many recordings are performed.
-pub(crate) fn steps(_: &Experiment) -> u64 {
-    USERS.len() as u64 * SEEDS
+/// What the experiment's file sets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The loads: so many users.
+    users: Vec<u32>,
+    /// Seeds.
+    seeds: u64,
+    /// Calls of a recording that count.
+    calls: usize,
+    /// Calls before, while the level rises.
+    warm: usize,
+    /// Bytes by which memory grows.
+    step: u32,
+    /// What the source says of DELAY-2 over the standard buddy.
+    printed: Printed,
 }
 
-/// Lets memory grow under all loads.
-pub(crate) fn run(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let standard = specs.first().ok_or_else(|| {
-        let name = &experiment.name;
-        Error::usage(format!("experiment {name}: needs systems"))
-    })?;
-    let base = common(experiment, conditions, "", standard, 1);
-    let named = |name: &str| Row {
-        system: name.to_string(),
-        options: String::new(),
-        ..base.clone()
-    };
-    let mut growers: Vec<(Row, Grower<'_>)> = specs
-        .iter()
-        .map(|spec| {
-            let own = common(experiment, conditions, "", spec, 1);
-            (own, Grower::System(spec))
-        })
-        .collect();
-    let fast = FAST_FITS.iter();
-    growers.extend(fast.map(|(name, choice)| (named(name), Grower::FastFits(*choice))));
-    let mut rows = Vec::new();
-    // By grower: the ratio to the first one, of each load and seed.
-    let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
-    let mut most = vec![0.0; growers.len()];
-    for (users, source) in USERS {
-        let mut peaks: Vec<Vec<f64>> = vec![Vec::new(); growers.len() + 1];
-        for seed in 0..SEEDS {
-            let recording = record(Timing::Exponential, users, seed, CALLS, conditions);
-            for (at, (_, grower)) in growers.iter().enumerate() {
-                let grown = runs::grow(*grower, STEP / UNIT, &recording);
-                let (units, held) = grown.map_err(failed(standard))?;
-                peaks[at].push(f64::from(units * UNIT));
-                if at == 0 {
-                    peaks[growers.len()].push(f64::from(held * UNIT));
+/// What the source says of DELAY-2 over the standard buddy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printed {
+    /// The ratio on average.
+    average: f64,
+    /// The largest ratio.
+    worst: f64,
+    /// The largest difference, in bytes.
+    more: f64,
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Seeds(self.seeds as u32)
+    }
+
+    /// How many recordings are performed.
+    fn steps(&self, _: &Experiment) -> u64 {
+        self.users.len() as u64 * self.seeds
+    }
+
+    /// Lets memory grow under all loads.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let standard = specs.first().ok_or_else(|| {
+            let name = &experiment.name;
+            Error::usage(format!("experiment {name}: needs systems"))
+        })?;
+        let base = common(experiment, conditions, "", standard, 1);
+        let named = |name: &str| Row {
+            system: name.to_string(),
+            options: String::new(),
+            ..base.clone()
+        };
+        let mut growers: Vec<(Row, Grower<'_>)> = specs
+            .iter()
+            .map(|spec| {
+                let own = common(experiment, conditions, "", spec, 1);
+                (own, Grower::System(spec))
+            })
+            .collect();
+        let fast = FAST_FITS.iter();
+        growers.extend(fast.map(|(name, choice)| (named(name), Grower::FastFits(*choice))));
+        let mut rows = Vec::new();
+        // By grower: the ratio to the first one, of each load and seed.
+        let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
+        let mut most = vec![0.0; growers.len()];
+        for users in self.users.iter().copied() {
+            let source = match users {
+                1 => "1-user".to_string(),
+                users => format!("{users}-users"),
+            };
+            let mut peaks: Vec<Vec<f64>> = vec![Vec::new(); growers.len() + 1];
+            for seed in 0..self.seeds {
+                let recording = record(
+                    (Timing::Exponential, users),
+                    seed,
+                    (self.warm, self.calls),
+                    conditions,
+                );
+                for (at, (_, grower)) in growers.iter().enumerate() {
+                    let grown = runs::grow(*grower, self.step / UNIT, &recording);
+                    let (units, held) = grown.map_err(failed(standard))?;
+                    peaks[at].push(f64::from(units * UNIT));
+                    if at == 0 {
+                        peaks[growers.len()].push(f64::from(held * UNIT));
+                    }
+                }
+                (bench.step)(&source);
+            }
+            let held = (named(HELD), None);
+            let all = growers.iter().map(|(row, _)| (row.clone(), Some(())));
+            for ((own, is_manager), values) in all.chain([held]).zip(&peaks) {
+                let own = Row {
+                    source: source.to_string(),
+                    ..own
+                };
+                rows.extend(seeds(values, &own, "peak_memory", None));
+                if is_manager.is_some() {
+                    let ratio = over(values, &peaks[0]);
+                    rows.extend(seeds(&ratio, &own, "peak_memory_ratio", None));
                 }
             }
-            (bench.step)(source);
-        }
-        let held = (named(HELD), None);
-        let all = growers.iter().map(|(row, _)| (row.clone(), Some(())));
-        for ((own, is_manager), values) in all.chain([held]).zip(&peaks) {
-            let own = Row {
-                source: source.to_string(),
-                ..own
-            };
-            rows.extend(seeds(values, &own, "peak_memory", None));
-            if is_manager.is_some() {
-                let ratio = over(values, &peaks[0]);
-                rows.extend(seeds(&ratio, &own, "peak_memory_ratio", None));
+            for (at, ratios) in ratios.iter_mut().enumerate() {
+                ratios.push(over(&peaks[at], &peaks[0]));
+                let more = peaks[at].iter().zip(&peaks[0]);
+                let more = more.map(|(own, standard)| own - standard);
+                most[at] = more.fold(most[at], f64::max);
             }
         }
-        for (at, ratios) in ratios.iter_mut().enumerate() {
-            ratios.push(over(&peaks[at], &peaks[0]));
-            let more = peaks[at].iter().zip(&peaks[0]);
-            let more = more.map(|(own, standard)| own - standard);
-            most[at] = more.fold(most[at], f64::max);
+        for (((own, _), ratios), more) in growers.iter().zip(&ratios).zip(most) {
+            let own = Row {
+                source: MEAN.to_string(),
+                ..own.clone()
+            };
+            let is_judged = own.system == "delay-2" && !own.options.contains("reclaim");
+            // The mean over the loads, seed by seed.
+            let of_seed = |seed| {
+                mean(
+                    ratios
+                        .iter()
+                        .filter_map(|own: &Vec<f64>| own.get(seed).copied()),
+                )
+            };
+            let means: Vec<f64> = (0..self.seeds as usize).filter_map(of_seed).collect();
+            let expected = is_judged.then_some(self.printed.average);
+            rows.extend(seeds(&means, &own, "peak_memory_ratio", expected));
+            let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
+            rows.push(Row {
+                expected: is_judged.then_some(self.printed.worst),
+                ..row(&own, "peak_memory_ratio", "max", most)
+            });
+            rows.push(Row {
+                expected: is_judged.then_some(self.printed.more),
+                ..row(&own, "peak_memory_excess", "max", more)
+            });
         }
+        Ok(rows)
     }
-    for (((own, _), ratios), more) in growers.iter().zip(&ratios).zip(most) {
-        let own = Row {
-            source: MEAN.to_string(),
-            ..own.clone()
-        };
-        let is_judged = own.system == "delay-2" && !own.options.contains("reclaim");
-        // The mean over the loads, seed by seed.
-        let of_seed = |seed| {
-            mean(
-                ratios
-                    .iter()
-                    .filter_map(|own: &Vec<f64>| own.get(seed).copied()),
-            )
-        };
-        let means: Vec<f64> = (0..SEEDS as usize).filter_map(of_seed).collect();
-        let expected = is_judged.then_some(AVERAGE);
-        rows.extend(seeds(&means, &own, "peak_memory_ratio", expected));
-        let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
-        rows.push(Row {
-            expected: is_judged.then_some(WORST),
-            ..row(&own, "peak_memory_ratio", "max", most)
-        });
-        rows.push(Row {
-            expected: is_judged.then_some(MORE),
-            ..row(&own, "peak_memory_excess", "max", more)
-        });
-    }
-    Ok(rows)
 }
-
-/// What the source says of DELAY-2 over the standard buddy: on average, and at worst, and that in bytes.
-const AVERAGE: f64 = 1.06;
-const WORST: f64 = 1.14;
-const MORE: f64 = 4352.0;

@@ -58,7 +58,7 @@ pub fn experiment(
         name: own.name.clone(),
         title: own.title.clone(),
         source: own.source.clone(),
-        measured: list::method(own)?.repeats.words(),
+        measured: list::method(own)?.repeats().words(),
         remarks: own.remarks.clone(),
         figure: drawing.map(figure),
         tables: own
