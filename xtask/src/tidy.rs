@@ -41,6 +41,9 @@ const SEAM_LEAKS: &[&str] = &[
 /// Leftovers.
 const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
 
+/// How lines begin that a merge leaves in a file.
+const CONFLICTS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
+
 const LONGEST_FILE: usize = 650;
 const LONGEST_LINE: usize = 120;
 
@@ -76,6 +79,14 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
         }
         if name.ends_with(".md") {
             documents::links(root, name, &text, &mut faults);
+        }
+        for (index, line) in text.lines().enumerate() {
+            if CONFLICTS.iter().any(|mark| line.starts_with(mark)) {
+                faults.push(format!(
+                    "{name}:{}: leftover: an unresolved merge",
+                    index + 1
+                ));
+            }
         }
         // Decisions list names that no longer exist, and results are records.
         let is_record = name.starts_with("results/") || name == "docs/decisions.md";
