@@ -50,7 +50,7 @@ Examples:
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy systems                            list the systems
-  everybuddy metrics miss_rate                  what a number means
+  everybuddy metrics miss_rate                  show the definition of a metric
 
 `everybuddy COMMAND --help` shows examples for each command.
 Exit codes: 0 success; 1 a claim or comparison failed; 2 error in usage, input or files."

@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the option that asks for it.
+    /// Returns the command-line option of the format.
     pub fn option(self) -> &'static str {
         match self {
             Format::Json => "--json",
@@ -90,7 +90,7 @@ impl Sink {
     /// Writes all rows.
     ///
     /// # Errors
-    /// [`Error::Write`]; then no file is left behind. [`Error::Broken`] if a row's metric is not defined.
+    /// Returns [`Error::Write`], with no file left behind, or [`Error::Broken`] if a row's metric is not defined.
     pub fn write(self, rows: &[Row]) -> Result<(), Error> {
         rows::checked(rows)?;
         match self {
