@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Select systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
+    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 

@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
 
-    /// Select systems, as NAME or NAME+key=value...; `everybuddy systems` lists them [default: all]
+    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
@@ -98,7 +98,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Write the page with tables, charts and memory maps to FILE [default: everybuddy-report.html]
+    /// Write a page with tables and charts to FILE [default: everybuddy-report.html]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 

@@ -28,9 +28,9 @@ use everybuddy_measure::size::Size;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy record -- make -j2                    record a build and all its processes to make.parquet
+  everybuddy record -- make -j2                    record a build, to make.parquet
   everybuddy record -o job.parquet -- python3 job.py
-  everybuddy record --seconds 10                   record the whole machine to machine.parquet
+  everybuddy record --seconds 10                   record the machine, to machine.parquet
   everybuddy record --seconds 60 -- redis-server   stop after one minute
   everybuddy record --buffer 128MiB -- stress      use larger buffers after lost events
   everybuddy record --overhead -- make -B          measure the slowdown by recording
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     )]
     command: Vec<OsString>,
 
-    /// Write the trace to this file [default: the command's name with .parquet, in the current directory]
+    /// Write the trace to this file [default: COMMAND.parquet in the current directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
 
-    /// Set the size of the kernel's buffer per CPU; two are used [default: depends on the machine's memory]
+    /// Set the size of each of the two kernel buffers per CPU [default: by memory size]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
 

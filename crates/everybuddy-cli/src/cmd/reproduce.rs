@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     files: Files,
 
-    /// Write a page with figures, tables with the sources' numbers, and verdicts to FILE
+    /// Write figures, tables and verdicts to FILE as a page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -72,7 +72,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Shorten everything N times (smoke test; claims are not judged, do not use the results)
+    /// Shorten everything N times (smoke test; do not use the results)
     #[arg(long, value_name = "N", default_value_t = 1)]
     shrink: u32,
 }

@@ -30,7 +30,7 @@ Examples:
   everybuddy trace cut run.parquet -o mid.parquet --from 500ms --to 1.5s
   everybuddy trace cut gcc_build -o small.parquet --first 10000       keep the first calls
   everybuddy trace cut gcc_build -o rows.parquet --events 1000..2000  keep rows, counted from 0
-  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         keep the allocations of one program
+  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         keep one program
 
 Frees of blocks that were allocated outside the cut are dropped.
 For a thread, process or program, its allocations are kept, and their frees by any thread.

@@ -44,11 +44,11 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Write the trace to this file [default: FILE.parquet in the current directory]
+    /// Write the trace here [default: FILE.parquet]
     #[arg(short, long, value_name = "TRACE.parquet")]
     output: Option<PathBuf>,
 
-    /// Set the format of FILE: perf-data, perf-script, ftrace, trace-cmd or csv [default: detect it]
+    /// Set the format: perf-data, perf-script, ftrace, trace-cmd or csv
     #[arg(long, value_name = "KIND")]
     from: Option<Source>,
 

@@ -21,7 +21,7 @@ use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::size::{Size, count, frames};
 
-/// Gather statistics of sizes: the number of blocks of each order that the first requests need.
+/// Gather statistics of sizes: the blocks of each order that the first requests need.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

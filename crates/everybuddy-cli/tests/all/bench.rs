@@ -103,7 +103,7 @@ fn mistakes_are_refused_with_one_message() {
         &["`stedy`", "did you mean `steady", "hot:order9:scattered"],
     );
     refused(&["--systems", "lbs31"], &["did you mean `lbs-31`?"]);
-    refused(&["--threads", "0"], &["--threads 0", "a CPU of its own"]);
+    refused(&["--threads", "0"], &["--threads 0", "its own CPU"]);
     refused(&["--threads", "60000"], &["--threads 60000"]);
     refused(
         &["--threads", "1", "--workloads", "handover"],

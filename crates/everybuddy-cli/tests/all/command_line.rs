@@ -3,7 +3,7 @@
 use crate::common::{Folder, everybuddy};
 
 #[test]
-fn help_teaches_by_example() {
+fn help_shows_examples() {
     for command in [
         &["compare"][..],
         &["bench"],
@@ -74,7 +74,7 @@ fn recordings_are_refused_before_anything_is_done() {
     let refused = |arguments: &[&str], parts: &[&str]| {
         everybuddy(&[&["record"], arguments].concat()).refused(parts);
     };
-    refused(&[], &["name a command", "--seconds"]);
+    refused(&[], &["pass a command", "--seconds"]);
     refused(
         &["--overhead", "--seconds", "1"],
         &["--overhead", "after --"],

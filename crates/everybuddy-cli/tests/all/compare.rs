@@ -336,7 +336,7 @@ fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
     );
     for (text, word) in [
         ("", "empty"),
-        ("{}", "no statistics"),
+        ("{}", "not a file of size statistics"),
         ("# yaml", "not JSON"),
     ] {
         std::fs::write(&file, text).unwrap();

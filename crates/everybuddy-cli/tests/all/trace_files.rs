@@ -50,7 +50,7 @@ fn a_program_is_cut_out_by_its_name() {
     everybuddy(&["trace", "cut", "gcc_build", "-o", &part, "--program", "ar"]).noted();
     assert!(!strictly(&part).events.is_empty());
     let wrong = ["trace", "cut", "gcc_build", "-o", &part, "--program", "arr"];
-    everybuddy(&wrong).refused(&["`arr`", "there are ar, as"]);
+    everybuddy(&wrong).refused(&["`arr`", "the programs are ar, as"]);
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn mistakes_are_refused_and_nothing_is_written() {
     );
     refused(
         &["trace", "cut", &tiny, "-o", &new, "--from", "9s"],
-        &["nothing is left"],
+        &["the selection is empty"],
     );
     refused(
         &["trace", "cut", &tiny, "-o", &new, "--events", "5..3"],
-        &["no row"],
+        &["an empty range"],
     );
     refused(
         &["trace", "cut", &tiny, "-o", "new.csv", "--first", "1"],
