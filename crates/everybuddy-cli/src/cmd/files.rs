@@ -49,7 +49,7 @@ impl Files {
             if sink.is_output() {
                 if let Some(other) = to_output.replace(format) {
                     return Err(Error::usage(format!(
-                        "{} - and {} - both: only one can go to standard output",
+                        "{} - and {} -: only one of them can use standard output",
                         other.option(),
                         format.option()
                     )));
