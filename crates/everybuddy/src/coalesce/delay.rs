@@ -30,6 +30,8 @@ use crate::structure::{LocalStructure, add, free_block_at};
 /// When a block is freed locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// Never: every free coalesces what it can.
+    AtOnce,
     /// While the slack allows it: DELAY-2.
     Slack,
     /// The same, but a call frees no more than two blocks of a class globally, and owes the others: see
@@ -42,6 +44,18 @@ pub enum Rule {
         /// Above this share a second block is freed globally with each: the speedup ratio.
         speedup: u32,
     },
+}
+
+impl Rule {
+    /// Returns when buddies are coalesced, in words.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Rule::AtOnce => "at each free",
+            Rule::Slack => "when a class has no slack",
+            Rule::Debt => "when a class has no slack, two blocks of a class per call",
+            Rule::Watermarks { .. } => "when much of a class is free",
+        }
+    }
 }
 
 /// How a block is freed in its class.
@@ -76,6 +90,7 @@ impl Delay {
     fn mode<P: Platform, S: LocalStructure<P>>(self, structure: &S, order: Order) -> Mode {
         let class = structure.class(order);
         match self.rule {
+            Rule::AtOnce => Mode::Reclaiming,
             // With a debt a call has its own way; by this rule all that is owed is paid at once.
             Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
             Rule::Slack | Rule::Debt => match class.slack.get() {

@@ -3,9 +3,9 @@
 //! # Source
 //! [BL89] sections 3 and 4.
 
-use super::options::{Coalescing, Options};
+use super::options::Options;
 use super::standard::{LinuxLists, PredictiveLists};
-use super::{Row, System};
+use super::{Row, Rule, System};
 use crate::coalesce::Delay;
 use crate::layered::Layered;
 use crate::percpu::NoList;
@@ -55,7 +55,6 @@ impl System for Watermark {
     type Built<'m, P: Platform> = Delayed<'m, P>;
     const ROW: &'static Row = &Row {
         name: "watermark",
-        alias_of: None,
         summary: "The lazy buddy by watermarks: a class coalesces only when much of it is free.",
         source: "[BL89] 3.1",
         faithful: "Lazy, reclaiming and accelerated mode by the usage of a class; a coalesced block is freed into \
@@ -69,9 +68,13 @@ impl System for Watermark {
         ],
         preset: Options {
             structure: Some(StructureKind::LocalLists),
-            coalesce: Some(Coalescing::Watermarks),
             ..Options::NONE
         },
+        rule: Rule::Watermarks {
+            lazy: 500,
+            speedup: 500,
+        },
+        ..Row::BLANK
     };
 }
 
@@ -83,7 +86,6 @@ impl System for Delay2 {
     type Built<'m, P: Platform> = Delayed<'m, P>;
     const ROW: &'static Row = &Row {
         name: "delay-2",
-        alias_of: None,
         summary: "The lazy buddy of UNIX System V: at most two coalescing delays for a free into a class.",
         source: "[BL89] 3.2 and 4, figures 1 and 3",
         faithful: "The slack variable of figure 3, with its recursive use on splits and coalescings; locally free \
@@ -95,8 +97,9 @@ impl System for Delay2 {
         ],
         preset: Options {
             structure: Some(StructureKind::LocalLists),
-            coalesce: Some(Coalescing::Slack),
             ..Options::NONE
         },
+        rule: Rule::Slack,
+        ..Row::BLANK
     };
 }

@@ -53,13 +53,13 @@ impl System for Is {
     type Built<'m, P: Platform> = IBuddy<'m, P>;
     const ROW: &'static Row = &Row {
         name: "is",
-        alias_of: None,
         summary: "iBuddy: every free frame on its own, a space of 4 MiB for each CPU, no per-CPU list.",
         source: "[iBuddy] 3 and 5, figures 5c and 8b",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         options: &["order", "zone", "space", "select", "lock", "line"],
         preset: preset(ListKind::None),
+        ..Row::BLANK
     };
 }
 
@@ -71,13 +71,13 @@ impl System for Lis1 {
     type Built<'m, P: Platform> = Lis<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lis-1",
-        alias_of: None,
         summary: "Lazy iBuddy with bypass: at its watermarks, frames pass the list one by one.",
         source: "[iBuddy] 3 to 5, algorithms 1 and 2",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         options: &["high", "order", "zone", "space", "select", "lock", "line"],
         preset: preset(ListKind::Bypass),
+        ..Row::BLANK
     };
 }
 
@@ -89,7 +89,6 @@ impl System for Lis31 {
     type Built<'m, P: Platform> = Lis<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lis-31",
-        alias_of: None,
         summary: "Lazy iBuddy with batches of 31.",
         source: "[iBuddy] 4 and 6.3.3",
         faithful: FAITHFUL,
@@ -98,5 +97,6 @@ impl System for Lis31 {
             "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
         ],
         preset: preset(ListKind::Linux),
+        ..Row::BLANK
     };
 }

@@ -33,7 +33,6 @@ impl System for Linux6 {
     type Built<'m, P: Platform> = Pcp<'m, P>;
     const ROW: &'static Row = &Row {
         name: "linux-6",
-        alias_of: None,
         summary: "Today's Linux lists: orders 0 to 3 and huge pages, a high watermark that tunes itself.",
         source: "Linux 6.12, mm/page_alloc.c",
         faithful: "Batch and watermarks from the zone's size, doubling refills, drains as long as the run of \
@@ -45,5 +44,6 @@ impl System for Linux6 {
             list: Some(ListKind::Linux6),
             ..Options::NONE
         },
+        ..Row::BLANK
     };
 }

@@ -162,8 +162,6 @@ options! {
         "The number of slots of each queue between requests and services.";
     sync = "sync": QueueSync, "`ring`",
         "Whether a queue is a lock-free ring, or each of its operations takes a semaphore.";
-    coalesce = "coalesce": Coalescing, "`at-once`",
-        "When buddies are coalesced. Rows choose it; no system takes it as an option.";
 }
 
 impl OptionRow {
@@ -296,25 +294,6 @@ named_values!(
     "one" = Self::One,
     "spaces" = Self::Spaces,
     "domains" = Self::Domains,
-);
-
-/// When buddies are coalesced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Coalescing {
-    /// At each free.
-    #[default]
-    AtOnce,
-    /// When much of a class is free: `watermark`.
-    Watermarks,
-    /// When a class has no slack left: `delay-2`.
-    Slack,
-}
-named_values!(
-    Coalescing,
-    "`at-once`, `watermarks` or `slack`",
-    "at-once" = Self::AtOnce,
-    "watermarks" = Self::Watermarks,
-    "slack" = Self::Slack,
 );
 
 /// Whether a batch moves block by block.

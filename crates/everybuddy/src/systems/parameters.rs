@@ -9,8 +9,8 @@
 use core::fmt;
 
 use super::options::{
-    BulkKind, Coalescing, Count, ListAccess, ListKind, OptionValue, Options, QueueSync, Ratio,
-    SpaceFrames, Switch, ZoneKind,
+    BulkKind, Count, ListAccess, ListKind, OptionValue, Options, QueueSync, Ratio, SpaceFrames,
+    Switch, ZoneKind,
 };
 use super::spec::SystemSpec;
 use super::{Bound, Rule, Setup, Tuning, Watermarks};
@@ -152,7 +152,7 @@ impl SystemSpec {
                 hold: options.hold.unwrap_or_default(),
                 rows: options.bulk == Some(BulkKind::Rows),
             },
-            rule: rule(&options)?,
+            rule: rule(self.row.rule, &options)?,
             division: is_separated && is_on(options.division),
             reclaim: is_on(options.reclaim),
         })
@@ -217,12 +217,11 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
     }
 }
 
-/// Returns when blocks are freed locally.
-fn rule(options: &Options) -> Result<Rule, BuildError> {
-    match options.coalesce.unwrap_or_default() {
-        Coalescing::Slack | Coalescing::AtOnce if is_on(options.debt) => Ok(Rule::Debt),
-        Coalescing::Slack | Coalescing::AtOnce => Ok(Rule::Slack),
-        Coalescing::Watermarks => {
+/// Returns when buddies are coalesced: by the row's rule, with the numbers that the options choose.
+fn rule(rule: Rule, options: &Options) -> Result<Rule, BuildError> {
+    match rule {
+        Rule::Slack if is_on(options.debt) => Ok(Rule::Debt),
+        Rule::Watermarks { .. } => {
             let lazy = options.lazy.unwrap_or(Ratio::HALF).thousandths();
             let speedup = options.speedup.unwrap_or(Ratio::HALF).thousandths();
             if lazy > speedup {
@@ -230,6 +229,7 @@ fn rule(options: &Options) -> Result<Rule, BuildError> {
             }
             Ok(Rule::Watermarks { lazy, speedup })
         }
+        rule => Ok(rule),
     }
 }
 
@@ -371,7 +371,7 @@ impl Parameters {
                 write!(f, ", lazy ratio {lazy}, speedup ratio {speedup}")?;
             }
             Rule::Debt => f.write_str(", a call coalesces two of a class")?,
-            Rule::Slack => {}
+            Rule::AtOnce | Rule::Slack => {}
         }
         match self.reclaim {
             true => f.write_str(", coalesces before it refuses"),

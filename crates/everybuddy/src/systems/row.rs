@@ -8,7 +8,8 @@
 
 use core::fmt;
 
-use super::options::{Coalescing, ListKind, Options, ZoneKind};
+use super::options::{ListKind, Options, ZoneKind};
+use crate::coalesce::delay::Rule;
 use crate::structure::StructureKind;
 
 /// A system, described.
@@ -30,12 +31,27 @@ pub struct Row {
     pub options: &'static [&'static str],
     /// The options that make this row what it is.
     pub preset: Options,
+    /// When buddies are coalesced.
+    pub rule: Rule,
 }
 
 impl Row {
+    /// A row without texts: a bare system of free blocks, coalesced at each free.
+    pub(super) const BLANK: Row = Row {
+        name: "",
+        alias_of: None,
+        summary: "",
+        source: "",
+        faithful: "",
+        deviates: "",
+        options: &[],
+        preset: Options::NONE,
+        rule: Rule::AtOnce,
+    };
+
     /// Returns the layers, from the request downwards, as text.
     pub fn composition(&self) -> impl fmt::Display {
-        Layers(self.preset)
+        Layers(self.preset, self.rule)
     }
 
     /// Returns `true` if the system takes this option.
@@ -44,8 +60,8 @@ impl Row {
     }
 }
 
-/// The layers that a preset stands for.
-struct Layers(Options);
+/// The layers that a preset and a rule stand for.
+struct Layers(Options, Rule);
 
 impl fmt::Display for Layers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +71,6 @@ impl fmt::Display for Layers {
             high,
             zone,
             structure,
-            coalesce,
             ..
         } = self.0;
         f.write_str(match list.unwrap_or_default() {
@@ -88,11 +103,9 @@ impl fmt::Display for Layers {
             StructureKind::Frames => return f.write_str(" > single frames by level and bitmap"),
             StructureKind::LocalLists => " > lists of locally and globally free blocks",
         })?;
-        f.write_str(match (zone, coalesce.unwrap_or_default()) {
-            (Some(ZoneKind::Separated), _) => ", coalesced by a service",
-            (_, Coalescing::AtOnce) => ", coalesced at each free",
-            (_, Coalescing::Watermarks) => ", coalesced when much of a class is free",
-            (_, Coalescing::Slack) => ", coalesced when a class has no slack",
-        })
+        match zone {
+            Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
+            _ => write!(f, ", coalesced {}", self.1.describe()),
+        }
     }
 }

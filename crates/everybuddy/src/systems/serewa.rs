@@ -32,7 +32,6 @@ impl System for Serewa {
     type Built<'m, P: Platform> = SerewaTrees<'m, P>;
     const ROW: &'static Row = &Row {
         name: "serewa",
-        alias_of: None,
         summary: "Serewa's buddy: calls leave work behind; services divide and link the rest.",
         source: "[Serewa] 2.2, figure 1",
         faithful: "Exact requests, any part freed by itself (2.2.1); resource management, dividing and linking apart, \
@@ -66,5 +65,6 @@ impl System for Serewa {
             division: Some(Switch::On),
             ..Options::NONE
         },
+        ..Row::BLANK
     };
 }

@@ -9,8 +9,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::ROWS;
-use super::options::{Coalescing, ListKind, OptionRow, Options, Ratio, ZoneKind};
+use super::{ROWS, Rule};
+use super::options::{ListKind, OptionRow, Options, Ratio, ZoneKind};
 use super::row::Row;
 use crate::error::BuildError;
 
@@ -138,7 +138,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
         true => Ok(()),
         false => Err(SpecError::BadValue { key, needs }),
     };
-    if row.preset.coalesce == Some(Coalescing::Watermarks) {
+    if matches!(row.rule, Rule::Watermarks { .. }) {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
         let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
         fits(
@@ -257,7 +257,6 @@ mod tests {
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),
             ("delay-2+lazy=0.5", not_taken("delay-2", "lazy")),
             ("bs+list=linux", not_taken("bs", "list")),
-            ("bs+coalesce=slack", not_taken("bs", "coalesce")),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }

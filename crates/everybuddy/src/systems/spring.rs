@@ -50,7 +50,6 @@ impl System for Spring {
     type Built<'m, P: Platform> = SpringBuddy<'m, P>;
     const ROW: &'static Row = &Row {
         name: "spring",
-        alias_of: None,
         summary: "Spring Buddy: a list whose length is predicted, in front of as many domains as CPUs work \
             simultaneously.",
         source: "[Spring] III, figures 3 to 7",
@@ -67,6 +66,7 @@ impl System for Spring {
             "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
         ],
         preset: preset(ListKind::Predictive),
+        ..Row::BLANK
     };
 }
 
@@ -78,13 +78,13 @@ impl System for SpringCore {
     type Built<'m, P: Platform> = Elastic<'m, P>;
     const ROW: &'static Row = &Row {
         name: "spring-core",
-        alias_of: None,
         summary: "Spring Buddy's core layer: as many domains as CPUs work simultaneously, no per-CPU list.",
         source: "[Spring] III-B, figures 4 to 6",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         options: &["order", "zone", "space", "select", "idle", "lock"],
         preset: preset(ListKind::None),
+        ..Row::BLANK
     };
 }
 
@@ -96,13 +96,13 @@ impl System for SpringFixlazy186 {
     type Built<'m, P: Platform> = LinuxElastic<'m, P>;
     const ROW: &'static Row = &Row {
         name: "spring-fixlazy-186",
-        alias_of: None,
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 186 frames.",
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         options: LISTS,
         preset: preset(ListKind::Linux),
+        ..Row::BLANK
     };
 }
 
@@ -114,7 +114,6 @@ impl System for SpringFixlazy372 {
     type Built<'m, P: Platform> = LinuxElastic<'m, P>;
     const ROW: &'static Row = &Row {
         name: "spring-fixlazy-372",
-        alias_of: None,
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 372 frames.",
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
@@ -124,6 +123,7 @@ impl System for SpringFixlazy372 {
             high: Count::new(372),
             ..preset(ListKind::Linux)
         },
+        ..Row::BLANK
     };
 }
 
@@ -135,7 +135,6 @@ impl System for SpringFixlazy744 {
     type Built<'m, P: Platform> = LinuxElastic<'m, P>;
     const ROW: &'static Row = &Row {
         name: "spring-fixlazy-744",
-        alias_of: None,
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 744 frames.",
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
@@ -145,5 +144,6 @@ impl System for SpringFixlazy744 {
             high: Count::new(744),
             ..preset(ListKind::Linux)
         },
+        ..Row::BLANK
     };
 }

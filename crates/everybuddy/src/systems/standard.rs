@@ -67,7 +67,6 @@ impl System for Bs {
     type Built<'m, P: Platform> = Buddy<'m, P>;
     const ROW: &'static Row = &Row {
         name: "bs",
-        alias_of: None,
         summary: "The standard buddy: every request takes the zone's lock, splits, and coalesces.",
         source: "[iBuddy] 3.1 and figure 5b; [BL89] 3",
         faithful: "Search upwards from the requested order, recursive split, recursive coalescing while the \
@@ -75,7 +74,7 @@ impl System for Bs {
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
             split allocates the lower half. The papers specify neither.",
         options: &["order", "zone", "space", "select", "idle", "lock", "line"],
-        preset: Options::NONE,
+        ..Row::BLANK
     };
 }
 
@@ -87,7 +86,6 @@ impl System for Lbs1 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lbs-1",
-        alias_of: None,
         summary: "Linux's list with bypass: at its watermarks, frames pass it one by one.",
         source: "[iBuddy] 2.4 and 4",
         faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the free, \
@@ -100,6 +98,7 @@ impl System for Lbs1 {
             list: Some(ListKind::Bypass),
             ..Options::NONE
         },
+        ..Row::BLANK
     };
 }
 
@@ -117,7 +116,6 @@ impl System for Lbs31 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lbs-31",
-        alias_of: None,
         summary: "Linux's lazy buddy of 2.6.32: a list per CPU, refilled and drained by batches of 31.",
         source: "[iBuddy] 2.1, 2.4 and 4",
         faithful: "Batch, high watermark (6 x batch), low watermark (0); larger orders go straight through; a batch is \
@@ -125,6 +123,7 @@ impl System for Lbs31 {
         deviates: LINUX_DEVIATES,
         options: LISTS,
         preset: LINUX,
+        ..Row::BLANK
     };
 }
 
@@ -143,6 +142,7 @@ impl System for Fixlazy186 {
         deviates: LINUX_DEVIATES,
         options: LISTS,
         preset: LINUX,
+        ..Row::BLANK
     };
 }
 
@@ -154,7 +154,6 @@ impl System for Fixlazy372 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "fixlazy-372",
-        alias_of: None,
         summary: "Linux's list with a high watermark of 372 frames.",
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
@@ -164,6 +163,7 @@ impl System for Fixlazy372 {
             high: Count::new(372),
             ..LINUX
         },
+        ..Row::BLANK
     };
 }
 
@@ -175,7 +175,6 @@ impl System for Fixlazy744 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "fixlazy-744",
-        alias_of: None,
         summary: "Linux's list with a high watermark of 744 frames.",
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
@@ -185,5 +184,6 @@ impl System for Fixlazy744 {
             high: Count::new(744),
             ..LINUX
         },
+        ..Row::BLANK
     };
 }
