@@ -371,7 +371,8 @@ impl Parameters {
                 write!(f, ", lazy ratio {lazy}, speedup ratio {speedup}")?;
             }
             Rule::Debt => f.write_str(", a call coalesces two of a class")?,
-            Rule::AtOnce | Rule::Slack => {}
+            // The row says the others, which have no numbers.
+            _ => {}
         }
         match self.reclaim {
             true => f.write_str(", coalesces before it refuses"),

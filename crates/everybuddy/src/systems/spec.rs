@@ -9,9 +9,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{ROWS, Rule};
 use super::options::{ListKind, OptionRow, Options, Ratio, ZoneKind};
 use super::row::Row;
+use super::{ROWS, Rule};
 use crate::error::BuildError;
 
 /// Why a text does not name a system.
