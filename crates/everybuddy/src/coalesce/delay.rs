@@ -44,6 +44,8 @@ pub enum Rule {
         /// Above this share a second block is freed globally with each: the speedup ratio.
         speedup: u32,
     },
+    /// Always: only what coalesces everything (`quiesce`, `reclaim=on`, memory that is taken out of service) merges.
+    Never,
 }
 
 impl Rule {
@@ -54,6 +56,7 @@ impl Rule {
             Rule::Slack => "when a class has no slack",
             Rule::Debt => "when a class has no slack, two blocks of a class per call",
             Rule::Watermarks { .. } => "when much of a class is free",
+            Rule::Never => "only on demand",
         }
     }
 }
@@ -91,6 +94,7 @@ impl Delay {
         let class = structure.class(order);
         match self.rule {
             Rule::AtOnce => Mode::Reclaiming,
+            Rule::Never => Mode::Lazy,
             // With a debt a call has its own way; by this rule all that is owed is paid at once.
             Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
             Rule::Slack | Rule::Debt => match class.slack.get() {
@@ -341,9 +345,11 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
     }
 
     fn check(&self, structure: &S) -> Result<(), &'static str> {
-        // Condition (ii) of the lazy space; D is its slack. A class in debt is outside, and free locally only.
+        // Condition (ii) of the lazy space; D is its slack. A class in debt is outside, and so may be one that is never
+        // coalesced.
         let is_owed = |order| debt::balance(structure, order) < 0;
-        match Order::up_to(structure.max_order()).any(is_owed) && self.rule != Rule::Debt {
+        let may_owe = matches!(self.rule, Rule::Debt | Rule::Never);
+        match Order::up_to(structure.max_order()).any(is_owed) && !may_owe {
             true => Err("a class has left the lazy space"),
             false => Ok(()),
         }

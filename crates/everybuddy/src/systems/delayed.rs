@@ -3,7 +3,7 @@
 //! # Source
 //! [BL89] sections 3 and 4.
 
-use super::options::Options;
+use super::options::{Options, Switch};
 use super::standard::{LinuxLists, PredictiveLists};
 use super::{Row, Rule, System};
 use crate::coalesce::Delay;
@@ -100,6 +100,34 @@ impl System for Delay2 {
             ..Options::NONE
         },
         rule: Rule::Slack,
+        ..Row::BLANK
+    };
+}
+
+/// `never`: coalescing on demand only.
+#[derive(Debug)]
+pub struct Never;
+
+impl System for Never {
+    type Built<'m, P: Platform> = Delayed<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "never",
+        summary: "The bound of every delay: blocks are coalesced only when a request would fail otherwise.",
+        source: "the limit of [BL89] 3: an infinite slack",
+        faithful: "Locally free blocks at the head of a list, allocation from the head, splits as in delay-2.",
+        deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
+            refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing. Lists \
+            as for delay-2; +zone=domains is refused as there.",
+        options: &[
+            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
+            "reclaim",
+        ],
+        preset: Options {
+            structure: Some(StructureKind::LocalLists),
+            reclaim: Some(Switch::On),
+            ..Options::NONE
+        },
+        rule: Rule::Never,
         ..Row::BLANK
     };
 }

@@ -79,7 +79,7 @@ macro_rules! rows {
 }
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
-    SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Serewa, Linux6,
+    SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
 }
 
 /// The list of all compositions.
