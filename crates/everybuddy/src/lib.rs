@@ -11,17 +11,17 @@
 //!
 //! | system | per-CPU layer | zone layer | structure | coalescing | source |
 //! |---|---|---|---|---|---|
-//! | `bs` | none | one zone | bitmap and free lists | at once | iBuddy (000) 3.1; Barkley & Lee (003) 3 |
-//! | `lbs-31` | Linux 2.6.32's list, batch up to 31 | one zone | the same | at once | iBuddy (000) 2.1, 2.4, 4 |
-//! | `lbs-1` | the same, bypassed at the marks | one zone | the same | at once | iBuddy (000) 2.4 |
-//! | `is` | none | buddy spaces | single frames by level | none: frames ascend | iBuddy (000) 3, 5 |
-//! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | iBuddy (000) 4 |
-//! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | Spring Buddy (002) IV |
-//! | `spring` | a list whose length is predicted | elastic domains | as `bs` | at once | Spring Buddy (002) III |
-//! | `spring-core` | none | elastic domains | as `bs` | at once | Spring Buddy (002) III-B |
-//! | `spring-fixlazy-186`, `-372`, `-744` | as `lbs-31`, `fixlazy-372`, `-744` | elastic domains | as `bs` | at once | Spring Buddy (002) IV-C2 |
-//! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | Barkley & Lee (003) |
-//! | `serewa` | none | one zone, whose blocks services divide and link | balanced trees | by a service | Serewa (004) |
+//! | `bs` | none | one zone | bitmap and free lists | at once | \[iBuddy\] 3.1; \[BL89\] 3 |
+//! | `lbs-31` | Linux 2.6.32's list, batch up to 31 | one zone | the same | at once | \[iBuddy\] 2.1, 2.4, 4 |
+//! | `lbs-1` | the same, bypassed at the marks | one zone | the same | at once | \[iBuddy\] 2.4 |
+//! | `is` | none | buddy spaces | single frames by level | none: frames ascend | \[iBuddy\] 3, 5 |
+//! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | \[iBuddy\] 4 |
+//! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | \[Spring\] IV |
+//! | `spring` | a list whose length is predicted | elastic domains | as `bs` | at once | \[Spring\] III |
+//! | `spring-core` | none | elastic domains | as `bs` | at once | \[Spring\] III-B |
+//! | `spring-fixlazy-186`, `-372`, `-744` | as `lbs-31`, `fixlazy-372`, `-744` | elastic domains | as `bs` | at once | \[Spring\] IV-C2 |
+//! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | \[BL89\] |
+//! | `serewa` | none | one zone, whose blocks services divide and link | balanced trees | by a service | \[Serewa\] |
 //! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
 //!
 //! Zone layers, locks and hold policies are exchanged by option (`bs+zone=spaces`, `lbs-31+zone=domains`,

@@ -223,11 +223,15 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "paper-number",
         advice: "cite by name: [iBuddy], [Porter], [Spring], [BL89], [Serewa]",
-        pattern: r"\(00[0-4]\b|\b00[0-4]\)",
+        pattern: r"\(00[0-4]\b|(^|[^\d.,])00[0-4]\)",
         except: "",
         documents_only: false,
         wrong: &["iBuddy (000) 3.1", "level (000), class (003)"],
-        right: &["[iBuddy] §3.1", "A frame number of 0x1000 (or more)."],
+        right: &[
+            "[iBuddy] §3.1",
+            "A frame number of 0x1000 (or more).",
+            "The default (1,000) is high.",
+        ],
     },
     Rule {
         name: "percent",

@@ -1,6 +1,6 @@
 //! How many of the first requests of a program have to break a larger block, by how memory was divided before.
 //!
-//! Exists because Serewa (004, 2.2.3) proposes to divide memory by statistics for the sake of the start, when everybody
+//! Exists because \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when everybody
 //! waits: so what is shown is the start of each trace.
 //!
 //! Dividing is as good as its foresight. `serewa` is divided for the first 4,096 requests of this very trace, which is

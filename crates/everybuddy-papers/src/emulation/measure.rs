@@ -1,6 +1,6 @@
 //! Serewa's emulation program: what was called, what was walked, who had the time, by case and store.
 //!
-//! Exists to be laid beside listings 2 and 3 of Serewa (004), and to tell whether what they show survives in stores
+//! Exists to be laid beside listings 2 and 3 of \[Serewa\], and to tell whether what they show survives in stores
 //! better than a queue that is walked at each insertion. What runs is in `crate::emulation`; here numbers become
 //! rows.
 //!
