@@ -39,7 +39,7 @@ pub(crate) struct Parameters {
     seeds: u32,
     /// Rounds of what is timed, on the first seed.
     rounds: u32,
-    /// A queue that is walked at each insertion gets so many times fewer iterations.
+    /// Divides the iterations of a queue that is walked at each insertion.
     walked: u32,
 }
 

@@ -30,7 +30,7 @@ const HELD: &str = "held";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The loads: so many users.
+    /// The loads: numbers of users.
     users: Vec<u32>,
     /// Seeds.
     seeds: u64,
