@@ -63,7 +63,7 @@ fuzz() { # TARGET: fuzzes it; its findings stay in fuzz/artifacts
         [ $room -lt 0 ] || cp "$input" "$work/packed/$target/"
     done
     # The same inputs make the same archive.
-    find "$work/packed/$target" -type f -printf '%f\n' | tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+    find "$work/packed/$target" -type f -printf "%f\n" | LC_ALL=C sort | tar --mtime=@0 --owner=0 --group=0 --numeric-owner \
         --format=ustar -C "$work/packed/$target" -cf - -T - | gzip -9n >"fuzz/corpus/$target.tar.gz.new"
     mv "fuzz/corpus/$target.tar.gz.new" "fuzz/corpus/$target.tar.gz"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log")

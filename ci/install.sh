@@ -1,14 +1,47 @@
 #!/usr/bin/env bash
-# Installs what the checks need beyond Rust itself: valgrind, which counts instructions. The program and its
-# tests need nothing but Rust; without root, or without apt, the checks that use valgrind say so and skip.
+# Installs what the checks need beyond Rust itself: ci/install.sh [TOOL...]. The program and its tests need nothing but
+# Rust. Without root, or without apt, the checks that use a tool say so and skip.
+#
+#   valgrind   counts instructions (the default: the gate needs nothing else)
+#   chromium   opens the page
+#   nightly    a nightly compiler, for fuzzing and sanitizers
+#   fuzz       cargo-fuzz
+#   mutants    cargo-mutants
+#   i686       the standard library and the linker for 32-bit x86
+#   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
+#   full       all of these
 set -euo pipefail
 
-if command -v valgrind >/dev/null; then
-    exit 0
-fi
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "install: no valgrind, and no root with apt to install it: its checks are skipped" >&2
-    exit 0
-fi
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends valgrind
+packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
+    local command=$1
+    shift
+    command -v "$command" >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "install: no $command, and no root with apt to install it: its checks are skipped" >&2
+        return
+    fi
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "$@"
+}
+
+[ $# -gt 0 ] || set -- valgrind
+[ "$1" != full ] || set -- valgrind chromium nightly fuzz mutants i686 kernel
+for tool in "$@"; do
+    case $tool in
+    valgrind) packages valgrind valgrind ;;
+    chromium) command -v google-chrome >/dev/null || packages chromium chromium fonts-dejavu-core ;;
+    nightly) rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal ;;
+    fuzz) command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked ;;
+    mutants) command -v cargo-mutants >/dev/null || cargo install cargo-mutants --locked ;;
+    i686)
+        rustup target add i686-unknown-linux-gnu
+        packages x86_64-linux-gnu-gcc gcc
+        echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || packages no-m32 gcc-multilib
+        ;;
+    kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;
+    *)
+        sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+    esac
+done

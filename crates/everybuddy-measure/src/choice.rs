@@ -90,29 +90,18 @@ pub fn nearest<'n>(text: &str, names: &[&'n str]) -> Option<&'n str> {
     let letters =
         |name: &str| -> String { name.chars().filter(char::is_ascii_alphanumeric).collect() };
     // Of names that are equally near, the one that differs in hyphens only.
-    let near = |name: &str| (distance(&text, name), letters(name) != letters(&text));
+    let near = |name: &str| {
+        (
+            strsim::levenshtein(&text, name),
+            letters(name) != letters(&text),
+        )
+    };
     let nearest = names
         .iter()
         .map(|name| (near(name), *name))
         .min_by_key(|found| found.0)?;
     let ((distance, _), name) = nearest;
     (distance <= 1 + text.len() / 3).then_some(name)
-}
-
-/// The number of characters to insert, delete or replace to make one text of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What an allocation and a release cost in instructions and in mispredicted branches, by policy and traffic: Barkley
-//! and Lee (003), table 2, on scales that repeat exactly. Branches are predicted by callgrind's model of a processor.
+//! and Lee, table 2, on scales that repeat exactly. Branches are predicted by callgrind's model of a processor.
 //!
 //! `cargo run --release -p everybuddy-papers --example instructions` runs itself under callgrind (valgrind must be
 //! installed) for each policy, traffic and direction, and prints means and ratios; some minutes.

@@ -112,6 +112,9 @@ macro_rules! conformance {
             misuse_is_an_error_and_changes_nothing,
             ranges_come_and_go,
             nested_and_bulk,
+            unknown_cpus_are_refused,
+            offline_cpus_are_drained,
+            cpus_return_while_they_are_drained,
         ]);
     };
 }

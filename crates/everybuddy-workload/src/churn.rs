@@ -19,7 +19,7 @@ use crate::{Body, Part, Program, Section, Setting, Step, Workload};
 pub enum Mix {
     /// Single frames only.
     Single,
-    /// 98.4 % single frames, the rest evenly over orders 1 to 4: [iBuddy] figure 3.
+    /// 98.4 % single frames, the rest evenly over orders 1 to 4: \[iBuddy\] figure 3.
     Mostly,
     /// Evenly over orders 0 to the given one; one request in eight is for an exact number of frames. For stress
     /// tests.

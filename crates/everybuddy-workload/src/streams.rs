@@ -2,7 +2,7 @@
 //!
 //! # Source
 //!
-//! [BL89] section 5 and table 1: for each class of blocks, the mean time between the requests of a user, and the mean
+//! \[BL89\] section 5 and table 1: for each class of blocks, the mean time between the requests of a user, and the mean
 //! holding time of a block.
 //!
 //! # Purpose
@@ -53,7 +53,7 @@ const fn class(bytes: u32, interarrival_ms: u32, holding_ms: u32) -> Class {
     }
 }
 
-/// [BL89] table 1: one heavy user.
+/// \[BL89\] table 1: one heavy user.
 pub const CLASSES: [Class; 7] = [
     class(16, 113, 54),
     class(64, 112, 5),

@@ -1,37 +1,28 @@
-//! Every buddy system for page frames behind one interface.
+//! Page-frame allocators behind one trait: the standard buddy system, Linux's per-CPU lists, and four published designs.
 //!
-//! A **system** is a composition of layers, put together in one row of [`systems`]:
+//! The crate is `no_std` and needs neither a heap nor another crate. Metadata lies in memory that the caller provides, and
+//! the managed memory is never accessed. Misuse, such as a double free, returns a typed error and changes nothing.
+//!
+//! A **system** is a composition of layers:
 //!
 //! ```text
 //! request ──▶ per-CPU layer ──▶ zone layer ──▶ structure + coalescing policy
-//!             what a CPU        who owns which   how free blocks are kept,
-//!             keeps for itself  frames, under    and when buddies are merged
-//!                               which lock
+//!             frames that one   the owner of     how free blocks are stored,
+//!             CPU keeps for     the free frames  and when buddies are
+//!             itself            and their locks  coalesced
 //! ```
 //!
-//! | system | per-CPU layer | zone layer | structure | coalescing | source |
-//! |---|---|---|---|---|---|
-//! | `bs` | none | one zone | bitmap and free lists | at once | iBuddy (000) 3.1; Barkley & Lee (003) 3 |
-//! | `lbs-31` | Linux 2.6.32's list, batch up to 31 | one zone | the same | at once | iBuddy (000) 2.1, 2.4, 4 |
-//! | `lbs-1` | the same, bypassed at the marks | one zone | the same | at once | iBuddy (000) 2.4 |
-//! | `is` | none | buddy spaces | single frames by level | none: frames ascend | iBuddy (000) 3, 5 |
-//! | `lis-1`, `lis-31` | Linux 2.6.32's list, bypassed; batch 31 | buddy spaces | the same as `is` | none | iBuddy (000) 4 |
-//! | `fixlazy-372`, `-744` | Linux 2.6.32's list, high mark 372, 744 | one zone | as `bs` | at once | Spring Buddy (002) IV |
-//! | `spring` | a list whose length is predicted | elastic domains | as `bs` | at once | Spring Buddy (002) III |
-//! | `spring-core` | none | elastic domains | as `bs` | at once | Spring Buddy (002) III-B |
-//! | `spring-fixlazy-186`, `-372`, `-744` | as `lbs-31`, `fixlazy-372`, `-744` | elastic domains | as `bs` | at once | Spring Buddy (002) IV-C2 |
-//! | `watermark`, `delay-2` | none | one zone | locally and globally free blocks | delayed | Barkley & Lee (003) |
-//! | `serewa` | none | one zone, whose blocks services divide and link | balanced trees | by a service | Serewa (004) |
-//! | `linux-6` | Linux 6.12's lists | one zone | as `bs` | at once | Linux 6.12 |
+//! | task | start at |
+//! |---|---|
+//! | build a system | [`systems::build`]; [`systems`] has a type for each one and lists the compositions |
+//! | allocate and free | [`FrameAllocator`], [`Request`], [`Release`] |
+//! | describe a machine | [`Setup`], [`FrameRange`] |
+//! | choose a system at run time | [`SystemSpec`], [`systems::build_any`] |
+//! | exchange a layer, a lock or a policy | [`systems::Options`]: `bs+zone=spaces`, `lbs-31+lock=ticket` |
+//! | run in a kernel | [`platform::Bare`] |
+//! | run on simulated CPUs or under a model checker | [`Platform`], and the crates `everybuddy-sim` and `everybuddy-model` |
 //!
-//! Zone layers, locks and hold policies are exchanged by option (`bs+zone=spaces`, `lbs-31+zone=domains`,
-//! `lbs-31+lock=ticket+hold=when-contended`): see [`systems::Options`].
-//!
-//! All run on a [`Platform`], a type parameter: [`Native`] here; a simulator and model checkers bring their
-//! own. The crate is `no_std`, has no dependencies and no heap; metadata lies in memory that the caller
-//! provides, and the managed memory is never touched.
-//!
-//! Start at [`FrameAllocator`] for the interface, at [`systems`] to build one.
+//! SYSTEMS.md of the repository describes each system, its source and its deviations.
 #![no_std]
 // The heads of the layers' modules are documentation for users too, and name types that only developers see.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -78,7 +69,7 @@ pub use systems::{
     with_system,
 };
 
-/// What most users need.
+/// The names that most programs need.
 pub mod prelude {
     pub use crate::platform::{CpuId, Native, NativeCpus, Platform};
     pub use crate::systems::{

@@ -235,7 +235,7 @@ counts! {
     Sum extensions => "extensions";
     /// Pairs of domains that were merged into one.
     Sum merges => "merges";
-    /// Buddy spaces that a CPU exchanged for another one: an unassigned one, or a share of another CPU's [iBuddy].
+    /// Buddy spaces that a CPU exchanged for another one: an unassigned one, or a share of another CPU's \[iBuddy\].
     Sum exchanges => "exchanges_of_spaces";
     /// Predictions of how far a run goes on.
     Sum predictions;

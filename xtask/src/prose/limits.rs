@@ -35,6 +35,7 @@ fn parse(text: &str) -> Result<Counts, Box<dyn Error>> {
             .and_then(|rest| rest.strip_suffix(']'))
         {
             rule = name.to_owned();
+            counts.entry(rule.clone()).or_default();
             continue;
         }
         let (file, count) = line.split_once(" = ").ok_or_else(bad)?;

@@ -223,11 +223,15 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "paper-number",
         advice: "cite by name: [iBuddy], [Porter], [Spring], [BL89], [Serewa]",
-        pattern: r"\(00[0-4]\b|\b00[0-4]\)",
+        pattern: r"\(00[0-4]\b|(^|[^\d.,])00[0-4]\)",
         except: "",
         documents_only: false,
         wrong: &["iBuddy (000) 3.1", "level (000), class (003)"],
-        right: &["[iBuddy] §3.1", "A frame number of 0x1000 (or more)."],
+        right: &[
+            "[iBuddy] §3.1",
+            "A frame number of 0x1000 (or more).",
+            "The default (1,000) is high.",
+        ],
     },
     Rule {
         name: "percent",
@@ -237,5 +241,50 @@ pub(super) const RULES: &[Rule] = &[
         documents_only: true,
         wrong: &["It misses 4.7 % of the calls."],
         right: &["It misses 4.7% of the calls."],
+    },
+    Rule {
+        name: "beside",
+        advice: "write `next to`, `besides` or `compared with`",
+        pattern: r"=?\b[Bb]eside\b",
+        except: "^=",
+        documents_only: false,
+        wrong: &["Two bits a frame beside the records."],
+        right: &[
+            "Two bits per frame, next to the records.",
+            "lbs-31+line=beside",
+        ],
+    },
+    Rule {
+        name: "at-once",
+        advice: "write `immediately`, `simultaneously` or `together`",
+        pattern: r"\bat once\b",
+        except: "",
+        documents_only: false,
+        wrong: &[
+            "The lock was open at once.",
+            "All of them are held at once.",
+        ],
+        right: &["The lock was acquired immediately.", "It looks once more."],
+    },
+    Rule {
+        name: "makes",
+        advice: "write `Creates`, `Builds` or `Returns`",
+        pattern: r"(^|\. )Makes (a|an|the|it)\b",
+        except: "",
+        documents_only: false,
+        wrong: &["Makes a trace of it."],
+        right: &["Creates a trace.", "This makes a difference."],
+    },
+    Rule {
+        name: "module-head",
+        advice: "write the heading `# Purpose`",
+        pattern: r"^(Why it exists|Exists (because|so that))\b",
+        except: "",
+        documents_only: false,
+        wrong: &["Why it exists: a kernel needs frames before it has a heap."],
+        right: &[
+            "A kernel needs frames before it has a heap.",
+            "No file exists because of it.",
+        ],
     },
 ];

@@ -6,14 +6,15 @@
 //!
 //! Invariant: a local is used by one thread, the one that asked for it.
 
-use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
+use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
     AllocateError, Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, WithSystem,
 };
 
 use super::perform::{Tools, Work, Worker};
-use crate::replay::host::{Machine, Yielding};
+use crate::replay::host::Machine;
 use crate::replay::port::REFUSED;
+use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
 
 /// An allocator that takes part.
@@ -172,20 +173,17 @@ impl<A: FrameAllocator<Machine<NoProbe>>> SystemLocal<'_, A> {
     /// Tries again what found no frame at once.
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, order: Order, mut error: AllocateError) -> u32 {
-        /// How often a request is repeated that another CPU kept busy.
-        const MAX_RETRIES: u32 = 64;
-        for attempt in 0..MAX_RETRIES {
-            if error != AllocateError::Busy {
-                break;
-            }
-            Yielding::pause(attempt);
-            match self.system.allocate(&mut self.cpu, Request::order(order)) {
-                Ok(pfn) => return pfn.0,
-                Err(again) => error = again,
-            }
-        }
-        REFUSED
+    fn insist(&mut self, order: Order, error: AllocateError) -> u32 {
+        let request = Request::order(order);
+        let again = retry(
+            self.system,
+            &mut self.cpu,
+            request,
+            error,
+            MAX_RETRIES,
+            || (),
+        );
+        again.map_or(REFUSED, |frame| frame.0)
     }
 }
 

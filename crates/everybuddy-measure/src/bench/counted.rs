@@ -9,13 +9,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
-use everybuddy::{AllocateError, Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
+use everybuddy::platform::{NativeCpu, NativeCpus};
+use everybuddy::{Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
 
 use super::contender::{Contender, Local};
-use crate::replay::host::{AnySystem, Yielding};
+use crate::replay::host::AnySystem;
 use crate::replay::observe::Tally;
 use crate::replay::port::REFUSED;
+use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::watch::Watch;
 
 /// What all threads counted: allocations, frees.
@@ -74,25 +75,23 @@ impl Contender for Counted<'_> {
     }
 }
 
-impl CountedLocal<'_> {
-    fn insist(&mut self, request: Request) -> u32 {
-        /// How often a request is repeated that another CPU kept busy.
-        const MAX_RETRIES: u32 = 64;
-        for attempt in 0..MAX_RETRIES {
-            match self.system.allocate(&mut self.cpu, request) {
-                Ok(pfn) => return pfn.0,
-                Err(AllocateError::Busy) => Yielding::pause(attempt),
-                Err(_) => break,
-            }
-        }
-        REFUSED
-    }
-}
-
 impl Local for CountedLocal<'_> {
     fn allocate(&mut self, order: Order) -> u32 {
         let before = self.cpu.probe().counts;
-        let place = self.insist(Request::order(order).with_hint(self.hint));
+        let request = Request::order(order).with_hint(self.hint);
+        let first = self.system.allocate(&mut self.cpu, request);
+        let served = first.or_else(|error| {
+            let again = || ();
+            retry(
+                self.system,
+                &mut self.cpu,
+                request,
+                error,
+                MAX_RETRIES,
+                again,
+            )
+        });
+        let place = served.map_or(REFUSED, |frame| frame.0);
         if self.counts {
             self.tallies[0].note(order, &before, &self.cpu.probe().counts);
         }

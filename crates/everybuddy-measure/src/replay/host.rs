@@ -20,6 +20,7 @@ use everybuddy::{
 use crate::Error;
 use crate::replay::memory::Memory;
 use crate::replay::port::{Port, REFUSED, Trouble};
+use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::script::{Kind, Lane, Move};
 use crate::replay::watch::Reading;
 
@@ -186,27 +187,16 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
     #[cold]
     #[inline(never)]
     fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
-        /// How often a request is repeated that another CPU kept busy.
-        const MAX_RETRIES: u32 = 64;
-        let request = request(wanted, Flags::NONE);
-        let mut error = error;
-        for attempt in 0..MAX_RETRIES {
-            if error != AllocateError::Busy {
-                break;
-            }
-            let own = usize::from(wanted.token);
-            for (_, other) in self
-                .tokens
-                .iter_mut()
-                .enumerate()
-                .filter(|(at, _)| *at != own)
-            {
-                self.system.park(other);
-            }
-            Yielding::pause(attempt);
-            match self.system.allocate(&mut self.tokens[own], request) {
-                Ok(pfn) => return pfn.0,
-                Err(again) => error = again,
+        let (before, rest) = self.tokens.split_at_mut(usize::from(wanted.token));
+        if let Some((own, after)) = rest.split_first_mut() {
+            let system = self.system;
+            let park_others = || {
+                let others = before.iter_mut().chain(&mut *after);
+                others.for_each(|other| system.park(other));
+            };
+            let request = request(wanted, Flags::NONE);
+            if let Ok(frame) = retry(system, own, request, error, MAX_RETRIES, park_others) {
+                return frame.0;
             }
         }
         self.trouble.refused += 1;

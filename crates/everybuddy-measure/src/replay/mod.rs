@@ -8,6 +8,7 @@
 //! | [`script`] | a trace made ready: compact moves, one lane for each thread, segments |
 //! | [`memory`] | how much memory is managed, and how it ages |
 //! | [`host`] | the machine: waiting, CPU tokens, memory for metadata; a system behind a port |
+//! | [`retry`] | repeats a request that another CPU keeps busy |
 //! | [`port`] | what the replay asks of a system, and the floor that serves for nothing |
 //! | [`mod@play`] | the loop itself, on one thread or several |
 //! | [`gate`] | what keeps several threads close to the order of the trace |
@@ -41,6 +42,7 @@ pub mod pace;
 pub mod pass;
 pub mod play;
 pub mod port;
+pub mod retry;
 pub mod script;
 pub mod services;
 pub mod watch;

@@ -11,13 +11,12 @@
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    BASE, Bench, Conditions, DIRECTIONS, Measure, common, memory, rounds, row, traces,
+    BASE, Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, rounds, row,
 };
 use crate::streams::rows::over;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::compare::{self, Plan};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
-use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, comparison as rows};
 use serde::Deserialize;
 
@@ -68,9 +67,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let plan = plan(experiment, self.rounds, Some(conditions))?;
         let mut all = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, experiment.threads)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, experiment.threads)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             let plan = Plan {
                 memory: Some(memory.frames),
                 ..plan.clone()

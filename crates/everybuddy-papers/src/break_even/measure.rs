@@ -12,10 +12,9 @@
 //!
 //! Invariant: systems take turns, and ratios are formed within a round, of visits that follow each other.
 
-use everybuddy::platform::{NativeCpu, NativeCpus, Waiting};
+use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request,
-    SystemSpec,
+    Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request, SystemSpec,
 };
 
 use crate::shared::Repeats;
@@ -24,9 +23,10 @@ use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, Measure, common
 use crate::streams::rows::over;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::host::{AnySystem, Yielding};
+use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::{median, share};
+use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
 use everybuddy_measure::replay::services::{self, LONGEST, Served};
 use everybuddy_measure::replay::watch::{Reading, Watch};
 use everybuddy_measure::rows::Row;
@@ -426,33 +426,12 @@ fn allocate<B: Reading>(
     cpu: &mut NativeCpu<B>,
     order: Order,
 ) -> Result<Pfn, Error> {
-    match system.allocate(cpu, Request::order(order)) {
+    let request = Request::order(order);
+    match system.allocate(cpu, request) {
         Ok(frame) => Ok(frame),
-        Err(error) => insist(system, cpu, order, error),
+        Err(error) => retry(system, cpu, request, error, MAX_RETRIES_ALONE, || ())
+            .map_err(|error| Error::Broken(error.to_string())),
     }
-}
-
-#[cold]
-#[inline(never)]
-fn insist<B: Reading>(
-    system: &AnySystem<'_, B>,
-    cpu: &mut NativeCpu<B>,
-    order: Order,
-    mut error: AllocateError,
-) -> Result<Pfn, Error> {
-    /// How often a request is repeated.
-    const MAX_RETRIES: u32 = 1 << 10;
-    for attempt in 0..MAX_RETRIES {
-        if error != AllocateError::Busy {
-            break;
-        }
-        Yielding::pause(attempt);
-        match system.allocate(cpu, Request::order(order)) {
-            Ok(frame) => return Ok(frame),
-            Err(again) => error = again,
-        }
-    }
-    Err(Error::Broken(error.to_string()))
 }
 
 impl Calls {

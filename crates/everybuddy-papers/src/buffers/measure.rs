@@ -10,7 +10,7 @@ use everybuddy::SystemSpec;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, replays, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory;
@@ -45,9 +45,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, None)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             for spec in &specs {
                 let tallies = count(&script, &memory, spec, bench)?;
                 let common = common(experiment, conditions, &name, spec, script.cpus);

@@ -7,12 +7,12 @@
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::observe::{Timing, Whole};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::script::{Lane, Script};
+use everybuddy_measure::replay::script::Lane;
 use everybuddy_measure::replay::watch::{Beside, Bulks, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
@@ -42,9 +42,13 @@ impl Measure for Parameters {
         let specs = experiment.specs()?;
         let timer = bench.timer;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, experiment.threads)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, experiment.threads)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             for spec in &specs {
                 let how = How {
                     probe: &Watch::bulks,

@@ -10,13 +10,12 @@ use everybuddy::Order;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, replays, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::observe::{Counting, Tally};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -47,9 +46,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, None)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             for spec in &specs {
                 let new = Counting::new;
                 let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;

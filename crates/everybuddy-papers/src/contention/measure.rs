@@ -14,7 +14,7 @@ use crate::fill_levels::measure as workloads;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, common, memory, row, traces,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, replays, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::bench;
@@ -103,9 +103,13 @@ fn works(
     if experiment.traces.is_empty() {
         return Ok(works);
     }
-    for (name, resolved) in traces(experiment, conditions)? {
-        let script = Script::new(&name, &resolved, Some(threads))?;
-        let memory = memory(experiment, &script)?;
+    for traced in replays(experiment, conditions, Some(threads))? {
+        let Traced {
+            name,
+            script,
+            memory,
+            ..
+        } = traced?;
         works.push((name, Work::Trace(Box::new(script), memory)));
     }
     Ok(works)

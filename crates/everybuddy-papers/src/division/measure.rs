@@ -1,6 +1,6 @@
 //! How many of the first requests of a program have to break a larger block, by how memory was divided before.
 //!
-//! Exists because Serewa (004, 2.2.3) proposes to divide memory by statistics for the sake of the start, when everybody
+//! Exists because \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when everybody
 //! waits: so what is shown is the start of each trace.
 //!
 //! Dividing is as good as its foresight. `serewa` is divided for the first 4,096 requests of this very trace, which is
@@ -16,10 +16,9 @@ use everybuddy_trace::{Resolved, Sizes, StepKind};
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::host::AnySystem;
-use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::replay::watch::{Reading, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
@@ -55,9 +54,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, None)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                resolved,
+            } = traced?;
             let sizes = Sizes::of(&name, &resolved, memory.frames);
             let largest = script.largest_order.max(Order::TEN).get();
             let blocks = everybuddy_trace::division(&sizes, memory.frames, self.foreseen, largest);

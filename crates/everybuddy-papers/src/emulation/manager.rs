@@ -1,6 +1,6 @@
 //! The paper's simple buddy system: a heap in units of 8 bytes, blocks of powers of two of them.
 //!
-//! Source: Serewa (004) section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
+//! Source: \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
 //! both profiles agree with to the last call:
 //!
 //! - a block has a header of 4 bytes and is rounded up to 8; its class is that of the next power of two;

@@ -1,6 +1,6 @@
 //! Serewa's emulation program: what was called, what was walked, who had the time, by case and store.
 //!
-//! Exists to be laid beside listings 2 and 3 of Serewa (004), and to tell whether what they show survives in stores
+//! Exists to be laid beside listings 2 and 3 of \[Serewa\], and to tell whether what they show survives in stores
 //! better than a queue that is walked at each insertion. What runs is in `crate::emulation`; here numbers become
 //! rows.
 //!
@@ -39,7 +39,7 @@ pub(crate) struct Parameters {
     seeds: u32,
     /// Rounds of what is timed, on the first seed.
     rounds: u32,
-    /// A queue that is walked at each insertion gets so many times fewer iterations.
+    /// Divides the iterations of a queue that is walked at each insertion.
     walked: u32,
 }
 

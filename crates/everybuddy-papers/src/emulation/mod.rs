@@ -1,4 +1,4 @@
-//! The emulation program of Serewa (004, section 3): a million calls on a simple buddy system, which splits first or
+//! The emulation program of \[Serewa\] §3: a million calls on a simple buddy system, which splits first or
 //! merges first.
 //!
 //! Why it exists: the paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that

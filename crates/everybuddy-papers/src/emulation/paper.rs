@@ -1,6 +1,6 @@
 //! Listings 2 and 3: the paper's profiles.
 //!
-//! Source: Serewa (004) section 3; on a Pentium II at 350 MHz.
+//! Source: \[Serewa\] section 3; on a Pentium II at 350 MHz.
 //!
 //! Exists so that what is counted here can be laid beside it.
 //!

@@ -1,6 +1,6 @@
 //! Listing 1: the main loop.
 //!
-//! Source: Serewa (004) section 3.
+//! Source: \[Serewa\] section 3.
 //!
 //! Exists so that it stands alone, as it was printed.
 //!

@@ -1,6 +1,6 @@
 //! Queues of two directions, first in, first out.
 //!
-//! Source: Serewa (004) section 3: "two direction queues", one for each size.
+//! Source: \[Serewa\] section 3: "two direction queues", one for each size.
 //!
 //! Exists with two parameters. `WALK`: whoever puts in a block walks the whole queue to its end, as the paper's
 //! profile implies (41 µs for an insertion, 0.2 µs for a removal); else the end is known. `SEARCH`: a merge walks

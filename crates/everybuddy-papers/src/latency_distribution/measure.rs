@@ -12,7 +12,7 @@ use everybuddy::SystemSpec;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
@@ -82,9 +82,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, None)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             let mut all: Vec<(Vec<bool>, Vec<Vec<u32>>)> = Vec::new();
             for spec in &specs {
                 all.push((marks(&script, &memory, spec, bench)?, Vec::new()));

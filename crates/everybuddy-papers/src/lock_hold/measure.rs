@@ -13,7 +13,7 @@ use everybuddy::SystemSpec;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
@@ -63,9 +63,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, experiment.threads)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, experiment.threads)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             let mut rounds: Vec<Vec<Round>> = specs.iter().map(|_| Vec::new()).collect();
             for round in 0..self.rounds as usize {
                 for turn in 0..specs.len() {

@@ -1,6 +1,6 @@
 //! Requests of sizes that are no powers of two: served exactly, or rounded up to a block.
 //!
-//! Exists because internal fragmentation is the first thing that Serewa (004) wants to be rid of, and because being
+//! Exists because internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
 //! rid of it has a price which he does not measure: remnants lie between runs.
 //!
 //! Every system performs the same choices twice. Asked for exactly so many frames it is called by its own name;

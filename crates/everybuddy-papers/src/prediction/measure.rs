@@ -18,13 +18,13 @@ use everybuddy_trace::Quantiles;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, memory, row, traces};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::port::{Port, REFUSED};
-use everybuddy_measure::replay::script::{Kind, Lane, Move, RunEnd, Script, Segment};
+use everybuddy_measure::replay::script::{Kind, Lane, Move, RunEnd, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -129,9 +129,13 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
-            let script = Script::new(&name, &resolved, None)?;
-            let memory = memory(experiment, &script)?;
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
             for spec in &specs {
                 let new = Predicting::new;
                 let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;

@@ -112,6 +112,38 @@ pub(crate) fn traces(
     experiment.traces().iter().map(read).collect()
 }
 
+/// A trace of an experiment, ready to be replayed.
+pub(crate) struct Traced {
+    /// The trace's name.
+    pub(crate) name: String,
+    /// The trace, shortened as the run asks.
+    pub(crate) resolved: Resolved,
+    /// The same as calls of threads.
+    pub(crate) script: Script,
+    /// The memory of the replay, as the experiment sets it.
+    pub(crate) memory: Memory,
+}
+
+/// Reads the traces of an experiment for replays with the given number of threads, or on one thread in the order of the
+/// trace. Each is prepared when its turn comes.
+pub(crate) fn replays<'e>(
+    experiment: &'e Experiment,
+    conditions: &Conditions,
+    threads: Option<u16>,
+) -> Result<impl Iterator<Item = Result<Traced, Error>> + 'e, Error> {
+    let prepare = move |(name, resolved): (String, Resolved)| {
+        let script = Script::new(&name, &resolved, threads)?;
+        let memory = memory(experiment, &script)?;
+        Ok(Traced {
+            name,
+            resolved,
+            script,
+            memory,
+        })
+    };
+    Ok(traces(experiment, conditions)?.into_iter().map(prepare))
+}
+
 /// Chooses the memory of a replay: as the experiment says.
 pub(crate) fn memory(experiment: &Experiment, script: &Script) -> Result<Memory, Error> {
     let frames = experiment.frames().map_err(Error::usage)?;

@@ -1,6 +1,6 @@
 //! Fragmentation while many programs run at once, end, and leave the machine quiet: four stages.
 //!
-//! Exists to be laid beside Spring Buddy's (002) figure 13, which needs more CPUs than this machine has: it runs on
+//! Exists to be laid beside \[Spring\]'s figure 13, which needs more CPUs than this machine has: it runs on
 //! simulated ones, where every access to shared metadata takes the same time. What is compared are shapes and
 //! orders, not times.
 //!

@@ -1,6 +1,6 @@
 //! Searches for the release that coalesces most.
 //!
-//! Why it exists: Barkley and Lee (003) bound a release by two coalescing delays for each class. That holds for each
+//! Why it exists: \[BL89\] bound a release by two coalescing delays for each class. That holds for each
 //! release *into* a class; but a coalescing is a release into the next class, so that one call may cause two of them in
 //! its own class, four in the next, and 2^(j+1) j classes up. Whether that is ever reached is better shown than said.
 //!

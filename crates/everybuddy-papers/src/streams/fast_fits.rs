@@ -1,7 +1,7 @@
 //! Fast fits: free blocks of any size in a Cartesian tree.
 //!
-//! Source: C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which Barkley and Lee (003,
-//! figure 5) compare with. Only the extended abstract is well known; this is the method, not its code.
+//! Source: C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
+//! (figure 5) compares with. Only the extended abstract is well known; this is the method, not its code.
 //!
 //! Why it exists: to be laid beside the buddy systems where memory is counted. It rounds no size up and coalesces any
 //! neighbours, at once.

@@ -1,4 +1,4 @@
-//! Message buffers of 16 to 2048 bytes out of a small arena: the experiment with which Barkley and Lee (003, section 5)
+//! Message buffers of 16 to 2048 bytes out of a small arena: the experiment with which \[BL89\] §5
 //! compared coalescing policies.
 //!
 //! Why it exists: what a policy costs, how often it refuses and how much memory it takes depend on traffic in time,

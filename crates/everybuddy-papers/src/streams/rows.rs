@@ -1,4 +1,4 @@
-//! Message buffers: what coalescing policies cost, refuse and take, under the traffic of Barkley and Lee (003).
+//! Message buffers: what coalescing policies cost, refuse and take, under the traffic of \[BL89\].
 //!
 //! Exists because that is the experiment which the policies were made for. What is measured is in
 //! `crate::streams`; here numbers become rows.

@@ -1,6 +1,6 @@
 //! What an allocation and a release cost, by policy and traffic.
 //!
-//! Exists to be laid beside table 2 of Barkley and Lee (003), whose microseconds were those of a machine of 1989: so
+//! Exists to be laid beside table 2 of \[BL89\], whose microseconds were those of a machine of 1989: so
 //! what is counted are operations on lists and on the map of free blocks, and times are taken beside them.
 //!
 //! Invariant: systems take turns within each seed; a time is the mean of its repetitions but those that were

@@ -1,6 +1,6 @@
 //! What single calls do: how many operations they take, and how often a release coalesces.
 //!
-//! Exists because delayed coalescing makes most releases cheap and some dear. Figure 4 of Barkley and Lee (003) shows
+//! Exists because delayed coalescing makes most releases cheap and some dear. Figure 4 of \[BL89\] shows
 //! that in microseconds; here it is counted, and the dearest release that a search finds stands beside the bound.
 //!
 //! Invariant: every call of every seed is in the distribution.

@@ -1,6 +1,6 @@
 //! How far memory grows when no request is refused.
 //!
-//! Exists to be laid beside figure 5 of Barkley and Lee (003): a policy that delays coalescing needs more memory for
+//! Exists to be laid beside figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
 //! the same blocks, and how much more depends on the load.
 //!
 //! Invariant: memory begins with one step, grows by one when a request needs it, and never shrinks.
@@ -30,7 +30,7 @@ const HELD: &str = "held";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The loads: so many users.
+    /// The loads: numbers of users.
     users: Vec<u32>,
     /// Seeds.
     seeds: u64,

@@ -1,7 +1,7 @@
 //! Replays the inputs that fuzzing kept, each through its reader, on any compiler.
 //!
-//! `fuzz/corpus/TARGET.tar.gz` contains what the fuzzer kept, and the folder `fuzz/corpus/TARGET` the seeds and the
-//! inputs of former failures. `ci/fuzz.sh` packs the archives.
+//! `fuzz/corpus/TARGET.tar.gz` contains the inputs that the fuzzer kept. The folder `fuzz/corpus/TARGET` contains the
+//! seeds and the inputs of former failures. `ci/fuzz.sh` packs the archives.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -55,6 +55,7 @@ mod another_seed {
             frames_in_other_lists_are_found,
             a_request_fails_only_when_all_is_held,
             many_cpus_never_share_a_frame,
+            cpus_return_while_they_are_drained,
         ]
     );
 }

@@ -1,7 +1,11 @@
 //! The properties of every system. Each one builds its own memory and runs on any host.
 
+mod cpus;
 mod interface;
 
+pub use cpus::{
+    cpus_return_while_they_are_drained, offline_cpus_are_drained, unknown_cpus_are_refused,
+};
 pub use interface::{misuse_is_an_error_and_changes_nothing, nested_and_bulk, ranges_come_and_go};
 
 use std::sync::Mutex;

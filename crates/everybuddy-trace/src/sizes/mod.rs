@@ -4,7 +4,7 @@
 //! # Purpose
 //!
 //! A system can divide memory in advance into the blocks that a workload will request, if they are known from an
-//! earlier run. This is the improved preliminary classification of [Serewa] 2.2.3.
+//! earlier run. This is the improved preliminary classification of \[Serewa\] 2.2.3.
 //!
 //! | file | contents |
 //! |------|------------|

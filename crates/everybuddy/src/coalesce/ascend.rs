@@ -1,6 +1,6 @@
 //! iBuddy's policy, which is its structure's: a frame ascends when it is freed, and nothing is split.
 //!
-//! Source: iBuddy (000) sections 3.1.1 to 3.1.3: splitting is done on release, coalescing on allocation, of
+//! Source: \[iBuddy\] sections 3.1.1 to 3.1.3: splitting is done on release, coalescing on allocation, of
 //! blocks larger than a frame only.
 //!
 //! Why it exists: the layers above call a policy.

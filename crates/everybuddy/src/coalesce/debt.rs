@@ -1,6 +1,6 @@
 //! DELAY-2 with a debt: what a call would have to coalesce beyond two blocks of a class is left to later calls.
 //!
-//! Source: Barkley and Lee (003) 3.2, whose sentence "at most two coalescing delays for each release" is true of a
+//! Source: \[BL89\] 3.2, whose sentence "at most two coalescing delays for each release" is true of a
 //! release into a class. One call may cause 2^(j+1) of them j classes up ([`delay`](super::delay)). The debt is ours.
 //!
 //! Why it exists: a kernel that frees under a lock, or in an interrupt, wants a bound for the call.

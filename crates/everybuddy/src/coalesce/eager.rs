@@ -1,6 +1,6 @@
 //! The standard buddy's policy: coalesce whenever a buddy is free.
 //!
-//! Source: iBuddy (000) sections 2.1, 3.1.1 and 3.1.2; Barkley and Lee (003) section 3.
+//! Source: \[iBuddy\] sections 2.1, 3.1.1 and 3.1.2; \[BL89\] section 3.
 //!
 //! Why it exists: it keeps blocks as large as they can be, and pays a split and a coalescing for requests
 //! that alternate: what every other policy wants to avoid.

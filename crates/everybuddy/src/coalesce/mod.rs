@@ -8,10 +8,10 @@
 //!
 //! | policy | file | source |
 //! |---|---|---|
-//! | at once | [`eager`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
-//! | delayed: DELAY-2, watermarks | [`delay`] | Barkley & Lee (003) 3, 4 |
-//! | delayed, with a bound for each call | [`debt`] | ours, after Barkley & Lee (003) 3.2 |
-//! | none: frames ascend | [`ascend`] | iBuddy (000) 3.1.1 to 3.1.3 |
+//! | at once | [`eager`] | \[iBuddy\] 3.1, \[BL89\] 3 |
+//! | delayed: DELAY-2, watermarks | [`delay`] | \[BL89\] 3, 4 |
+//! | delayed, with a bound for each call | [`debt`] | ours, after \[BL89\] 3.2 |
+//! | none: frames ascend | [`ascend`] | \[iBuddy\] 3.1.1 to 3.1.3 |
 
 pub mod ascend;
 pub mod debt;

@@ -1,6 +1,6 @@
 //! A ticket lock.
 //!
-//! Source: the locks of the measurements in "Integration with Ticket Spinlocks" of the zone lock patch (001).
+//! Source: the locks of the measurements in "Integration with Ticket Spinlocks" of \[Porter\].
 //!
 //! Why it exists: waiters are served in the order in which they came, and the holder sees whether anybody
 //! waits: what releasing a lock "when contended" needs.

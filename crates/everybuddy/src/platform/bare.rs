@@ -1,17 +1,23 @@
-//! The real machine, with CPU tokens and a pause of the caller's choice.
+//! The real machine, with CPU tokens and a pause of the user's choice.
 //!
-//! Why it exists: a kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what
-//! a waiting CPU should do. It implements these two, and gets atomics and cells that compile to plain instructions.
-//! [`Native`](super::Native) is this platform with the tokens of [`NativeCpus`](super::NativeCpus).
+//! # Purpose
 //!
-//! Invariant: natively the seam costs nothing: every function here is inlined to what hand-written code would do.
+//! A kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what a waiting CPU
+//! does. It implements these two. [`Bare`] provides atomics and cells that compile to plain instructions.
+//! [`Native`](super::Native) is this platform with the tokens of [`NativeCpus`](super::NativeCpus). `examples/kernel`
+//! uses it in a kernel.
+//!
+//! # Invariants
+//!
+//! The platform costs nothing natively: every function here is inlined to the instruction that hand-written code would
+//! use.
 
 use core::marker::PhantomData;
 
 use super::native::{NativeAtomicU32, NativeAtomicU64, NativeCell, Spin, Waiting};
 use super::{CellValue, CpuToken, Platform};
 
-/// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of a CPU that waits.
+/// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of waiting CPUs.
 ///
 /// A token is the right to act as one CPU. The kernel creates at most one token of a number at a time, and only on that
 /// CPU. If two tokens of the same number exist at once, an allocator may allocate a frame twice; it stays free of
@@ -20,7 +26,7 @@ use super::{CellValue, CpuToken, Platform};
 /// ```
 /// use everybuddy::platform::{Bare, CpuToken, Waiting};
 /// use everybuddy::prelude::*;
-/// use everybuddy::{NoProbe, with_any_system};
+/// use everybuddy::NoProbe;
 ///
 /// /// Holds off preemption while it exists.
 /// struct PreemptionGuard {
@@ -53,15 +59,14 @@ use super::{CellValue, CpuToken, Platform};
 ///
 /// let ranges = [FrameRange::new(0x100, 0x8000)];
 /// let setup = Setup::new(&ranges, 1);
-/// let spec: SystemSpec = "lbs-31".parse().unwrap();
-/// let layout = metadata_layout::<Kernel>(&spec, &setup).unwrap();
+/// let layout = layout::<Lbs31, Kernel>(&Options::NONE, &setup)?;
 /// let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
-/// with_any_system::<Kernel>(&spec, &setup, &mut memory, &mut |system| {
-///     let mut guard = PreemptionGuard { cpu: CpuId(0), probe: NoProbe };
-///     let frame = system.allocate(&mut guard, Request::FRAME).unwrap();
-///     system.free(&mut guard, Release::frame(frame)).unwrap();
-/// })
-/// .unwrap();
+/// let system = build::<Lbs31, Kernel>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+///
+/// let mut guard = PreemptionGuard { cpu: CpuId(0), probe: NoProbe };
+/// let frame = system.allocate(&mut guard, Request::FRAME)?;
+/// system.free(&mut guard, Release::frame(frame))?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin>(PhantomData<(fn() -> C, W)>);
 

@@ -1,6 +1,6 @@
 //! Resource management: what callers wait for.
 //!
-//! Source: Serewa (004) sections 2.2.1 and 2.2.2.
+//! Source: \[Serewa\] sections 2.2.1 and 2.2.2.
 //!
 //! Why it exists: a request takes a block out of a list and leaves the remnant to dividing; a release leaves its
 //! blocks to linking. What is asked of every zone layer stands here.

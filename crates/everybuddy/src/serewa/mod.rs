@@ -1,6 +1,6 @@
 //! Serewa's system: whoever asks is answered from what is there, and others do the rest.
 //!
-//! Source: Serewa (004) section 2.2, figure 1. Three actions are kept apart: resource management answers requests,
+//! Source: \[Serewa\] section 2.2, figure 1. Three actions are kept apart: resource management answers requests,
 //! dividing cuts what remains of blocks that were larger than asked for, linking merges what was freed. Two queues
 //! join them.
 //!

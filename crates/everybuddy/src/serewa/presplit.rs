@@ -1,6 +1,6 @@
 //! How memory is divided in the beginning.
 //!
-//! Source: Serewa (004) section 2.2.3: the number of blocks of each size that memory is divided into first may follow
+//! Source: \[Serewa\] section 2.2.3: the number of blocks of each size that memory is divided into first may follow
 //! the sizes that are asked for most, as statistics gathered earlier say.
 //!
 //! Why it exists: a system that starts with memory in largest blocks splits one for almost each of its first requests.

@@ -1,6 +1,6 @@
 //! The queue between two services: a bounded ring of areas of memory.
 //!
-//! Source: Serewa (004) section 2.2.2 and figure 1: the queues that join resource management, dividing and linking.
+//! Source: \[Serewa\] section 2.2.2 and figure 1: the queues that join resource management, dividing and linking.
 //! The paper leaves synchronization open and names binary semaphores; `sync=semaphore` is that reading.
 //!
 //! Why it exists: whoever allocates or frees leaves work behind for others, and must never wait for them. A slot is

@@ -1,6 +1,6 @@
 //! Requests to a manager that runs on a thread of its own.
 //!
-//! Source: Serewa (004) section 2.2.2, read literally: resource management is the third of three threads.
+//! Source: \[Serewa\] section 2.2.2, read literally: resource management is the third of three threads.
 //!
 //! Why it exists: to show what the literal reading costs. Each request goes through two threads, and if they are not
 //! both running, through two switches.

@@ -1,6 +1,6 @@
 //! Dividing and linking, one area at a time.
 //!
-//! Source: Serewa (004) section 2.2.2: dividing breaks remnants into powers of two and adds them to the resources;
+//! Source: \[Serewa\] section 2.2.2: dividing breaks remnants into powers of two and adds them to the resources;
 //! linking merges freed areas with their twins.
 //!
 //! Why it exists: the same steps are done by a service's thread, by a CPU that is idle, and by a request that would

@@ -1,6 +1,6 @@
 //! Free blocks as bits alone, with summaries above that are scanned.
 //!
-//! Source: Serewa (004) 2.2.4 asks for structures better than queues and names processor instructions for counting
+//! Source: \[Serewa\] 2.2.4 asks for structures better than queues and names processor instructions for counting
 //! zeros; this is what a program makes of both today, and what TLSF and Linux's `sbitmap` do.
 //!
 //! Why it exists: a tree pays for its order with a walk at every insertion and removal. Bits are ordered by address as

@@ -1,6 +1,6 @@
 //! Which domain a free block belongs to.
 //!
-//! Source: Spring Buddy (002) III-B: a frame may be freed into any domain, so a domain is a set of blocks and no
+//! Source: \[Spring\] III-B: a frame may be freed into any domain, so a domain is a set of blocks and no
 //! range of addresses, and whoever frees a block must find out whether its buddy lies free in the same domain,
 //! while other CPUs work on theirs. The paper says only that there is such a mapping.
 //!

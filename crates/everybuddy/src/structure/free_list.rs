@@ -1,6 +1,6 @@
 //! The standard buddy's structure: a bitmap and doubly linked lists, both by level.
 //!
-//! Source: iBuddy (000) section 3.1 and figure 5b; Barkley and Lee (003) section 3. One bit for each
+//! Source: \[iBuddy\] section 3.1 and figure 5b; \[BL89\] section 3. One bit for each
 //! aligned block of each order says whether exactly that block is free; the free blocks of an order are
 //! linked through the records of their heads.
 //!

@@ -1,6 +1,6 @@
 //! iBuddy's structure: every free frame on its own in a list, and bits that mean a group as well.
 //!
-//! Source: iBuddy (000) sections 3.1, 3.1.1 to 3.1.3 and 5; figures 5c, 6b, 7b.
+//! Source: \[iBuddy\] sections 3.1, 3.1.1 to 3.1.3 and 5; figures 5c, 6b, 7b.
 //!
 //! Why it exists: nearly all requests are for single frames. Here one is given without a split: the frame
 //! that is found at the highest level can be taken "without any modification to the lower levels". The

@@ -1,6 +1,6 @@
 //! Lists of locally and of globally free blocks.
 //!
-//! Source: Barkley and Lee (003) sections 3.1 and 4: both kinds on one doubly linked list per class, locally free
+//! Source: \[BL89\] sections 3.1 and 4: both kinds on one doubly linked list per class, locally free
 //! ones at the head, globally free ones at the tail, allocation from the head.
 //!
 //! Why it exists: a block that is freed locally costs a list operation and nothing else: its bit stays clear, so

@@ -8,11 +8,11 @@
 //!
 //! | structure | file | source |
 //! |---|---|---|
-//! | bitmap and doubly linked lists of blocks by level | [`free_list`] | iBuddy (000) 3.1, Barkley & Lee (003) 3 |
-//! | the same, of locally and globally free blocks | [`local_lists`] | Barkley & Lee (003) 4 |
-//! | the same of single frames: iBuddy | [`inverse`] | iBuddy (000) 3.1 |
-//! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | Serewa (004) 2.2.4 |
-//! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | Serewa (004) 2.2.4, in bits |
+//! | bitmap and doubly linked lists of blocks by level | [`free_list`] | \[iBuddy\] 3.1, \[BL89\] 3 |
+//! | the same, of locally and globally free blocks | [`local_lists`] | \[BL89\] 4 |
+//! | the same of single frames: iBuddy | [`inverse`] | \[iBuddy\] 3.1 |
+//! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] 2.2.4 |
+//! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] 2.2.4, in bits |
 //!
 //! The last two can also be used without a zone: a program gives them a [`Place`] in memory of its own.
 

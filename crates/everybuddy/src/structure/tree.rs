@@ -1,6 +1,6 @@
 //! Free blocks in balanced trees, ordered by address.
 //!
-//! Source: Serewa (004) 2.2.4, which proposes balanced trees in place of queues and leaves the kind open. Here it
+//! Source: \[Serewa\] 2.2.4, which proposes balanced trees in place of queues and leaves the kind open. Here it
 //! is the AVL tree (Adelson-Velsky and Landis 1962): of the usual ones it is the lowest, and a record has room for it.
 //!
 //! Why it exists: a queue gives out whatever was freed last or first; a tree gives the lowest address, so that high

@@ -1,7 +1,7 @@
 //! Delayed coalescing: the lazy buddy by watermarks and by slack, bare and behind any per-CPU list.
 //!
 //! # Source
-//! [BL89] sections 3 and 4.
+//! \[BL89\] sections 3 and 4.
 
 use super::options::{Options, Switch};
 use super::standard::{LinuxLists, PredictiveLists};

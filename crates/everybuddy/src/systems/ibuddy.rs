@@ -1,7 +1,7 @@
 //! iBuddy, bare and behind Linux 2.6.32's per-CPU list.
 //!
 //! # Source
-//! [iBuddy] sections 3 to 6.
+//! \[iBuddy\] sections 3 to 6.
 
 use super::options::{ListKind, Options, ZoneKind};
 use super::standard::LinuxLists;

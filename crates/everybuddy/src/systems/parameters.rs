@@ -89,7 +89,7 @@ pub struct Parameters {
     pub reclaim: bool,
 }
 
-/// Frames of a space by default: 4 MiB, as in [iBuddy].
+/// Frames of a space by default: 4 MiB, as in \[iBuddy\].
 const SPACE: u32 = 1 << 10;
 
 impl SystemSpec {

@@ -1,7 +1,7 @@
 //! Serewa's system, and the ordered structures without its services.
 //!
 //! # Source
-//! [Serewa] section 2.2.
+//! \[Serewa\] section 2.2.
 
 use super::options::{Options, Switch, ZoneKind};
 use super::{Row, System};

@@ -1,7 +1,7 @@
 //! Spring Buddy: its core layer bare, behind its predictive list, and behind Linux 2.6.32's.
 //!
 //! # Source
-//! [Spring] sections III and IV.
+//! \[Spring\] sections III and IV.
 
 use super::options::{Count, ListKind, Options, ZoneKind};
 use super::standard::{LinuxLists, PredictiveLists};

@@ -1,7 +1,7 @@
 //! The standard buddy, bare and behind Linux 2.6.32's per-CPU list.
 //!
 //! # Source
-//! [iBuddy] sections 2 to 4; [BL89] section 3; [Spring] section IV for the lists of fixed length.
+//! \[iBuddy\] sections 2 to 4; \[BL89\] section 3; \[Spring\] section IV for the lists of fixed length.
 
 use super::options::{Count, ListKind, Options};
 use super::{Row, System};

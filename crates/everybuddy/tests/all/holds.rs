@@ -1,6 +1,6 @@
 //! Memory that runs out in the middle of a batch, under every way to hold the zone's lock.
 //!
-//! Why it exists: the zone lock patch (001) leaves its lock held on that way out. Here the lock must be open: a
+//! Why it exists: \[Porter\] leaves its lock held on that way out. Here the lock must be open: a
 //! request or release that comes then neither waits nor fails.
 //!
 //! Invariant: nothing is timed. That the lock is open is asked of a nested release, which only tries; and who

@@ -1,4 +1,4 @@
-//! Barkley and Lee's (003) algorithms against their own definitions: figure 1, figure 3, lemmas and theorem.
+//! \[BL89\]'s algorithms against their own definitions: figure 1, figure 3, lemmas and theorem.
 
 use std::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Tests of the delayed policies against the definitions of Barkley and Lee (003).
+//! Tests of the delayed policies against the definitions of \[BL89\].
 
 mod debt;
 mod delay;

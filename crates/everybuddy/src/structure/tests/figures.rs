@@ -1,4 +1,4 @@
-//! iBuddy's (000) figures 5 to 7, bit for bit and list for list, for the standard buddy and for iBuddy.
+//! \[iBuddy\]'s figures 5 to 7, bit for bit and list for list, for the standard buddy and for iBuddy.
 
 use std::vec;
 use std::vec::Vec;

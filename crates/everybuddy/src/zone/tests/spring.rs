@@ -1,4 +1,4 @@
-//! Spring Buddy's (002) figures 5 and 6, step by step; what is passed and what is merged.
+//! \[Spring\]'s figures 5 and 6, step by step; what is passed and what is merged.
 //!
 //! Why it exists: on one thread each step of an extension or a compression can be made on its own, and everything
 //! looked at after it.

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. Some hours.
+#
+# A part that has passed leaves target/full/PART.done with the commit. It is skipped as long as that commit is checked out
+# without changes; so an interrupted run is resumed by the same command. ci/full.sh --list prints the parts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TERM_COLOR=never
+
+# Part, duration on 2 CPUs, command.
+parts='
+operations     20 min   ci/stress.sh operations
+programs        5 min   ci/stress.sh programs
+schedules      40 min   ci/stress.sh schedules
+sanitize        4 min   ci/sanitize.sh
+kernel          1 min   ci/kernel.sh full
+architectures   3 min   ci/architectures.sh
+page            3 min   ci/page.sh
+overhead       10 min   ci/overhead.sh
+fuzz           55 min   ci/fuzz.sh
+mutants         5 h     ci/mutants.sh
+'
+
+if [ "${1:-}" = --list ]; then
+    printf '%s\n' "$parts" | sed '/^$/d'
+    exit
+fi
+commit=$(git rev-parse HEAD)
+[ -z "$(git status --porcelain)" ] || commit=$commit-changed-$(date +%s)
+mkdir -p target/full
+selected=("$@")
+[ ${#selected[@]} -gt 0 ] || mapfile -t selected < <(awk 'NF { print $1 }' <<<"$parts")
+
+failed=()
+for part in "${selected[@]}"; do
+    line=$(awk -v part="$part" '$1 == part' <<<"$parts")
+    if [ -z "$line" ]; then
+        echo "full: there is no part $part; ci/full.sh --list names them" >&2
+        exit 2
+    fi
+    read -r _ number unit command <<<"$line"
+    stamp=target/full/$part.done
+    if [ "$(cut -d' ' -f1 "$stamp" 2>/dev/null)" = "$commit" ]; then
+        echo "full: $part: passed already at this commit"
+        continue
+    fi
+    echo "full: $part: $command (about $number $unit)"
+    started=$SECONDS
+    # shellcheck disable=SC2086 # A command with its arguments.
+    if $command 2>&1 | tee "target/full/$part.log"; then
+        echo "$commit $((SECONDS - started)) s" >"$stamp"
+        echo "full: $part: passed in $((SECONDS - started)) s"
+    else
+        echo "full: $part: FAILED after $((SECONDS - started)) s, see target/full/$part.log"
+        failed+=("$part")
+    fi
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "full: FAILED: ${failed[*]}"
+    exit 1
+fi
+echo "full: passed: ${selected[*]}"
