@@ -401,7 +401,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         Ok(())
     }
 
-    /// Makes the run whole allocations of its own, and leaves these to linking.
+    /// Turns the run into whole allocations, and leaves these to linking.
     fn free_run(
         &self,
         caller: &mut Caller<'_, P>,
