@@ -198,13 +198,13 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// The claim is confirmed.
-    Holds,
+    Pass,
     /// The claim is not confirmed, for a known reason.
-    Differs,
+    KnownDeviation,
     /// The claim is not confirmed.
-    Fails,
+    Fail,
     /// The rounds disagree, or there are no numbers.
-    Undecided,
+    Inconclusive,
     /// The claim was not checked: the run was shortened.
     #[default]
     NotJudged,
@@ -213,10 +213,10 @@ pub enum Verdict {
 impl Verdict {
     /// All verdicts, in display order.
     pub const ALL: [Verdict; 5] = [
-        Verdict::Holds,
-        Verdict::Differs,
-        Verdict::Fails,
-        Verdict::Undecided,
+        Verdict::Pass,
+        Verdict::KnownDeviation,
+        Verdict::Fail,
+        Verdict::Inconclusive,
         Verdict::NotJudged,
     ];
 }

@@ -95,7 +95,7 @@ fn colours_follow_the_reader() {
         return;
     };
     let colour = "getComputedStyle(document.querySelector('.plot .js-line')).stroke
-        + getComputedStyle(document.querySelector('.verdict.holds')).color";
+        + getComputedStyle(document.querySelector('.verdict.pass')).color";
     page.prefers("light");
     let light = page.text(colour);
     page.text("document.getElementById('theme').click(), ''");

@@ -1,9 +1,12 @@
-//! The invariant walker: every frame in exactly one state, and the sums agree.
+//! The invariant walker: every frame is in exactly one state, and the sums agree.
 //!
-//! Why it exists: a test that only watches answers finds a corruption long after it happened. This walk
-//! finds it at once.
+//! # Purpose
 //!
-//! Invariant: only reads, under the zone's lock, while no other CPU works.
+//! A test that only checks answers finds a corruption long after it happened. This walk finds it immediately.
+//!
+//! # Invariants
+//!
+//! It only reads, under the zone's lock, while no other CPU works.
 
 use crate::frame::{Order, Pfn};
 use crate::frame_table::Tag;
@@ -19,7 +22,7 @@ pub(crate) fn walk<P: Platform, S: Structure<P>>(
     walk_divided(structure, frames, false)
 }
 
-/// The same, of memory that may have been `divided` in the beginning: then two buddies may be free. O(frames).
+/// The same, for memory that may have been initially divided (`divided`): two buddies may then be free. O(frames).
 pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
     structure: &S,
     frames: core::ops::Range<u32>,

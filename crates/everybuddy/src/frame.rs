@@ -1,16 +1,19 @@
 //! The vocabulary: frames, orders, blocks.
 //!
-//! Why it exists: a frame number, an order and a count of frames are three different things that all fit
-//! an integer; as types they can't be swapped by accident.
+//! # Purpose
 //!
-//! Invariant: an [`Order`] is never above [`Order::LIMIT`].
+//! A frame number, an order and a count of frames are three different things that all fit an integer. As types they
+//! cannot be swapped by accident.
+//!
+//! # Invariants
+//!
+//! An [`Order`] is never above [`Order::LIMIT`].
 
 use core::fmt;
 
-/// The number of a page frame, relative to the base of the managed memory (see
-/// [`Span`](crate::region::Span)).
+/// The number of a page frame, relative to the base of the managed memory (see [`Span`](crate::region::Span)).
 ///
-/// 32 bits reach 16 TiB of 4 KiB frames and let a result with an error fit 8 bytes.
+/// 32 bits reach 16 TiB of 4 KiB frames, and let a result with an error fit into 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Pfn(pub u32);
@@ -22,7 +25,7 @@ impl Pfn {
         self.0 as usize
     }
 
-    /// Tells whether a block of `order` may start here.
+    /// Returns `true` if a block of `order` may start here.
     #[inline]
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & (order.frames() - 1) == 0
@@ -43,9 +46,9 @@ impl fmt::Display for Pfn {
 
 /// The size of a block: 2^order frames.
 ///
-/// A whole word, though a byte would hold it: a [`Size`](crate::Size), which is an order or a count, and a
-/// result with an error then travel in two registers. With a byte they went through memory, written in
-/// pieces and read as one, which a processor cannot forward: it doubled the time of a hit.
+/// It is a whole word, although a byte would hold it. A [`Size`](crate::Size), which is an order or a count, and a
+/// result with an error are then passed in two registers. With a byte they were passed through memory, written in
+/// pieces and read as one word, which a processor cannot forward. That doubled the time of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Order(u32);
@@ -58,7 +61,7 @@ impl Order {
     /// The largest order that any system can be built with: 1 GiB of 4 KiB frames.
     pub const LIMIT: Order = Order(18);
 
-    /// Makes an order, or nothing above [`LIMIT`](Self::LIMIT).
+    /// Creates an order. Returns `None` above [`LIMIT`](Self::LIMIT).
     #[inline]
     pub const fn new(order: u8) -> Option<Order> {
         if order as u32 <= Self::LIMIT.0 {
@@ -68,8 +71,8 @@ impl Order {
         }
     }
 
-    /// Makes an order from a number that can't be above the limit by the caller's argument; a larger one
-    /// becomes the limit.
+    /// Creates an order from a number that the caller knows to be within the limit. A larger number becomes the
+    /// limit.
     #[inline]
     pub(crate) const fn saturating(order: u32) -> Order {
         if order <= Self::LIMIT.0 {
@@ -79,10 +82,11 @@ impl Order {
         }
     }
 
-    /// Returns the smallest order whose block holds `frames` frames, or nothing when none does.
+    /// Returns the smallest order whose block contains `frames` frames. Returns `None` if there is none.
     ///
     /// ```
     /// use everybuddy::Order;
+    ///
     /// assert_eq!(Order::covering(5), Order::new(3));
     /// assert_eq!(Order::covering(0), None);
     /// ```
@@ -109,17 +113,17 @@ impl Order {
     /// Returns the number of frames in a block of this order.
     #[inline]
     pub const fn frames(self) -> u32 {
-        // The mask changes nothing for an order and tells the compiler that the shift can't overflow.
+        // The mask does not change an order, and tells the compiler that the shift cannot overflow.
         1 << (self.0 & 31)
     }
 
-    /// Returns the next larger order; the limit stays.
+    /// Returns the next larger order; the limit stays the limit.
     #[inline]
     pub(crate) const fn up(self) -> Order {
         Self::saturating(self.0 + 1)
     }
 
-    /// Returns the next smaller order; zero stays.
+    /// Returns the next smaller order; zero stays zero.
     #[inline]
     pub(crate) const fn down(self) -> Order {
         Order(self.0.saturating_sub(1))
@@ -158,16 +162,17 @@ pub struct Block {
 }
 
 impl Block {
-    /// Names a block. Alignment is checked where the block is used.
+    /// Creates a block. Alignment is checked where the block is used.
     #[inline]
     pub const fn new(start: Pfn, order: Order) -> Block {
         Block { start, order }
     }
 
-    /// Returns the other half of the block of the next order that holds this one.
+    /// Returns the other half of the block of the next order that contains this one.
     ///
     /// ```
     /// use everybuddy::{Block, Order, Pfn};
+    ///
     /// let block = Block::new(Pfn(8), Order::new(1).unwrap());
     /// assert_eq!(block.buddy().start, Pfn(10));
     /// assert_eq!(block.buddy().buddy(), block);
@@ -180,10 +185,11 @@ impl Block {
         }
     }
 
-    /// Cuts a run of frames into the fewest aligned blocks of at most `largest`, lowest address first.
+    /// Splits a run of frames into the fewest aligned blocks of at most `largest`, lowest address first.
     ///
     /// ```
     /// use everybuddy::{Block, Order, Pfn};
+    ///
     /// let sizes: Vec<u32> = Block::cover(Pfn(3), 9, Order::TEN).map(|b| b.order.frames()).collect();
     /// assert_eq!(sizes, [1, 4, 4]);
     /// ```

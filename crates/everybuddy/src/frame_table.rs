@@ -1,29 +1,31 @@
 //! Per-frame metadata: the only place that indexes by frame number.
 //!
-//! Why it exists: each frame has one 8-byte [`Record`] of two words, and what they mean depends on what the
-//! frame is used for. The first word alone tells that, so one load finds every misuse:
+//! # Purpose
 //!
-//! - below [`Tag::FIRST`]: the head of a free block; the word is the next block's head in its list, the
-//!   second word the previous one's. In a tree the first word is the left child, the second one the right child
-//!   and the node's lean;
-//! - [`Tag::END`]: the same, and the last of its list, or without a left child;
-//! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or
-//!   reserved.
+//! Each frame has one 8-byte [`Record`] of two words, whose meaning depends on the use of the frame. The first word
+//! alone determines the use, so one load detects every misuse:
 //!
-//! Invariants:
+//! - below [`Tag::FIRST`]: the head of a free block. The word is the head of the next block in its list, and the
+//!   second word is the head of the previous one. In a tree the first word is the left child, and the second word is
+//!   the right child and the node's lean;
+//! - [`Tag::END`]: the same, for the last block of its list, or without a left child;
+//! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or reserved.
+//!
+//! # Invariants
+//!
 //! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
-//!    [`FrameTable::frame`], which checks (and which [`FrameTable::right`] goes through), by
-//!    [`FrameTable::next`] and [`FrameTable::previous`], which return only what was stored as a frame, and
-//!    by [`Frame::offset`] and [`Frame::buddy`], whose callers argue that the result belongs to a block
-//!    within the zone.
-//! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. So walking from any frame
-//!    through the starts of the blocks that may hold it, by ascending order, the first record with another
-//!    word is the head of the block that does. Frames that wait in a queue are the exception: of such an area,
-//!    which need not be a block, only the first frame has another tag, and says how many they are; the head that
-//!    is found from another one of them is that of a block which the frame does not belong to.
-//! 3. Words of free blocks' heads are written under the zone's lock; words of allocated and buffered
-//!    blocks' heads by whom the block belongs to. Records are relaxed atomics, because a caller's misuse
-//!    (a double free on two CPUs) makes others read them at any time.
+//!    [`FrameTable::frame`], which checks the number (and which [`FrameTable::right`] uses); by [`FrameTable::next`]
+//!    and [`FrameTable::previous`], which return only what was stored as a frame; and by [`Frame::offset`] and
+//!    [`Frame::buddy`], whose callers argue that the result belongs to a block within the zone. A table outside a
+//!    zone is made by [`FrameTable::over`], whose caller guarantees the same.
+//! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. Consider the starts of the blocks that may
+//!    contain a frame, by ascending order: the first record with another word is the head of the block that contains
+//!    it. Frames that wait in a queue are the exception. Of such an area, which need not be a block, only the first
+//!    frame has another tag, which stores the number of frames. The head that is found from another frame of the area
+//!    belongs to a block that does not contain the frame.
+//! 3. The words of the heads of free blocks are written under the zone's lock. The words of the heads of allocated
+//!    and buffered blocks are written by the owner of the block. Records are relaxed atomics, because a caller's
+//!    misuse (a double free on two CPUs) makes other CPUs read them at any time.
 #![allow(unsafe_code)]
 
 use crate::error::FreeError;
@@ -58,14 +60,14 @@ impl Frame {
         Frame(self.0 + frames)
     }
 
-    /// Returns the head of the buddy of the block that starts here; meaningful only if that buddy is in
-    /// the zone, which the caller knows from its bit.
+    /// Returns the head of the buddy of the block that starts here. It is meaningful only if that buddy is in the
+    /// zone, which the caller knows from its bit.
     #[inline(always)]
     pub(crate) const fn buddy(self, order: Order) -> Frame {
         Frame(self.0 ^ order.frames())
     }
 
-    /// Returns the head of the block of `order` that holds this frame.
+    /// Returns the head of the block of `order` that contains this frame.
     #[inline(always)]
     pub(crate) const fn aligned(self, order: Order) -> Frame {
         Frame(self.0 & !(order.frames() - 1))
@@ -83,24 +85,24 @@ pub(crate) fn pieces(
         .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
 }
 
-/// The first word of a record that is no link.
+/// The first word of a record, where it is not a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Tag(u32);
 
 impl Tag {
-    /// The smallest word that is no frame number: frame numbers end below it.
+    /// The smallest word that is not a frame number: frame numbers end below it.
     pub(crate) const FIRST: u32 = 0xff00_0000;
     const KIND: u32 = 0xffe0_0000;
     const ORDER_SHIFT: u32 = 16;
 
-    /// Inside a block, whatever it is used for.
+    /// A frame inside a block, whatever its use.
     pub const INTERIOR: Tag = Tag(Self::FIRST);
     const ALLOCATED: u32 = Self::FIRST | 1 << 21;
     const BUFFERED: u32 = Self::FIRST | 2 << 21;
     /// No memory.
     pub(crate) const HOLE: Tag = Tag(Self::FIRST | 3 << 21);
-    /// Given to nobody.
+    /// Never allocated.
     pub(crate) const RESERVED: Tag = Tag(Self::FIRST | 4 << 21);
     const QUEUED: u32 = Self::FIRST | 5 << 21;
     /// The head of a free block that is the last of its list.
@@ -112,19 +114,19 @@ impl Tag {
         Tag(Self::ALLOCATED | (order.get() as u32) << Self::ORDER_SHIFT)
     }
 
-    /// The head of a block that a CPU buffers.
+    /// The head of a block that a CPU's list caches.
     #[inline(always)]
     pub(crate) const fn buffered(order: Order, cpu: CpuId) -> Tag {
         Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
     }
 
-    /// The first frame of an area of so many frames, at most a largest block, that waits in a queue.
+    /// The first frame of an area of `frames` frames, at most a largest block, that waits in a queue.
     #[inline(always)]
     pub(crate) const fn queued(frames: u32) -> Tag {
         Tag(Self::QUEUED | frames & !Self::KIND)
     }
 
-    /// Returns how many frames wait from here on; nothing if the word says something else.
+    /// Returns the number of frames that wait from here on. Returns `None` for any other word.
     #[inline]
     pub(crate) const fn waiting(self) -> Option<u32> {
         if self.0 & Self::KIND == Self::QUEUED {
@@ -134,7 +136,7 @@ impl Tag {
         }
     }
 
-    /// Tells whether the word belongs to the head of a free block.
+    /// Returns `true` if the word belongs to the head of a free block.
     #[inline(always)]
     const fn is_link(self) -> bool {
         self.0 < Self::FIRST || self.0 == Self::END.0
@@ -144,7 +146,7 @@ impl Tag {
         Order::saturating((self.0 >> Self::ORDER_SHIFT) & 31)
     }
 
-    /// Says what the word means for the frame `head` that has it.
+    /// Returns the meaning of the word for the frame `head` that has it.
     pub(crate) fn state(self, head: Frame) -> Option<FrameState> {
         Some(match self {
             tag if tag.is_link() => FrameState::Free { head: head.pfn() },
@@ -174,7 +176,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Returns the side across.
+    /// Returns the opposite side.
     #[inline(always)]
     pub(crate) const fn other(self) -> Side {
         match self {
@@ -184,12 +186,12 @@ impl Side {
     }
 }
 
-/// The bits of a record's second word that say which child of a node is higher: one of three.
+/// The bits of a record's second word that store which child of a node is higher, one of three values.
 const LEAN_BITS: u32 = 2;
 const LEAN_SHIFT: u32 = u32::BITS - LEAN_BITS;
 const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
 
-/// The most frames that a tree can link: what a right child's number has bits for.
+/// The maximum number of frames that a tree can link, limited by the bits of a right child's number.
 pub(crate) const MOST_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
 
 /// The records of all frames of a span.
@@ -216,7 +218,7 @@ impl<P: Platform> Record<P> {
 }
 
 impl<'a, P: Platform> FrameTable<'a, P> {
-    /// Makes the table of a span of as many frames as there are records.
+    /// Creates the table of a span that has as many frames as there are records.
     pub(crate) fn new(records: &'a [Record<P>]) -> Self {
         debug_assert!(records.len() <= Tag::FIRST as usize);
         Self { records }
@@ -250,23 +252,24 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         unsafe { self.records.get_unchecked(frame.0 as usize) }
     }
 
-    /// Returns what the frame is used for.
+    /// Returns the tag of a frame.
     #[inline(always)]
     pub(crate) fn tag(&self, frame: Frame) -> Tag {
         Tag(self.record(frame).first.load(Ordering::Relaxed))
     }
 
-    /// Says what the frame is used for.
+    /// Sets the tag of a frame.
     #[inline(always)]
     pub fn set_tag(&self, frame: Frame, tag: Tag) {
         self.record(frame).first.store(tag.0, Ordering::Relaxed);
     }
 
-    /// Says what the frame is used for, if it is used for `from`. One atomic read-modify-write.
+    /// Sets the tag of a frame to `to` if it is `from`. Returns `true` if it was. One atomic read-modify-write.
     #[inline(always)]
     pub(crate) fn exchange(&self, frame: Frame, from: Tag, to: Tag) -> bool {
         let first = &self.record(frame).first;
-        // Relaxed: of two that exchange the same tag one fails; what else they share, they share by a lock.
+        // Relaxed: of two exchanges of the same tag one fails. Everything else that the two CPUs share is guarded by
+        // a lock.
         first
             .compare_exchange(from.0, to.0, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
@@ -279,7 +282,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         (word < Tag::FIRST).then_some(Frame(word))
     }
 
-    /// Makes the frame a free block's head that is followed by `next`.
+    /// Makes the frame the head of a free block that is followed by `next`.
     #[inline(always)]
     pub(crate) fn set_next(&self, frame: Frame, next: Option<Frame>) {
         let word = next.map_or(Tag::END.0, |next| next.0);
@@ -300,8 +303,8 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         self.record(frame).second.store(word, Ordering::Relaxed);
     }
 
-    /// Returns a node's right child, and on which side the higher child is, if one is. The frame must be a
-    /// free block's head in a tree.
+    /// Returns a node's right child, and the side of the higher child, if one is higher. The frame must be a free
+    /// block's head in a tree.
     #[inline(always)]
     pub(crate) fn right(&self, node: Frame) -> (Option<Frame>, Option<Side>) {
         let word = self.record(node).second.load(Ordering::Relaxed);
@@ -310,7 +313,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
             1 => Some(Side::Left),
             _ => Some(Side::Right),
         };
-        // A right child has a higher address than its parent: frame 0 is none, and stands for that.
+        // A right child has a higher address than its parent, so it is never frame 0, which represents no child.
         let right = match word & RIGHT {
             0 => None,
             right => self.frame(Pfn(right)),
@@ -318,8 +321,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         (right, lean)
     }
 
-    /// Gives a node of a tree its right child and its lean; the child lies above the node, and below
-    /// [`MOST_TREE_FRAMES`].
+    /// Sets a node's right child and its lean. The child lies above the node, and below [`MOST_TREE_FRAMES`].
     #[inline(always)]
     pub(crate) fn set_right(&self, node: Frame, right: Option<Frame>, lean: Option<Side>) {
         debug_assert!(right.is_none_or(|right| right > node && right.0 <= RIGHT));
@@ -332,9 +334,9 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         self.record(node).second.store(word, Ordering::Relaxed);
     }
 
-    /// Finds the block that holds a frame: its head and what it is used for. O(orders).
+    /// Returns the head of the block that contains a frame, and its use. O(orders).
     ///
-    /// A frame inside an area that waits in a queue may be found in the free block before the area.
+    /// For a frame inside an area that waits in a queue, it may return the free block before the area.
     pub(crate) fn holder(&self, frame: Frame) -> Option<(Frame, FrameState)> {
         let (head, state) = Order::up_to(Order::LIMIT).find_map(|order| {
             let head = frame.aligned(order);
@@ -349,7 +351,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         Some((head, if within { state } else { FrameState::Queued }))
     }
 
-    /// Tells why the block that is said to start at `frame` can't be freed.
+    /// Returns the reason why the block that allegedly starts at `frame` cannot be freed.
     #[cold]
     pub(crate) fn diagnose(&self, frame: Frame) -> FreeError {
         match self.holder(frame) {

@@ -1,14 +1,18 @@
-//! Probes: how a layer tells what it did, at no cost when nobody listens.
+//! Probes: how a layer reports what it did, at no cost if nothing listens.
 //!
-//! Why it exists: benches want counts of splits, refills and contended locks; kernels want none of it.
-//! The probe is part of the platform's type, lies in the CPU token (so counting needs no shared memory),
-//! and with [`NoProbe`] every call disappears from the machine code.
+//! # Purpose
 //!
-//! Invariant: a probe never influences what an allocator does.
+//! Benchmarks count splits, refills and contended locks; kernels need none of that. The probe is part of the
+//! platform's type and lies in the CPU token, so counting needs no shared memory. With [`NoProbe`], every call
+//! disappears from the machine code.
+//!
+//! # Invariants
+//!
+//! A probe never influences what an allocator does.
 
 use crate::frame::Order;
 
-/// Something that happened inside an allocator.
+/// An event inside an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -16,79 +20,79 @@ pub enum Event {
     Split(Order),
     /// Two free buddies of this order were coalesced.
     Coalesce(Order),
-    /// A free block was put into a list of free blocks, or taken out of one. Told by the policies of free blocks,
+    /// A free block was added to a list of free blocks, or removed from one. Recorded by the policies of free blocks,
     /// where blocks move one by one.
     Link,
-    /// It was looked up, or written down, whether a block is free: a bit of the map, or a domain's tag. Told where
-    /// [`Link`](Self::Link) is.
+    /// The map was read or written to find or record whether a block is free: a bit of the map, or a domain's tag.
+    /// Recorded where [`Link`](Self::Link) is.
     Mark,
-    /// So many frames moved from the zone layer into a per-CPU list.
+    /// Frames moved from the zone layer into a per-CPU list.
     Refill {
-        /// Frames moved.
+        /// The number of frames.
         frames: u32,
     },
-    /// So many frames moved from a per-CPU list to the zone layer.
+    /// Frames moved from a per-CPU list to the zone layer.
     Drain {
-        /// Frames moved.
+        /// The number of frames.
         frames: u32,
     },
-    /// A request or a release of a block of this order went past the per-CPU list to the zone layer.
+    /// A request or a free of a block of this order went past the per-CPU list to the zone layer.
     Bypass(Order),
-    /// A lock is about to be asked for.
+    /// A lock is about to be acquired.
     LockWanted,
-    /// A lock was taken.
+    /// A lock was acquired.
     Lock {
-        /// Whether somebody else held it at the first try.
+        /// Whether another CPU held it at the first attempt.
         contended: bool,
-        /// How many times the waiter looked again.
+        /// How many times the waiting CPU polled.
         waits: u32,
     },
-    /// A lock was opened.
+    /// A lock was released.
     Unlock,
-    /// All CPUs were asked to give back what they buffer, because a request could not be served.
+    /// All CPUs were asked to drain their lists, because a request could not be served.
     Reclaim,
-    /// A CPU found every domain taken, and waited to be given a part of another CPU's.
+    /// A CPU found every domain held, and waited for a part of another CPU's domain.
     Ghost {
-        /// How many times the waiter looked again.
+        /// How many times the waiting CPU polled.
         waits: u32,
     },
-    /// A domain was divided, and a part of it given to a CPU that waited.
+    /// A domain was split, and a part of it handed to a waiting CPU.
     Extend,
     /// Two domains were merged into one.
     Merge,
     /// A CPU's buddy space was exchanged for another one.
     Exchange,
-    /// A run of requests, or of releases, was predicted to go on for so many frames, as a list moved frames.
+    /// A run of requests, or of frees, was predicted to continue for a number of frames, when a list moved frames.
     Predicted {
-        /// Frames.
+        /// The number of frames.
         frames: u32,
     },
-    /// One of a queue's operations comes next. Told so that a test can stop a thread there.
+    /// An operation of a queue comes next. Recorded so that a test can stop a thread there.
     Queue {
         /// The queue.
         queue: Queue,
         /// The operation.
         step: QueueStep,
     },
-    /// An area of memory goes into a queue.
+    /// An area of memory was pushed into a queue.
     Queued {
         /// The queue.
         queue: Queue,
-        /// How many slots are in use, with this one.
+        /// How many slots are in use, including this one.
         length: u32,
     },
-    /// An area of memory found no room in a queue.
+    /// A queue had no room for an area of memory.
     QueueFull(Queue),
-    /// A frame was found in a list that another CPU had taken over after a racing double free; dropped.
+    /// A frame was dropped from a list, because another CPU had taken it over after a racing double free.
     RacedDoubleFree,
 }
 
-/// The queues of a system that leaves work to services.
+/// The queues of a system whose services divide and link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// What remains of blocks that were larger than asked for.
+    /// What remains of blocks that were larger than requested.
     Dividing,
-    /// What was freed.
+    /// Freed areas.
     Linking,
 }
 
@@ -99,7 +103,7 @@ pub enum QueueStep {
     Push,
     /// A filled slot is taken.
     Take,
-    /// A taken slot is told what of it remains.
+    /// A taken slot is updated to what remains of its area.
     Keep,
     /// A slot is emptied.
     Release,
@@ -107,11 +111,11 @@ pub enum QueueStep {
 
 /// A listener for [`Event`]s on one CPU.
 pub trait Probe: Default + 'static {
-    /// Takes note of an event. Called on hot paths: must be cheap and must not panic.
+    /// Records an event. Called on hot paths: it must be cheap and must not panic.
     fn record(&mut self, event: Event);
 }
 
-/// Listens to nothing, costs nothing.
+/// A probe that records nothing and costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoProbe;
 
@@ -274,7 +278,7 @@ impl Probe for Counts {
                 self.locks_contended += u64::from(contended);
                 self.lock_waits += u64::from(waits);
             }
-            // What one who counts calls doesn't want to hear of.
+            // Events that `Counts` ignores.
             Event::Link | Event::Mark | Event::LockWanted | Event::Unlock | Event::Queue { .. } => {
             }
             Event::Queued { length, .. } => {
@@ -353,7 +357,8 @@ mod tests {
 
     #[test]
     fn counts_joined_and_taken_apart_are_the_same() {
-        // Numbers of each field from a generator: a field that is forgotten, or joined with another, shows.
+        // The numbers of each field come from a generator, so a field that is forgotten, or joined with another, is
+        // detected.
         let mut state = 1u64;
         let mut counts = || {
             let mut counts = Counts::default();

@@ -1,11 +1,14 @@
-//! Memory as the machine has it: ranges with holes, at any start, of any size.
+//! Physical memory: ranges with holes, at any start, of any size.
 //!
-//! Why it exists: physical memory begins anywhere and is full of holes, while buddies are found by
-//! arithmetic on frame numbers. A [`Span`] maps physical frame numbers to the small relative ones
-//! ([`Pfn`]) that the layers use.
+//! # Purpose
 //!
-//! Invariant: the base of a span is a multiple of the largest block, so a block that is aligned relatively
-//! is aligned physically.
+//! Physical memory begins anywhere and has holes, while buddies are found by arithmetic on frame numbers. A [`Span`]
+//! maps physical frame numbers to the small relative ones ([`Pfn`]) that the layers use.
+//!
+//! # Invariants
+//!
+//! The base of a span is a multiple of the largest block, so a block that is aligned relatively is aligned
+//! physically.
 
 use crate::error::{BuildError, RegionError};
 use crate::frame::{Order, Pfn};
@@ -15,23 +18,23 @@ use crate::frame::{Order, Pfn};
 pub struct FrameRange {
     /// The first physical frame number (address divided by the frame's size).
     pub start: u64,
-    /// How many frames.
+    /// The number of frames.
     pub frames: u64,
 }
 
 impl FrameRange {
-    /// Names a run of `frames` frames from `start`.
+    /// Creates a run of `frames` frames from `start`.
     pub const fn new(start: u64, frames: u64) -> Self {
         Self { start, frames }
     }
 
-    /// Returns the frame after the last, or nothing if that is beyond the largest number.
+    /// Returns the frame after the last. Returns `None` if that is beyond the largest number.
     pub const fn end(&self) -> Option<u64> {
         self.start.checked_add(self.frames)
     }
 }
 
-/// The stretch of physical memory that a system is built for, holes included.
+/// The part of physical memory that a system is built for, holes included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     base: u64,
@@ -39,10 +42,10 @@ pub struct Span {
 }
 
 impl Span {
-    /// The most frames that a span can hold: the largest 2^24 frame numbers are kept for other uses.
+    /// The maximum number of frames of a span. The largest 2^24 frame numbers are reserved for other uses.
     pub const LARGEST: u32 = u32::MAX - (1 << 24);
 
-    /// Makes the span that covers all `ranges` (ascending, not overlapping), for blocks up to `largest`.
+    /// Creates the span that covers all `ranges` (ascending, not overlapping), for blocks up to `largest`.
     ///
     /// The base is the first frame rounded down to a multiple of the largest block. O(ranges).
     pub fn covering(ranges: &[FrameRange], largest: Order) -> Result<Span, BuildError> {
@@ -76,7 +79,7 @@ impl Span {
         self.frames
     }
 
-    /// Returns the relative number of a physical frame, or nothing outside the span. O(1).
+    /// Returns the relative number of a physical frame. Returns `None` outside the span. O(1).
     pub const fn pfn(&self, physical: u64) -> Option<Pfn> {
         if physical >= self.base && physical - self.base < self.frames as u64 {
             Some(Pfn((physical - self.base) as u32))

@@ -1,24 +1,27 @@
-//! Requests and releases, and what a caller may know about them.
+//! Requests and frees, and what a caller may know about them.
 //!
-//! Why it exists: the papers predict runs of requests from what a kernel knows at a fault or an unmap.
-//! Hints travel with every request *and* every release from the first version on, so that a system that
-//! uses them needs no other interface. [`Hint::NONE`] costs nothing: a system that ignores hints never
-//! reads them.
+//! # Purpose
 //!
-//! Invariant: hints and flags change speed and waiting, never what a request means.
+//! The papers predict runs of requests from what a kernel knows at a fault or an unmap. Every request *and* every
+//! free carries hints, so that a system that uses them needs no other interface. [`Hint::NONE`] costs nothing: a
+//! system that ignores hints never reads them.
+//!
+//! # Invariants
+//!
+//! Hints and flags change speed and waiting, never the meaning of a request.
 
 use crate::frame::{Block, Frames, Order, Pfn};
 
-/// How much is asked for or given back.
+/// The size of a request or a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A block of 2^order frames.
     Order(Order),
-    /// Exactly so many frames, in one run.
+    /// Exactly this number of frames, in one run.
     Frames(Frames),
 }
 
-/// What the caller knows about a request or a release.
+/// What the caller knows about a request or a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hint {
     /// The task, or [`Hint::UNKNOWN`].
@@ -30,22 +33,22 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// Stands for a value that the caller doesn't know.
+    /// A value that the caller does not know.
     pub const UNKNOWN: u32 = u32::MAX;
-    /// Nothing is known.
+    /// A hint in which nothing is known.
     pub const NONE: Hint = Hint {
         task: Self::UNKNOWN,
         region: Self::UNKNOWN,
         left: Self::UNKNOWN,
     };
 
-    /// Returns task and region, which tell runs of requests apart, in one word.
+    /// Returns task and region in one word. They distinguish runs of requests.
     #[inline(always)]
     pub(crate) const fn origin(self) -> u64 {
         self.task as u64 | (self.region as u64) << 32
     }
 
-    /// Returns the frames that are left of the region after this one; 0 if that isn't known.
+    /// Returns the number of frames that are left of the region after this one, or 0 if it is unknown.
     #[inline]
     pub(crate) const fn after(self) -> u32 {
         match self.left {
@@ -54,7 +57,7 @@ impl Hint {
         }
     }
 
-    /// Puts a hint together again that was passed on in pieces.
+    /// Creates a hint from the pieces in which it was passed on.
     #[inline(always)]
     pub(crate) const fn of(origin: u64, left: u32) -> Hint {
         Hint {
@@ -71,40 +74,40 @@ impl Default for Hint {
     }
 }
 
-/// How far a request may go.
+/// Restrictions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
 impl Flags {
     /// No restriction.
     pub const NONE: Flags = Flags(0);
-    /// Doesn't wait for other CPUs to give back what they buffer: fails as
-    /// [`Busy`](crate::AllocateError::Busy) instead, if anybody buffers at all.
+    /// Does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
+    /// [`Busy`](crate::AllocateError::Busy) instead.
     pub const NO_WAIT: Flags = Flags(1);
 
-    /// Tells whether all of `flags` are set.
+    /// Returns `true` if all of `flags` are set.
     #[inline]
     pub const fn contains(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
 }
 
-/// Asks for frames.
+/// A request for frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How much.
+    /// The size.
     pub size: Size,
     /// What the caller knows.
     pub hint: Hint,
-    /// How far to go.
+    /// The restrictions.
     pub flags: Flags,
 }
 
 impl Request {
-    /// Asks for a single frame.
+    /// Requests a single frame.
     pub const FRAME: Request = Request::order(Order::ZERO);
 
-    /// Asks for a block of 2^order frames, aligned to its size.
+    /// Requests a block of 2^order frames, aligned to its size.
     #[inline]
     pub const fn order(order: Order) -> Request {
         Request {
@@ -114,8 +117,8 @@ impl Request {
         }
     }
 
-    /// Asks for exactly `frames` frames in one run. The run starts at a multiple of the next power of
-    /// two; what that block holds beyond the run stays free.
+    /// Requests exactly `frames` frames in one run. The run starts at a multiple of the next power of two. The rest
+    /// of that block stays free.
     #[inline]
     pub const fn frames(frames: u32) -> Request {
         Request {
@@ -131,27 +134,27 @@ impl Request {
         Request { hint, ..self }
     }
 
-    /// Restricts how far to go.
+    /// Adds restrictions.
     #[inline]
     pub const fn with_flags(self, flags: Flags) -> Request {
         Request { flags, ..self }
     }
 }
 
-/// Gives frames back.
+/// A free: the frames to be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The first frame.
     pub start: Pfn,
-    /// How much. By order: exactly a block that was allocated by that order (or the piece of that order
-    /// that a partial free left). By frames: any run of allocated frames.
+    /// The size. By order: exactly a block that was allocated with that order (or the piece of that order that a
+    /// partial free left). By frames: any run of allocated frames.
     pub size: Size,
     /// What the caller knows.
     pub hint: Hint,
 }
 
 impl Release {
-    /// Gives back a single frame that was allocated as such.
+    /// Frees a single frame that was allocated as such.
     #[inline]
     pub const fn frame(start: Pfn) -> Release {
         Release {
@@ -161,7 +164,7 @@ impl Release {
         }
     }
 
-    /// Gives back a whole block, by the order that it was allocated with.
+    /// Frees a whole block, by the order that it was allocated with.
     #[inline]
     pub const fn block(block: Block) -> Release {
         Release {
@@ -171,7 +174,7 @@ impl Release {
         }
     }
 
-    /// Gives back a run of frames: an exact allocation, or any part of any allocation.
+    /// Frees a run of frames: an exact allocation, or any part of any allocation.
     #[inline]
     pub const fn frames(start: Pfn, frames: u32) -> Release {
         Release {

@@ -1,9 +1,12 @@
-//! What an allocator's memory looks like at a moment.
+//! The state of an allocator's memory at a moment.
 //!
-//! Why it exists: fragmentation and memory maps are computed the same way for every system, from the
-//! numbers here.
+//! # Purpose
 //!
-//! Invariant: `free_frames` is the sum of the blocks in the zone layer; buffered frames are not in it.
+//! Fragmentation and memory maps are computed from these numbers in the same way for every system.
+//!
+//! # Invariants
+//!
+//! `free_frames` is the sum of the blocks in the zone layer. It does not include buffered frames.
 
 use core::fmt;
 
@@ -17,9 +20,8 @@ pub struct Snapshot {
     pub free_blocks: [u32; Order::LIMIT.index() + 1],
     /// Frames that per-CPU lists and other buffers hold. A hint while other CPUs work.
     pub buffered_frames: u64,
-    /// The parts that free memory is divided into: blocks split and coalesce within one, never across
-    /// two. 1 for one zone, the number of spaces for spaces, of
-    /// domains for elastic domains.
+    /// The number of parts into which free memory is divided. Blocks split and coalesce within one part, never across
+    /// two. 1 for one zone, the number of spaces for spaces, the number of domains for elastic domains.
     pub domains: u32,
 }
 
@@ -38,13 +40,13 @@ impl Snapshot {
             .sum()
     }
 
-    /// Returns how many blocks of `order` could be given, counting what larger blocks hold.
+    /// Returns how many blocks of `order` could be allocated, including those inside larger blocks.
     pub fn available_blocks(&self, order: Order) -> u64 {
         self.usable_frames(order) / u64::from(order.frames())
     }
 
-    /// Returns the unusable free space index: the share of free frames that a request of `order` could
-    /// not be served from, 0 to 1; 0 when nothing is free. Buffered frames count as free and unusable.
+    /// Returns the unusable free space index: the share of free frames that could not serve a request of `order`,
+    /// from 0 to 1. It is 0 if nothing is free. Buffered frames count as free and unusable.
     ///
     /// Spring Buddy (Cai and others) uses it at the largest order as its fragmentation rate.
     pub fn unusable_index(&self, order: Order) -> f64 {
@@ -57,12 +59,12 @@ impl Snapshot {
     }
 }
 
-/// What a frame is used for.
+/// The use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameState {
-    /// No memory is there.
+    /// No memory exists at this frame number.
     Hole,
-    /// Memory that is given to nobody.
+    /// Memory that is never allocated.
     Reserved,
     /// Part of an allocated block.
     Allocated {
@@ -71,7 +73,7 @@ pub enum FrameState {
         /// The block's order.
         order: Order,
     },
-    /// Part of a block that a CPU buffers.
+    /// Part of a block that a CPU's list caches.
     Buffered {
         /// The CPU.
         cpu: CpuId,
@@ -83,18 +85,18 @@ pub enum FrameState {
         /// The block's first frame.
         head: Pfn,
     },
-    /// Free, but waiting in a queue of a system that leaves dividing and linking to services.
+    /// Free, but in a queue of a system whose services divide and link.
     Queued,
 }
 
-/// How many frames are in which state.
+/// The number of frames in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Frames in free blocks of the zone layer.
     pub free: u64,
-    /// Frames that CPUs buffer.
+    /// Frames in per-CPU lists.
     pub buffered: u64,
-    /// Frames that wait in queues, or are worked on there.
+    /// Frames that wait in queues, or that services process.
     pub queued: u64,
     /// Allocated frames.
     pub allocated: u64,
@@ -127,9 +129,9 @@ impl Census {
 /// An invariant that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where it was noticed.
+    /// The frame where it was detected.
     pub pfn: Pfn,
-    /// What is wrong.
+    /// A description of the violation.
     pub what: &'static str,
 }
 

@@ -1,16 +1,20 @@
-//! An array that is indexed modulo its length.
+//! A slice that is indexed modulo its length.
 //!
-//! Why it exists: a hit reads or writes one entry of a ring at a position that counts modulo a power of two.
-//! Said in a slice's terms that is a length, a subtraction, a mask, a comparison and a branch that is never
-//! taken: five instructions of thirty. Here it is the mask.
+//! # Purpose
 //!
-//! Invariant: `mask` is one less than the number of entries behind `first`.
+//! A hit reads or writes one entry of a ring at a position that counts modulo a power of two. With a plain slice that
+//! takes a length, a subtraction, a mask, a comparison and a branch that is never taken: five instructions of thirty.
+//! Here it takes the mask alone.
+//!
+//! # Invariants
+//!
+//! `mask` is one less than the number of entries behind `first`.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// Entries, as many as a power of two, indexed modulo their number.
+/// Entries whose number is a power of two, indexed modulo that number.
 pub(crate) struct WrappingSlice<'a, T> {
     first: NonNull<T>,
     mask: u32,
@@ -25,13 +29,13 @@ impl<T> Clone for WrappingSlice<'_, T> {
 
 impl<T> Copy for WrappingSlice<'_, T> {}
 
-// SAFETY: a circle is a shared reference to a slice, written differently.
+// SAFETY: a wrapping slice is a shared reference to a slice, in another representation.
 unsafe impl<T: Sync> Send for WrappingSlice<'_, T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Sync> Sync for WrappingSlice<'_, T> {}
 
 impl<'a, T> WrappingSlice<'a, T> {
-    /// Makes a circle of entries, of which there are a power of two.
+    /// Creates a wrapping slice from entries whose number is a power of two.
     pub(crate) fn new(entries: &'a [T]) -> Self {
         assert!(
             entries.len().is_power_of_two() && entries.len() <= 1 << 31,
@@ -55,7 +59,7 @@ impl<'a, T> WrappingSlice<'a, T> {
     pub(crate) fn at(&self, position: u32) -> &'a T {
         // SAFETY: `first` is the first of `mask + 1` entries, and a number masked by `mask` is at most `mask`.
         let entry = unsafe { self.first.add((position & self.mask) as usize) };
-        // SAFETY: the entries are borrowed for `'a`, and nobody has them mutably.
+        // SAFETY: the entries are borrowed for `'a`, and no mutable reference to them exists.
         unsafe { entry.as_ref() }
     }
 }

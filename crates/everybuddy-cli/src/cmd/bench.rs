@@ -18,6 +18,7 @@ use crate::show::{self, bench as tables, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::{self, Entrant, Plan, instructions, start};
 use everybuddy_measure::choice::{self, nearest};
+use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::replay::bystanders::Machine;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -142,13 +143,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let baseline = baseline(&arguments, &plan)?;
     let sinks = arguments.files.open()?;
     let stage = Stage { sinks: &sinks };
-    let rows = match (arguments.instructions, arguments.check) {
-        (true, _) => stage.count(&plan)?,
+    let (rows, verdicts) = match (arguments.instructions, arguments.check) {
+        (true, _) => (stage.count(&plan)?, Vec::new()),
         (_, true) => return stage.check(&plan),
         _ => stage.measure(&plan, baseline, arguments.doc)?,
     };
     sinks.write(&rows)?;
-    Ok(())
+    show::claims::none_failed(verdicts.iter().map(|(claim, verdict)| ("", claim, verdict)))
 }
 
 /// The destination of tables.
@@ -170,7 +171,7 @@ impl Stage<'_> {
         plan: &Plan,
         baseline: Option<usize>,
         doc: Option<PathBuf>,
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<(Vec<Row>, Vec<(Claim, Verdict)>), Error> {
         let open =
             |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
         let doc = doc.map(open).transpose()?;
@@ -190,17 +191,22 @@ impl Stage<'_> {
             self.print(&tables::ratios(&results, baseline, &style))?;
         }
         self.print(&tables::starts(&starts, &style))?;
-        self.print(&show::bench_claims::text(&results, &starts, &style))?;
+        let mut exported = rows::of(&results);
+        exported.extend(rows::of_starts(&starts, plan.seed));
+        // Neither shortened sections nor fewer rounds decide anything.
+        let verdicts = match plan.shrink == 1 && plan.rounds >= Plan::ROUNDS {
+            true => bench::claims::judge(&exported)?,
+            false => Vec::new(),
+        };
+        self.print(&show::claims::listed(&verdicts, &style))?;
         self.print(&tables::closing(&results, &machine, &timer, &style))?;
         if let Some(doc) = doc {
-            let page = show::bench_doc::page(&results, &starts, &machine, &timer);
+            let page = show::bench_doc::page(&results, &starts, &verdicts, &machine, &timer);
             let path = doc.path().to_path_buf();
             doc.finish(page.as_bytes())
                 .map_err(|cause| Error::Write { path, cause })?;
         }
-        let mut exported = rows::of(&results);
-        exported.extend(rows::of_starts(&starts, plan.seed));
-        Ok(exported)
+        Ok((exported, verdicts))
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Error> {

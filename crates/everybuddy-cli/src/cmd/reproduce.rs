@@ -16,9 +16,9 @@ use clap::Args;
 
 use crate::export::Pending;
 use crate::export::page::{Page, study};
-use crate::show::{experiments, progress::Progress};
+use crate::show::{claims, experiments, progress::Progress};
 use everybuddy_measure::Error;
-use everybuddy_measure::claim::{State, Verdict};
+use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::replay::bystanders::Machine;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .is_some()
         .then(|| study::study(&machine, &timer, &conditions));
     let mut exported: Vec<Row> = Vec::new();
-    let mut failed: Vec<String> = Vec::new();
+    let mut judged: Vec<(String, Claim, Verdict)> = Vec::new();
     for (own, picture) in chosen.iter().zip(pictures) {
         progress.says(&own.name);
         let mut bench = Bench {
@@ -113,17 +113,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             },
         };
         let rows = list::method(own)?.run(own, &conditions, &mut bench)?;
-        let judge = |claim: &everybuddy_measure::claim::Claim| {
+        let judge = |claim: &Claim| {
             let verdict = claim.judge(&own.name, &rows);
             (claim.clone(), verdict)
         };
         let verdicts: Option<Vec<(_, Verdict)>> =
             (conditions.shrink == 1).then(|| own.claims.iter().map(judge).collect());
-        for (claim, verdict) in verdicts.iter().flatten() {
-            if verdict.state == State::Fails && claim.differs.is_none() {
-                failed.push(format!("{}: {}", own.name, claim.text));
-            }
-        }
         let mut text = experiments::head(own, &style);
         text += &experiments::tables(own, &rows, &style);
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);
@@ -140,6 +135,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             study.experiments.push(result);
         }
         exported.extend(rows);
+        let verdicts = verdicts.into_iter().flatten();
+        judged.extend(verdicts.map(|(claim, verdict)| (own.name.clone(), claim, verdict)));
     }
     progress.done();
     print(&experiments::closing(&machine, &timer, &style))?;
@@ -147,14 +144,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let (Some(page), Some(study)) = (page, study) {
         page.write_study(&study)?;
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Failed(format!(
-            "{} claims failed: {}",
-            failed.len(),
-            failed.join("; ")
-        ))),
-    }
+    let judged = judged.iter();
+    claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
 }
 
 /// Prepares the files of the figures.

@@ -8,12 +8,13 @@
 //!
 //! Shows exported rows, and nothing else.
 
-use everybuddy_measure::claim::{Claim, State, Verdict, short};
+use everybuddy_measure::claim::{Claim, Verdict, short};
 use everybuddy_measure::replay::bystanders::Machine;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 
+use super::claims;
 use super::output::Style;
 use super::table::{self, Better, Column};
 
@@ -172,30 +173,7 @@ pub fn verdicts(
         out += "claims are not judged because the run was shortened\n\n";
         return out;
     };
-    for (claim, verdict) in verdicts {
-        let word = match (verdict.state, &claim.differs) {
-            (State::Holds, _) => "holds",
-            (State::Undecided, _) => "undecided",
-            (State::Fails, Some(_)) => "differs",
-            (State::Fails, None) => "FAILS",
-        };
-        let text = style.wrapped(word, 11, &claim.text);
-        out += &match verdict.state {
-            State::Holds => text,
-            _ => style.warning(&text),
-        };
-        for (state, case) in &verdict.cases {
-            let mark = match state {
-                State::Holds => "+",
-                State::Undecided => "?",
-                State::Fails => "-",
-            };
-            out += &style.wrapped(&format!("           {mark}"), 13, case);
-        }
-        if let (State::Fails, Some(why)) = (verdict.state, &claim.differs) {
-            out += &style.wrapped("", 13, &format!("why: {why}"));
-        }
-    }
+    out += &claims::text(verdicts, style);
     if !experiment.remarks.is_empty() {
         out += &style.wrapped("remarks", 11, &experiment.remarks);
     }

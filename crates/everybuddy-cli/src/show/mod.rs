@@ -7,7 +7,7 @@
 //! | file | contents |
 //! |------|---------------|
 //! | [`mod@bench`] | the tables of a benchmark |
-//! | [`bench_claims`] | the claims on a benchmark, and their verdicts |
+//! | [`claims`] | claims and their verdicts |
 //! | [`bench_doc`] | a benchmark as a page of the documentation |
 //! | [`comparison`] | the table of systems on a trace, its legend, notes on the method |
 //! | [`experiments`] | the list of experiments, their tables and claims |
@@ -25,8 +25,8 @@
 //! Colour and progress appear on a terminal only, and never if `NO_COLOR` is set.
 
 pub mod bench;
-pub mod bench_claims;
 pub mod bench_doc;
+pub mod claims;
 pub mod comparison;
 pub mod experiments;
 #[cfg(target_os = "linux")]

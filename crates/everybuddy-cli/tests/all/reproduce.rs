@@ -99,7 +99,7 @@ fn an_experiment_gives_rows_and_a_picture() {
     ]);
     let out = run.done();
     assert!(
-        out.contains("is+zone=one") && out.contains("holds"),
+        out.contains("is+zone=one") && out.contains("\npass "),
         "{out}"
     );
     assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
@@ -156,7 +156,7 @@ fn the_page_shows_figures_numbers_and_verdicts() {
         "A tiny replay",
         "this test",
         "All comes home.",
-        "1 holds",
+        "1 pass",
         "is+zone=one",
         "experiment-tiny-figure",
         "everybuddy reproduce tiny",
@@ -164,10 +164,10 @@ fn the_page_shows_figures_numbers_and_verdicts() {
     ] {
         assert!(html.contains(words), "no {words}");
     }
-    assert!(made(WRONG, &[], 1).contains("1 fails"));
+    assert!(made(WRONG, &[], 1).contains("1 fail<"));
     let known = format!("{WRONG}\ndiffers = 'it is a test'");
     let html = made(&known, &[], 0);
-    assert!(html.contains("1 differs") && html.contains("it is a test"));
+    assert!(html.contains("1 known deviation") && html.contains("it is a test"));
     assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
     let file = experiment(&folder, RIGHT);
     everybuddy(&["reproduce", &file, "--html", "/no/such/folder/x.html"])
@@ -195,7 +195,7 @@ fn a_claim_fails_only_when_it_is_wrong() {
     let json = folder.file("wrong.jsonl");
     let run = everybuddy(&["reproduce", &wrong, "--json", &json]);
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
-    assert!(run.out.contains("FAILS"), "{}", run.out);
+    assert!(run.out.contains("FAIL"), "{}", run.out);
     assert!(run.err.contains("All comes home."), "{}", run.err);
     assert!(std::fs::read_to_string(&json).unwrap().lines().count() > 4);
     // A shortened run judges nothing.
@@ -206,7 +206,7 @@ fn a_claim_fails_only_when_it_is_wrong() {
     let known = experiment(&folder, &format!("{WRONG}\ndiffers = 'it is a test'"));
     let out = everybuddy(&["reproduce", &known]).done();
     assert!(
-        out.contains("differs") && out.contains("it is a test"),
+        out.contains("known deviation") && out.contains("it is a test"),
         "{out}"
     );
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everybuddy::Order;
 
-use super::contender::{AnyContender, Calls, Contender, Local};
+use super::contender::{Caller, Contender};
+use super::perform::{Tools, Work, Worker};
 use crate::replay::port::REFUSED;
 
 /// One bit a frame: set while somebody has it.
@@ -72,27 +73,37 @@ impl Shadow {
 
 /// A contender behind a shadow.
 pub(crate) struct Checked<'c> {
-    pub(crate) inner: &'c dyn AnyContender,
+    pub(crate) inner: &'c dyn Contender,
     pub(crate) shadow: &'c Shadow,
 }
 
 /// A thread's access to a contender behind a shadow.
-pub(crate) struct CheckedLocal<'c> {
-    inner: Box<dyn Calls + 'c>,
+pub(crate) struct CheckedCaller<'c> {
+    inner: Box<dyn Caller + 'c>,
     shadow: &'c Shadow,
 }
 
-impl Contender for Checked<'_> {
-    type Local<'c>
-        = CheckedLocal<'c>
-    where
-        Self: 'c;
-
-    fn local(&self, thread: u16) -> Option<CheckedLocal<'_>> {
-        Some(CheckedLocal {
-            inner: self.inner.calls(thread)?,
+impl Checked<'_> {
+    fn local(&self, thread: u16) -> Option<CheckedCaller<'_>> {
+        Some(CheckedCaller {
+            inner: self.inner.caller(thread)?,
             shadow: self.shadow,
         })
+    }
+}
+
+impl Contender for Checked<'_> {
+    fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
+        Some(Box::new(self.local(thread)?))
+    }
+
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Worker::boxed(self.local(thread)?, slots, tools))
     }
 
     fn max_order(&self) -> Order {
@@ -104,7 +115,7 @@ impl Contender for Checked<'_> {
     }
 }
 
-impl Local for CheckedLocal<'_> {
+impl Caller for CheckedCaller<'_> {
     fn allocate(&mut self, order: Order) -> u32 {
         let place = self.inner.allocate(order);
         if place != REFUSED {
@@ -122,7 +133,7 @@ impl Local for CheckedLocal<'_> {
         self.inner.park();
     }
 
-    fn leave(self) -> u64 {
+    fn leave(self: Box<Self>) -> u64 {
         self.inner.leave()
     }
 }

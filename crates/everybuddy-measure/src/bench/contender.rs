@@ -2,7 +2,7 @@
 //!
 //! Exists so that our systems and other people's allocators are measured by the very same loops, which
 //! are compiled for each of them: nothing is dispatched while time is taken. What goes on around the loops is compiled
-//! once, for [`AnyContender`]: each line of the loops is compiled some twenty times.
+//! once, for [`Contender`]: each line of the loops is compiled some twenty times.
 //!
 //! Invariant: a local is used by one thread, the one that asked for it.
 
@@ -17,15 +17,20 @@ use crate::replay::port::REFUSED;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
 
-/// An allocator that takes part.
+/// An allocator that threads can call.
 pub trait Contender: Sync {
-    /// What a thread needs to use it.
-    type Local<'c>: Local
-    where
-        Self: 'c;
+    /// Returns a thread's access for single calls, which are dispatched one by one; `None` when another thread holds
+    /// its place.
+    fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>>;
 
-    /// Makes a thread ready; nothing when another holds its place.
-    fn local(&self, thread: u16) -> Option<Self::Local<'_>>;
+    /// Returns a thread that performs programs, with the given number of empty slots; `None` when another thread holds
+    /// its place. Its loops are compiled for the caller, and dispatch nothing.
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>>;
 
     /// Returns the order of the largest block.
     fn max_order(&self) -> Order;
@@ -35,7 +40,7 @@ pub trait Contender: Sync {
 }
 
 /// A thread's access to an allocator.
-pub trait Local {
+pub trait Caller {
     /// Allocates a block; its first frame, or [`REFUSED`].
     fn allocate(&mut self, order: Order) -> u32;
 
@@ -45,91 +50,18 @@ pub trait Local {
     /// Says that this thread won't call for a while.
     fn park(&mut self) {}
 
-    /// Says that what comes now counts, or counts no more: preparation and clearing up don't.
+    /// Says whether what comes now counts: preparation and clearing up do not.
     #[inline(always)]
     fn watch(&mut self, counts: bool) {
         let _ = counts;
     }
 
     /// Ends the use; returns how many releases were refused, which only a broken allocator does.
-    fn leave(self) -> u64;
-}
-
-/// A contender of any type.
-pub trait AnyContender: Sync {
-    /// Makes a thread ready for the loops, with so many empty slots; nothing when another holds its place.
-    fn worker<'c>(
-        &'c self,
-        thread: u16,
-        slots: u32,
-        tools: Tools<'c>,
-    ) -> Option<Box<dyn Work + 'c>>;
-
-    /// Makes a thread ready for single calls, to be dispatched one by one.
-    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>>;
-
-    /// Returns the order of the largest block.
-    fn max_order(&self) -> Order;
-
-    /// Returns the bytes of metadata, if they are known.
-    fn metadata_bytes(&self) -> Option<usize>;
-}
-
-impl<C: Contender> AnyContender for C {
-    fn worker<'c>(
-        &'c self,
-        thread: u16,
-        slots: u32,
-        tools: Tools<'c>,
-    ) -> Option<Box<dyn Work + 'c>> {
-        Some(Box::new(Worker::new(self.local(thread)?, slots, tools)))
-    }
-
-    fn calls(&self, thread: u16) -> Option<Box<dyn Calls + '_>> {
-        Some(Box::new(self.local(thread)?))
-    }
-
-    fn max_order(&self) -> Order {
-        Contender::max_order(self)
-    }
-
-    fn metadata_bytes(&self) -> Option<usize> {
-        Contender::metadata_bytes(self)
-    }
-}
-
-/// A thread's access to an allocator of any type.
-pub trait Calls {
-    /// As [`Local::allocate`].
-    fn allocate(&mut self, order: Order) -> u32;
-    /// As [`Local::free`].
-    fn free(&mut self, place: u32, order: Order);
-    /// As [`Local::park`].
-    fn park(&mut self);
-    /// As [`Local::leave`].
     fn leave(self: Box<Self>) -> u64;
 }
 
-impl<L: Local> Calls for L {
-    fn allocate(&mut self, order: Order) -> u32 {
-        Local::allocate(self, order)
-    }
-
-    fn free(&mut self, place: u32, order: Order) {
-        Local::free(self, place, order);
-    }
-
-    fn park(&mut self) {
-        Local::park(self);
-    }
-
-    fn leave(self: Box<Self>) -> u64 {
-        Local::leave(*self)
-    }
-}
-
-/// What is done with a contender of any type.
-pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn AnyContender);
+/// What is done with a contender.
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Contender);
 
 /// One of our systems.
 pub struct System<'s, A> {
@@ -138,26 +70,36 @@ pub struct System<'s, A> {
 }
 
 /// A thread's access to one of our systems.
-pub struct SystemLocal<'c, A> {
+pub struct SystemCaller<'c, A> {
     system: &'c A,
     cpus: &'c NativeCpus,
     cpu: NativeCpu<NoProbe>,
     failed: u64,
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
-    type Local<'c>
-        = SystemLocal<'c, A>
-    where
-        Self: 'c;
-
-    fn local(&self, thread: u16) -> Option<SystemLocal<'_, A>> {
-        Some(SystemLocal {
+impl<A: FrameAllocator<Machine<NoProbe>>> System<'_, A> {
+    fn local(&self, thread: u16) -> Option<SystemCaller<'_, A>> {
+        Some(SystemCaller {
             system: self.system,
             cpus: &self.cpus,
             cpu: self.cpus.claim(CpuId(thread))?,
             failed: 0,
         })
+    }
+}
+
+impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
+    fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
+        Some(Box::new(self.local(thread)?))
+    }
+
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Worker::boxed(self.local(thread)?, slots, tools))
     }
 
     fn max_order(&self) -> Order {
@@ -169,7 +111,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> SystemLocal<'_, A> {
+impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
     /// Tries again what found no frame at once.
     #[cold]
     #[inline(never)]
@@ -187,7 +129,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> SystemLocal<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Local for SystemLocal<'_, A> {
+impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
     #[inline(always)]
     fn allocate(&mut self, order: Order) -> u32 {
         match self.system.allocate(&mut self.cpu, Request::order(order)) {
@@ -215,8 +157,8 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Local for SystemLocal<'_, A> {
         self.system.park(&mut self.cpu);
     }
 
-    fn leave(mut self) -> u64 {
-        Local::park(&mut self);
+    fn leave(mut self: Box<Self>) -> u64 {
+        self.park();
         self.cpus.surrender(self.cpu);
         self.failed
     }

@@ -12,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
 
-use super::contender::{Contender, Local};
+use super::contender::{Caller, Contender};
+use super::perform::{Tools, Work, Worker};
 use crate::replay::host::AnySystem;
 use crate::replay::observe::Tally;
 use crate::replay::port::REFUSED;
@@ -30,7 +31,7 @@ pub(crate) struct Counted<'s> {
 }
 
 /// A thread's access to it.
-pub(crate) struct CountedLocal<'c> {
+pub(crate) struct CountedCaller<'c> {
     system: &'c AnySystem<'c, Watch>,
     cpus: &'c NativeCpus,
     cpu: NativeCpu<Watch>,
@@ -42,15 +43,10 @@ pub(crate) struct CountedLocal<'c> {
     sums: &'c Sums,
 }
 
-impl Contender for Counted<'_> {
-    type Local<'c>
-        = CountedLocal<'c>
-    where
-        Self: 'c;
-
-    fn local(&self, thread: u16) -> Option<CountedLocal<'_>> {
+impl Counted<'_> {
+    fn local(&self, thread: u16) -> Option<CountedCaller<'_>> {
         let number = u32::from(thread) + 1;
-        Some(CountedLocal {
+        Some(CountedCaller {
             system: self.system,
             cpus: &self.cpus,
             cpu: self.cpus.claim(CpuId(thread))?,
@@ -65,6 +61,21 @@ impl Contender for Counted<'_> {
             sums: self.sums,
         })
     }
+}
+
+impl Contender for Counted<'_> {
+    fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
+        Some(Box::new(self.local(thread)?))
+    }
+
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Worker::boxed(self.local(thread)?, slots, tools))
+    }
 
     fn max_order(&self) -> Order {
         self.system.max_order()
@@ -75,7 +86,7 @@ impl Contender for Counted<'_> {
     }
 }
 
-impl Local for CountedLocal<'_> {
+impl Caller for CountedCaller<'_> {
     fn allocate(&mut self, order: Order) -> u32 {
         let before = self.cpu.probe().counts;
         let request = Request::order(order).with_hint(self.hint);
@@ -117,7 +128,7 @@ impl Local for CountedLocal<'_> {
         self.counts = counts;
     }
 
-    fn leave(mut self) -> u64 {
+    fn leave(mut self: Box<Self>) -> u64 {
         self.park();
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         for (sum, own) in sums.iter_mut().zip(&self.tallies) {

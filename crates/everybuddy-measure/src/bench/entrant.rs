@@ -6,7 +6,7 @@
 
 use everybuddy::{NoProbe, SystemSpec};
 
-use super::contender::{AnyContender, OfSystem};
+use super::contender::{Contender, OfSystem};
 use crate::Error;
 use crate::choice;
 use crate::replay::host::Arena;
@@ -105,10 +105,10 @@ impl Entrant {
         frames: u32,
         threads: u16,
         arena: &mut Arena,
-        visitor: impl FnOnce(&dyn AnyContender) -> T,
+        visitor: impl FnOnce(&dyn Contender) -> T,
     ) -> Result<T, Error> {
         let (mut visitor, mut came) = (Some(visitor), None);
-        let visit = &mut |contender: &dyn AnyContender| {
+        let visit = &mut |contender: &dyn Contender| {
             came = visitor.take().map(|visitor| visitor(contender));
         };
         match self {

@@ -10,7 +10,7 @@ use std::process::Command;
 use everybuddy_workload::{Setting, Variant};
 
 use super::Entrant;
-use super::contender::AnyContender;
+use super::contender::Contender;
 use super::perform::{Belt, Tools};
 use crate::Error;
 use crate::replay::clock::Timer;
@@ -31,7 +31,7 @@ struct Perform<'v> {
 }
 
 impl Perform<'_> {
-    fn call(self, contender: &dyn AnyContender) -> Option<u64> {
+    fn call(self, contender: &dyn Contender) -> Option<u64> {
         if self.variant.largest > contender.max_order() {
             return None;
         }

@@ -21,6 +21,7 @@
 //! order that rotates from round to round.
 
 mod check;
+pub mod claims;
 pub mod contender;
 mod counted;
 pub mod entrant;

@@ -7,7 +7,8 @@
 use everybuddy::{Block, Order, Pfn};
 use everybuddy_peers::{Peer, PeerRow, WithPeer};
 
-use super::contender::{Contender, Local, Visitor};
+use super::contender::{Caller, Contender, Visitor};
+use super::perform::{Tools, Work, Worker};
 use crate::replay::port::REFUSED;
 
 /// A peer that takes part.
@@ -17,22 +18,32 @@ struct Other<'p, P> {
 }
 
 /// A thread's access to a peer.
-struct OtherLocal<'c, P: Peer> {
+struct OtherCaller<'c, P: Peer> {
     peer: &'c P,
     local: P::Local<'c>,
 }
 
-impl<P: Peer> Contender for Other<'_, P> {
-    type Local<'c>
-        = OtherLocal<'c, P>
-    where
-        Self: 'c;
-
-    fn local(&self, thread: u16) -> Option<OtherLocal<'_, P>> {
-        Some(OtherLocal {
+impl<P: Peer> Other<'_, P> {
+    fn local(&self, thread: u16) -> OtherCaller<'_, P> {
+        OtherCaller {
             peer: self.peer,
             local: self.peer.local(thread),
-        })
+        }
+    }
+}
+
+impl<P: Peer> Contender for Other<'_, P> {
+    fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
+        Some(Box::new(self.local(thread)))
+    }
+
+    fn worker<'c>(
+        &'c self,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'c>,
+    ) -> Option<Box<dyn Work + 'c>> {
+        Some(Worker::boxed(self.local(thread), slots, tools))
     }
 
     fn max_order(&self) -> Order {
@@ -44,7 +55,7 @@ impl<P: Peer> Contender for Other<'_, P> {
     }
 }
 
-impl<P: Peer> Local for OtherLocal<'_, P> {
+impl<P: Peer> Caller for OtherCaller<'_, P> {
     #[inline(always)]
     fn allocate(&mut self, order: Order) -> u32 {
         match self.peer.allocate(&mut self.local, order) {
@@ -59,7 +70,7 @@ impl<P: Peer> Local for OtherLocal<'_, P> {
         self.peer.free(&mut self.local, Block { start, order });
     }
 
-    fn leave(self) -> u64 {
+    fn leave(self: Box<Self>) -> u64 {
         0
     }
 }

@@ -12,7 +12,7 @@ use everybuddy::platform::Waiting;
 use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Step};
 
-use super::contender::Local;
+use super::contender::Caller;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
 use crate::replay::port::REFUSED;
@@ -66,13 +66,13 @@ pub trait Work {
     /// Returns how many blocks of an order can be had now, and gives them back.
     fn harvest(&mut self, order: Order) -> u64;
 
-    /// As [`Local::park`].
+    /// As [`Caller::park`].
     fn park(&mut self);
 
-    /// As [`Local::watch`].
+    /// As [`Caller::watch`].
     fn watch(&mut self, counts: bool);
 
-    /// As [`Local::leave`].
+    /// As [`Caller::leave`].
     fn leave(self: Box<Self>) -> u64;
 }
 
@@ -110,10 +110,17 @@ fn unpack(held: u64) -> (u32, Order) {
     (held as u32, order)
 }
 
-impl<'w, L: Local> Worker<'w, L> {
+impl<'w, L: Caller> Worker<'w, L> {
     /// Makes a thread ready with so many empty slots.
-    pub(crate) fn new(local: L, slots: u32, Tools { timer, belt }: Tools<'w>) -> Self {
-        Self {
+    pub(crate) fn boxed(
+        local: L,
+        slots: u32,
+        Tools { timer, belt }: Tools<'w>,
+    ) -> Box<dyn Work + 'w>
+    where
+        L: 'w,
+    {
+        Box::new(Self {
             local,
             held: vec![EMPTY; slots as usize],
             timer,
@@ -123,7 +130,7 @@ impl<'w, L: Local> Worker<'w, L> {
             at: 0,
             requests: 0,
             refused: 0,
-        }
+        })
     }
 
     #[inline(always)]
@@ -184,7 +191,7 @@ impl<'w, L: Local> Worker<'w, L> {
 
     fn pairs(&mut self, order: Order, count: u32) {
         #[inline(always)]
-        fn some<L: Local>(local: &mut L, order: Order, pairs: usize) -> u64 {
+        fn some<L: Caller>(local: &mut L, order: Order, pairs: usize) -> u64 {
             let mut refused = 0;
             for _ in 0..pairs {
                 let place = local.allocate(order);
@@ -332,7 +339,7 @@ impl<'w, L: Local> Worker<'w, L> {
     }
 }
 
-impl<L: Local> Work for Worker<'_, L> {
+impl<L: Caller> Work for Worker<'_, L> {
     fn perform(&mut self, body: &Body, budget: u64) -> Stamps {
         self.budget = budget;
         self.stamps.marks = Vec::with_capacity(body.operations() as usize / CHUNK + 2);
@@ -395,13 +402,13 @@ impl<L: Local> Work for Worker<'_, L> {
     }
 
     fn leave(self: Box<Self>) -> u64 {
-        self.local.leave()
+        Box::new(self.local).leave()
     }
 }
 
 /// Waits a moment for the other thread; a thread that waits long lets others fetch what it keeps.
 #[cold]
-fn wait<L: Local>(local: &mut L, attempt: &mut u32) {
+fn wait<L: Caller>(local: &mut L, attempt: &mut u32) {
     if *attempt == 64 {
         local.park();
     }

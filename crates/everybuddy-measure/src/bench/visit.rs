@@ -15,7 +15,7 @@ use std::thread;
 use everybuddy::Order;
 use everybuddy_workload::{Part, Section, Setting, Variant};
 
-use super::contender::AnyContender;
+use super::contender::Contender;
 use super::meeting::Meeting;
 use super::perform::{Belt, Stamps, Tools, Work};
 use crate::replay::bystanders;
@@ -96,10 +96,7 @@ impl Visit<'_> {
 
 impl Visit<'_> {
     /// Performs the workload; nothing when the contender can't do it, an error when a thread failed.
-    pub(crate) fn call(
-        &self,
-        contender: &dyn AnyContender,
-    ) -> Option<Result<Visited, &'static str>> {
+    pub(crate) fn call(&self, contender: &dyn Contender) -> Option<Result<Visited, &'static str>> {
         if self.variant.largest > contender.max_order() {
             return None;
         }
@@ -143,7 +140,7 @@ impl Visit<'_> {
     /// What one thread does.
     fn work(
         &self,
-        contender: &dyn AnyContender,
+        contender: &dyn Contender,
         number: u16,
         meeting: &Meeting,
         belt: &Belt,

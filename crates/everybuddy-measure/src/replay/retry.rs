@@ -1,9 +1,13 @@
 //! The only place that repeats a request.
 //!
-//! Exists because a request that another CPU keeps busy is no refusal: the next attempt may be served. How often it is
-//! repeated is a part of what is measured, so it is the same for all that is compared.
+//! # Purpose
 //!
-//! Invariant: only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
+//! A request that another CPU keeps busy is not refused: the next attempt may be served. The number of attempts is a
+//! part of what is measured, so it is the same for all systems that are compared.
+//!
+//! # Invariants
+//!
+//! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
 
 use everybuddy::platform::{NativeCpu, Waiting};
 use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};

@@ -85,6 +85,8 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     let (counted, dropped) = (cell.counted as f64, cell.dropped as f64);
     push("all", None, "sections", "count", counted);
     push("all", None, "sections_dropped", "count", dropped);
+    let disturbed = f64::from(u8::from(cell.is_disturbed));
+    push("all", None, "rounds_disturbed", "count", disturbed);
     // Each round is a row of its own: ratios of contenders are formed within a round.
     for (part, _) in &cell.parts {
         for (round, value) in cell.rounds(*part).iter().enumerate() {

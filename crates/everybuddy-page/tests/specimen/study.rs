@@ -106,9 +106,9 @@ fn drawn() -> Experiment {
         tables: vec![table("beside the source", 1)],
         printed: None,
         claims: vec![
-            claim("This holds, in three cases.", Verdict::Holds),
-            claim("This holds, too.", Verdict::Holds),
-            claim("This differs.", Verdict::Differs),
+            claim("This holds, in three cases.", Verdict::Pass),
+            claim("This holds, too.", Verdict::Pass),
+            claim("This differs.", Verdict::KnownDeviation),
         ],
     }
 }
@@ -118,7 +118,7 @@ fn claim(text: &str, verdict: Verdict) -> Claim {
         text: text.into(),
         verdict,
         cases: vec![(verdict, "trace: bs 1 > is 0.5".into()); 3],
-        why: (verdict == Verdict::Differs).then(|| "it is made up".into()),
+        why: (verdict == Verdict::KnownDeviation).then(|| "it is made up".into()),
     }
 }
 
@@ -151,8 +151,8 @@ fn tabled() -> Experiment {
             lines: vec![["a workload", "1.5"].map(String::from).to_vec()],
         }),
         claims: vec![
-            claim("This fails.", Verdict::Fails),
-            claim("This is undecided.", Verdict::Undecided),
+            claim("This fails.", Verdict::Fail),
+            claim("This is undecided.", Verdict::Inconclusive),
         ],
         ..Experiment::default()
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::claim::Claim;
+use everybuddy_measure::claim::{Claim, Words};
 use everybuddy_measure::library;
 use everybuddy_measure::rows::Platform;
 use everybuddy_measure::size::Size;
@@ -56,6 +56,9 @@ pub struct Experiment {
     /// What the method lets an experiment set: its constants.
     #[serde(default)]
     pub parameters: toml::Table,
+    /// Operations that rows name besides `allocate`, `free`, `pair` and `all`.
+    #[serde(default)]
+    pub operations: Vec<String>,
     /// How far the result can be compared with its source, in words.
     #[serde(default)]
     pub remarks: String,
@@ -145,19 +148,54 @@ impl Experiment {
         for text in &mut own.systems {
             *text = choice::one(text)?.to_string();
         }
-        let named = own.claims.iter_mut().flat_map(|claim| &mut claim.systems);
-        for text in named.filter(|text| !own.others.contains(text)) {
-            let canonical = choice::one(text)?.to_string();
-            if !own.systems.contains(&canonical) {
-                return Err(refuse(format!("a claim names `{text}`, which doesn't run")));
+        for claim in &mut own.claims {
+            for text in claim.systems.iter_mut().chain(&mut claim.rivals) {
+                // A name that means no system is reported with the claim.
+                if let (false, Ok(spec)) = (own.others.contains(text), choice::one(text)) {
+                    *text = spec.to_string();
+                }
             }
-            *text = canonical;
         }
         own.frames().map_err(refuse)?;
-        for claim in &own.claims {
-            claim.check().map_err(|what| refuse(what.to_string()))?;
-        }
+        own.check().map_err(refuse)?;
         Ok(own)
+    }
+
+    /// Checks that tables, claims and printed numbers name only metrics, statistics, operations and systems that exist.
+    fn check(&self) -> Result<(), String> {
+        let systems = [&self.systems[..], &self.others].concat();
+        let operations: Vec<&str> = self.operations.iter().map(String::as_str).collect();
+        let words = Words {
+            systems: &systems,
+            operations: &operations,
+        };
+        for table in &self.tables {
+            let place = |what: String| format!("table \"{}\": {what}", table.title);
+            words
+                .metric(&table.metric, &table.statistics)
+                .map_err(place)?;
+            words.operations(&table.operations).map_err(place)?;
+            match table.better.as_deref() {
+                None | Some("lower" | "higher") => {}
+                Some(other) => {
+                    return Err(place(format!(
+                        "better `{other}`: write `lower` or `higher`"
+                    )));
+                }
+            }
+        }
+        for own in &self.published {
+            let place = |what: String| format!("published \"{}\": {what}", own.what);
+            words.metric(&own.metric, &[]).map_err(place)?;
+            words
+                .operations(std::slice::from_ref(&own.operation))
+                .map_err(place)?;
+        }
+        for claim in &self.claims {
+            let place = |what: String| format!("claim \"{}\": {what}", claim.text);
+            claim.check(words).map_err(place)?;
+        }
+        Ok(())
     }
 
     /// Returns the systems.

@@ -1,11 +1,16 @@
-//! iBuddy's policy, which is its structure's: a frame ascends when it is freed, and nothing is split.
+//! iBuddy's policy, which its structure implements: a freed frame ascends, and nothing is split.
 //!
-//! Source: \[iBuddy\] sections 3.1.1 to 3.1.3: splitting is done on release, coalescing on allocation, of
-//! blocks larger than a frame only.
+//! # Purpose
 //!
-//! Why it exists: the layers above call a policy.
+//! The layers above call a policy.
 //!
-//! Invariant: that of [`inverse`](crate::structure::inverse).
+//! # Source
+//!
+//! \[iBuddy\] §3.1.1 to §3.1.3: a free splits and an allocation coalesces, and only blocks larger than a frame.
+//!
+//! # Invariants
+//!
+//! Those of [`inverse`](crate::structure::inverse).
 
 use super::Coalesce;
 use crate::frame::Order;

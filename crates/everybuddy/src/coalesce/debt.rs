@@ -1,24 +1,34 @@
-//! DELAY-2 with a debt: what a call would have to coalesce beyond two blocks of a class is left to later calls.
+//! DELAY-2 with a debt: a call coalesces at most two blocks of a class and leaves the rest to later calls.
 //!
-//! Source: \[BL89\] 3.2, whose sentence "at most two coalescing delays for each release" is true of a
-//! release into a class. One call may cause 2^(j+1) of them j classes up ([`delay`](super::delay)). The debt is ours.
+//! # Purpose
 //!
-//! Why it exists: a kernel that frees under a lock, or in an interrupt, wants a bound for the call.
+//! A kernel that frees under a lock, or in an interrupt, needs a bound for the call.
+//!
+//! # Source
+//!
+//! \[BL89\] §3.2, whose sentence "at most two coalescing delays for each release" is true of a free into a class. One
+//! call may cause 2^(j+1) of them j classes up ([`delay`](super::delay)). The debt is ours.
+//!
+//! # Mechanism
 //!
 //! A call frees at most two blocks of each class globally, so it coalesces at most two of each: 2 M in all, if M
-//! classes are at least as large as its own. A block that is over is freed locally although the slack doesn't allow it:
-//! the slack D = N - 2 Fl - Fg falls below zero, by what is owed. So the debt needs no memory of its own and can't get
-//! lost. It is paid by calls that have something left of their two: with each locally free block that they free
-//! globally it is less by one, and with each that is allocated again, by two.
+//! classes are at least as large as its own. A further block is freed locally although the slack does not allow it.
+//! The slack D = N - 2 Fl - Fg then falls below zero by the amount owed, so the debt needs no memory of its own and
+//! cannot be lost. Calls that have not used both of their blocks pay it: each locally free block that they free
+//! globally reduces it by one, and each one that is allocated again reduces it by two.
 //!
-//! A call pays in its class and in all larger ones, from the smallest up: debts arise by coalescing, so above the class
-//! that is released into, and who comes there pays.
+//! A call pays in its own class and in all larger ones, from the smallest up. Debts arise by coalescing, so they
+//! arise above the class of a free, and the calls that reach those classes pay.
 //!
-//! Invariant: after a call each class from its own up is without debt, or two of its blocks were freed globally.
+//! # Invariants
 //!
-//! Decides: the bound is for a block that is released or allocated, so for each of a batch. Coalescing everything
-//! (`quiesce`, `reclaim=on`, memory that goes) keeps to no bound. When all is returned without a debt all is
-//! coalesced, as with DELAY-2; what is owed then stays locally free until somebody calls.
+//! After a call, each class from its own up has no debt, or two of its blocks were freed globally.
+//!
+//! # Design decisions
+//!
+//! The bound holds for one freed or allocated block, so for each block of a batch. Coalescing everything (`quiesce`,
+//! `reclaim=on`, memory that is removed) has no bound. When all blocks were freed without a debt, everything is
+//! coalesced, as with DELAY-2; what is owed then stays locally free until the next call.
 
 use super::delay::Delay;
 use crate::frame::Order;
@@ -26,14 +36,14 @@ use crate::frame_table::Frame;
 use crate::platform::{Platform, SharedCell};
 use crate::structure::LocalStructure;
 
-/// What a call may still free globally in each class.
+/// The number of blocks of each class that a call may still free globally.
 struct Left([u8; Order::LIMIT.index() + 1]);
 
 impl Left {
-    /// What a call begins with.
+    /// The initial numbers of a call.
     const CALL: Left = Left([2; Order::LIMIT.index() + 1]);
 
-    /// Takes one; tells whether there was one.
+    /// Subtracts one. Returns `true` if there was one.
     fn take(&mut self, order: Order) -> bool {
         let left = &mut self.0[order.index()];
         let is_left = *left > 0;
@@ -49,7 +59,7 @@ pub(super) fn balance<P: Platform, S: LocalStructure<P>>(structure: &S, order: O
     count(&class.total) - 2 * count(&class.local) - count(&class.global)
 }
 
-/// Frees a block that was released, and pays.
+/// Frees a block, and pays.
 #[inline(never)]
 pub(super) fn free<P: Platform, S: LocalStructure<P>>(
     structure: &S,
@@ -62,7 +72,7 @@ pub(super) fn free<P: Platform, S: LocalStructure<P>>(
     pay(structure, order, &mut left, probe);
 }
 
-/// Pays after a block was allocated.
+/// Pays after an allocation.
 #[inline(never)]
 pub(super) fn allocated<P: Platform, S: LocalStructure<P>>(
     structure: &S,
@@ -73,8 +83,8 @@ pub(super) fn allocated<P: Platform, S: LocalStructure<P>>(
     pay(structure, order, &mut left, probe);
 }
 
-/// Frees a block into its class, and what it is coalesced to into the next ones: locally where the slack allows it or
-/// nothing is left. The second block that DELAY-2 then frees globally is owed.
+/// Frees a block into its class, and what it is coalesced to into the next ones: locally if the slack allows it, or
+/// if no further global free is allowed. The second block that DELAY-2 then frees globally is owed.
 fn put<P: Platform, S: LocalStructure<P>>(
     structure: &S,
     head: Frame,
@@ -92,7 +102,7 @@ fn put<P: Platform, S: LocalStructure<P>>(
     Delay::free_locally(structure, head, order, probe);
 }
 
-/// Pays what is owed from a class up, as far as something is left.
+/// Pays what is owed, from a class up, as far as the call may.
 fn pay<P: Platform, S: LocalStructure<P>>(
     structure: &S,
     from: Order,

@@ -1,24 +1,32 @@
 //! The policies of 1989: coalescing is delayed while a class of blocks is in use.
 //!
-//! Source: Barkley and Lee (003). DELAY-2: section 3.2, figure 1, and section 4, figure 3 (the slack variable).
-//! Watermarks: section 3.1.
+//! # Purpose
 //!
-//! Why it exists: a block that comes back is likely to be asked for again. Freed *locally* it costs a list
-//! operation and its buddy is not looked at; freed *globally* it is coalesced if it can be. The rule keeps each
-//! class in the *lazy space*, so that when all blocks have come back all are coalesced, and a release into a class
-//! costs at most two coalescing delays there.
+//! A freed block is likely to be requested again. Freed *locally*, it costs a list operation and its buddy is not
+//! examined. Freed *globally*, it is coalesced if possible. The rule keeps each class in the *lazy space*, so that
+//! everything is coalesced once all blocks are freed, and a free into a class costs at most two coalescing delays
+//! there.
 //!
-//! Invariant: with N blocks of a class in existence, Fl of them locally and Fg globally free, the slack
-//! D = N - 2 Fl - Fg is what is allocated or split less what is locally free, and never negative.
+//! # Source
 //!
-//! Decides (the paper is silent):
+//! \[BL89\]. DELAY-2: §3.2, figure 1, and §4, figure 3 (the slack variable). Watermarks: §3.1.
+//!
+//! # Invariants
+//!
+//! With N existing blocks of a class, Fl of them locally and Fg globally free, the slack D = N - 2 Fl - Fg is the
+//! number of blocks that are allocated or split, minus the number that are locally free. It is never negative.
+//!
+//! # Design decisions
+//!
+//! The paper does not decide the following:
 //! - Memory need not be a power of two: a class may have any number of blocks that can never coalesce.
-//! - The watermarks' usage counts the block that is being freed: otherwise not all coalesces in the end.
-//! - A piece of an allocation that is freed makes the whole a split block: its halves exist from then on.
-//! - Before memory is taken out of service everything delayed is coalesced; with `reclaim=on`, also before a request
-//!   is refused. (The paper refuses, and its table 3 measures that.) A batch that is shorter than asked for is no
-//!   refusal.
-//! - What a CPU's list keeps is allocated: the policy learns of it when the list gives it back.
+//! - The usage for the watermarks counts the block that is being freed; otherwise not everything is finally
+//!   coalesced.
+//! - A freed piece of an allocation makes the whole a split block: its halves exist from then on.
+//! - Before memory is removed, all delayed coalescing is performed; with `reclaim=on`, also before a request is
+//!   refused. (The paper refuses the request, and its table 3 measures that.) A batch that is shorter than requested
+//!   is not a refusal.
+//! - A block in a CPU's list is allocated: the policy sees it when the list frees it.
 
 use super::{Coalesce, debt, is_free, record_move};
 use crate::frame::{Order, Pfn};
@@ -27,21 +35,20 @@ use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::structure::{LocalStructure, add, free_block_at};
 
-/// When a block is freed locally.
+/// The condition for freeing a block locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Never: every free coalesces what it can.
     AtOnce,
     /// While the slack allows it: DELAY-2.
     Slack,
-    /// The same, but a call frees no more than two blocks of a class globally, and owes the others: see
-    /// [`debt`].
+    /// DELAY-2, but a call frees at most two blocks of a class globally, and owes the others: see [`debt`].
     Debt,
     /// While at most a share of the class is free.
     Watermarks {
         /// Up to this share, in thousandths, blocks are freed locally: the lazy ratio.
         lazy: u32,
-        /// Above this share a second block is freed globally with each: the speedup ratio.
+        /// Above this share, each free also frees a second block globally: the speedup ratio.
         speedup: u32,
     },
     /// Always: only what coalesces everything (`quiesce`, `reclaim=on`, memory that is taken out of service) merges.
@@ -68,16 +75,16 @@ enum Mode {
     Lazy,
     /// Globally.
     Reclaiming,
-    /// Globally, and with it a locally free block of the class.
+    /// Globally, together with a locally free block of the class.
     Accelerated,
 }
 
-/// Delays coalescing by a rule.
+/// The policy: delays coalescing by a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
     /// The rule.
     pub(crate) rule: Rule,
-    /// `reclaim=on`: whether everything delayed is coalesced before a request is refused.
+    /// `reclaim=on`: whether all delayed coalescing is performed before a request is refused.
     pub(crate) reclaim: bool,
 }
 
@@ -95,7 +102,7 @@ impl Delay {
         match self.rule {
             Rule::AtOnce => Mode::Reclaiming,
             Rule::Never => Mode::Lazy,
-            // With a debt a call has its own way; by this rule all that is owed is paid at once.
+            // Calls with a debt do not use this function; here everything owed is paid at once.
             Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
             Rule::Slack | Rule::Debt => match class.slack.get() {
                 0 => Mode::Accelerated,
@@ -116,7 +123,7 @@ impl Delay {
         }
     }
 
-    /// Takes a block of a class out: a locally free one, else a globally free one.
+    /// Removes a block of a class: a locally free one, otherwise a globally free one.
     #[inline(always)]
     fn take<P: Platform, S: LocalStructure<P>>(
         structure: &S,
@@ -135,7 +142,7 @@ impl Delay {
         Some(head)
     }
 
-    /// Takes half of a larger block out, of a class that has no free block. Out of line: most requests find one.
+    /// Removes half of a larger block, for a class without free blocks. Out of line, since most requests find one.
     #[inline(never)]
     fn halve<P: Platform, S: LocalStructure<P>>(
         structure: &S,
@@ -148,7 +155,7 @@ impl Delay {
                 return None;
             }
             found = found.up();
-            // The larger block is got by the same rules.
+            // The same rules apply to the larger block.
             if let Some(head) = Self::take(structure, found, probe) {
                 break head;
             }
@@ -158,13 +165,13 @@ impl Delay {
             found = found.down();
             structure.insert_local(head.offset(found.frames()), found);
             probe.record(Event::Link);
-            // Two blocks more, one of them locally free: the slack stays.
+            // Two more blocks, one of them locally free: the slack is unchanged.
             add::<P>(&structure.class(found).total, 2);
         }
         Some(head)
     }
 
-    /// Takes a block out, or half of a larger one.
+    /// Removes a block, or half of a larger one.
     #[inline(always)]
     fn find<P: Platform, S: LocalStructure<P>>(
         structure: &S,
@@ -177,8 +184,8 @@ impl Delay {
         }
     }
 
-    /// Marks an allocated block as globally free, or coalesces it with its buddy; returns the result, which is to be
-    /// freed into the next class.
+    /// Marks an allocated block as globally free, or coalesces it with its buddy. Returns the coalesced block, which
+    /// must be freed into the next class.
     #[inline(always)]
     pub(super) fn mark<P: Platform, S: LocalStructure<P>>(
         structure: &S,
@@ -202,7 +209,7 @@ impl Delay {
         Some(head.min(buddy))
     }
 
-    /// Frees an allocated block globally; what it is coalesced to is freed into the next class.
+    /// Frees an allocated block globally. If it is coalesced, the result is freed into the next class.
     fn free_globally<P: Platform, S: LocalStructure<P>>(
         self,
         structure: &S,
@@ -215,7 +222,7 @@ impl Delay {
         }
     }
 
-    /// Frees a block as the mode of its class says.
+    /// Frees a block according to the mode of its class.
     #[inline(always)]
     fn free_by_rule<P: Platform, S: LocalStructure<P>>(
         self,
@@ -244,7 +251,7 @@ impl Delay {
         probe.record(Event::Link);
     }
 
-    /// Takes a locally free block out, to free it globally.
+    /// Removes a locally free block, to free it globally.
     #[inline(always)]
     pub(super) fn take_second<P: Platform, S: LocalStructure<P>>(
         structure: &S,
@@ -257,7 +264,7 @@ impl Delay {
         Some(second)
     }
 
-    /// Frees a block in a class that is not in lazy mode. Out of line: most releases are local.
+    /// Frees a block in a class that is not in lazy mode. Out of line, since most frees are local.
     #[inline(never)]
     fn free_visibly<P: Platform, S: LocalStructure<P>>(
         self,
@@ -275,7 +282,7 @@ impl Delay {
         }
     }
 
-    /// Tells whether all frames of a group are there: in the table, and neither holes nor reserved.
+    /// Returns `true` if all frames of a group exist: in the table, and neither holes nor reserved.
     fn is_whole<P: Platform, S: LocalStructure<P>>(
         structure: &S,
         start: u32,
@@ -288,8 +295,8 @@ impl Delay {
         })
     }
 
-    /// Calls `each` for every group larger than a frame that overlaps a run, is whole, and is split: neither free
-    /// nor a part of a free block.
+    /// Calls `each` for every group larger than a frame that overlaps a run, is whole, and is split: neither free nor
+    /// part of a free block.
     fn split_groups<P: Platform, S: LocalStructure<P>>(
         structure: &S,
         start: Pfn,
@@ -345,8 +352,8 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
     }
 
     fn check(&self, structure: &S) -> Result<(), &'static str> {
-        // Condition (ii) of the lazy space; D is its slack. A class in debt is outside, and so may be one that is never
-        // coalesced.
+        // Condition (ii) of the lazy space; D is its slack. A class in debt is outside and frees locally only; a class
+        // that is never coalesced may be outside.
         let is_owed = |order| debt::balance(structure, order) < 0;
         let may_owe = matches!(self.rule, Rule::Debt | Rule::Never);
         match Order::up_to(structure.max_order()).any(is_owed) && !may_owe {
@@ -402,7 +409,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             less::<P>(&structure.class(order).total, 1);
             less::<P>(&structure.class(order).slack, 1);
         });
-        // The free blocks that are cut: what remains of them are blocks of their own.
+        // The free blocks that the run overlaps in part: their remaining pieces become blocks.
         let end = start.0 + frames;
         let mut at = start.0;
         while at < end {

@@ -1,13 +1,21 @@
 //! The standard buddy's policy: coalesce whenever a buddy is free.
 //!
-//! Source: \[iBuddy\] sections 2.1, 3.1.1 and 3.1.2; \[BL89\] section 3.
+//! # Purpose
 //!
-//! Why it exists: it keeps blocks as large as they can be, and pays a split and a coalescing for requests
-//! that alternate: what every other policy wants to avoid.
+//! It keeps blocks as large as possible, and pays a split and a coalescing for alternating requests. Every other
+//! policy tries to avoid that cost.
 //!
-//! Invariant: no two buddies of an order below the largest are both free.
+//! # Source
 //!
-//! Decides: a split gives the lower half and keeps the upper.
+//! \[iBuddy\] §2.1, §3.1.1 and §3.1.2; \[BL89\] §3.
+//!
+//! # Invariants
+//!
+//! No two buddies of an order below the largest are both free.
+//!
+//! # Design decisions
+//!
+//! A split allocates the lower half and keeps the upper.
 
 use super::{AdjacentBlocks, Coalesce, is_free, record_move};
 use crate::frame::Order;
@@ -16,7 +24,7 @@ use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
-/// Coalesces at once.
+/// Coalesces immediately.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Eager;
 
@@ -59,8 +67,8 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
         record_move::<P>(probe);
     }
 
-    /// Gives pieces of a free block in address order, which is what splitting it for each request gives; the
-    /// halves that one by one would be put into lists, only to be taken out again, are left out.
+    /// Returns pieces of a free block in address order, as splitting it for each request would. It omits the halves
+    /// that would enter lists only to be removed again.
     #[inline]
     fn allocate_bulk(
         &self,
@@ -76,7 +84,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
                 if found >= structure.max_order() {
                     break;
                 }
-                // No smaller block comes back: what remains of a larger one ends the loop.
+                // No smaller block becomes free: the rest of a larger block ends the loop.
                 found = found.up();
                 continue;
             };
@@ -88,7 +96,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
             row.heads().for_each(&mut sink);
             given += row.blocks;
             record_splits::<P>(probe, found, row);
-            // What remains is one block of each of some orders between, whose lists are empty.
+            // The rest is one block of each of some orders in between, whose lists are empty.
             let rest = head.offset(row.frames());
             for (head, order) in pieces(rest, found.frames() - row.frames(), found) {
                 structure.insert(head, order);
@@ -97,7 +105,7 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
         given
     }
 
-    /// Merges the blocks of the row first, then with the buddies outside.
+    /// Merges the adjacent blocks first, then with the buddies outside.
     fn free_adjacent(&self, structure: &S, row: AdjacentBlocks, probe: &mut P::Probe) {
         let table = structure.table();
         for (head, order) in pieces(row.head, row.frames(), structure.max_order()) {
@@ -121,8 +129,8 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
     }
 }
 
-/// Counts the splits of a block of order `found` that gives its first blocks away: one for each block of a
-/// larger order in which one of them lies.
+/// Counts the splits of a block of order `found` whose first blocks are allocated: one for each block of a larger
+/// order that contains one of them.
 #[inline]
 fn record_splits<P: Platform>(probe: &mut P::Probe, found: Order, given: AdjacentBlocks) {
     let mut order = found;
@@ -150,7 +158,7 @@ mod tests {
     const FRAMES: u32 = 64;
     const LARGEST: u8 = 4;
 
-    /// The policy without its own ways of doing many at once.
+    /// The policy without its own bulk operations.
     struct OneByOne;
 
     impl<P: Platform, S: Structure<P>> Coalesce<P, S> for OneByOne {
@@ -163,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Allocates and frees in rows; returns what was given, what stayed and what was counted.
+    /// Allocates and frees in bulk. Returns what was allocated, what stayed free, and what was counted.
     fn history<C: for<'a> Coalesce<Counting, FreeLists<'a, Counting>>>(
         policy: C,
         steps: &[(u8, u32, u32)],

@@ -1,17 +1,21 @@
 //! Coalescing policies: when buddies are merged.
 //!
-//! Why it exists: the standard buddy merges at once; the policies of Barkley and Lee merge later. The
-//! structure underneath is the same.
+//! # Purpose
 //!
-//! Invariant: called under the zone's lock. Whatever a policy delays, when all blocks were freed the zone's
-//! memory is coalesced as it was in the beginning.
+//! The standard buddy merges buddies immediately; the policies of Barkley and Lee merge them later. The structure
+//! underneath is the same.
+//!
+//! # Invariants
+//!
+//! Called under the zone's lock. Whatever a policy delays, once all blocks are freed the zone's memory is coalesced
+//! as it was initially.
 //!
 //! | policy | file | source |
 //! |---|---|---|
-//! | at once | [`eager`] | \[iBuddy\] 3.1, \[BL89\] 3 |
-//! | delayed: DELAY-2, watermarks | [`delay`] | \[BL89\] 3, 4 |
-//! | delayed, with a bound for each call | [`debt`] | ours, after \[BL89\] 3.2 |
-//! | none: frames ascend | [`ascend`] | \[iBuddy\] 3.1.1 to 3.1.3 |
+//! | immediate | [`eager`] | \[iBuddy\] §3.1, \[BL89\] §3 |
+//! | delayed: DELAY-2, watermarks | [`delay`] | \[BL89\] §3, §4 |
+//! | delayed, with a bound for each call | [`debt`] | ours, after \[BL89\] §3.2 |
+//! | none: frames ascend | [`ascend`] | \[iBuddy\] §3.1.1 to §3.1.3 |
 
 pub mod ascend;
 pub mod debt;
@@ -30,14 +34,14 @@ use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
-/// Blocks of one order that follow each other in memory: what a list gives back is often that.
+/// Blocks of one order that are adjacent in memory. A list often returns such blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AdjacentBlocks {
     /// The first block's head.
     pub(crate) head: Frame,
-    /// The order of each.
+    /// The order of each block.
     pub(crate) order: Order,
-    /// How many.
+    /// The number of blocks.
     pub(crate) blocks: u32,
 }
 
@@ -48,7 +52,7 @@ impl AdjacentBlocks {
         self.blocks << self.order.get()
     }
 
-    /// Tells whether a block follows the last of the row.
+    /// Returns `true` if a block follows the last one.
     #[inline]
     pub(crate) fn is_followed_by(&self, head: Frame, order: Order) -> bool {
         self.order == order && head.pfn().0 == self.head.pfn().0 + self.frames()
@@ -61,14 +65,14 @@ impl AdjacentBlocks {
     }
 }
 
-/// Tells that a block was put into the structure or taken out, in its list and in its map.
+/// Records that a block was inserted into the structure or removed from it: in its list and in its map.
 #[inline(always)]
 pub(crate) fn record_move<P: Platform>(probe: &mut P::Probe) {
     probe.record(Event::Link);
     probe.record(Event::Mark);
 }
 
-/// Looks whether a block is free, and tells that.
+/// Returns `true` if a block is free, and records the lookup.
 #[inline(always)]
 pub(crate) fn is_free<P: Platform, S: Structure<P>>(
     structure: &S,
@@ -82,23 +86,23 @@ pub(crate) fn is_free<P: Platform, S: Structure<P>>(
 
 /// A policy of splitting and coalescing over a structure.
 pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
-    /// Whether blocks that could be coalesced may be left as they are.
+    /// Whether blocks that could be coalesced may stay uncoalesced.
     const DELAYS: bool = false;
 
-    /// Takes a block of `order` out, splitting a larger one if need be. The caller tags its head. O(orders).
+    /// Removes a block of `order`, and splits a larger one if necessary. The caller tags its head. O(orders).
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame>;
 
-    /// Takes one more block out for a batch, which nobody is refused without. O(orders).
+    /// Removes another block for a batch. Without it the batch is shorter, but no request fails. O(orders).
     #[inline(always)]
     fn allocate_more(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
         self.allocate(structure, order, probe)
     }
 
-    /// Puts a block in, coalescing as the policy says. O(orders).
+    /// Inserts a block, and coalesces as the policy requires. O(orders).
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
 
-    /// Takes up to `wanted` blocks of `order` out, each to `sink`, which tags its head; returns how many. The
-    /// same blocks in the same order as one by one, and the same blocks stay. O(wanted x orders).
+    /// Removes up to `wanted` blocks of `order`, and passes each to `sink`, which tags its head. Returns how many.
+    /// The blocks, their order and the remaining blocks are the same as one by one. O(wanted × orders).
     fn allocate_bulk(
         &self,
         structure: &S,
@@ -116,36 +120,36 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
         wanted
     }
 
-    /// Puts a row of blocks in; what is in afterwards is the same as one by one. O(blocks x orders).
+    /// Inserts adjacent blocks. The result is the same as one by one. O(blocks × orders).
     fn free_adjacent(&self, structure: &S, row: AdjacentBlocks, probe: &mut P::Probe) {
         for head in row.heads() {
             self.free(structure, head, row.order, probe);
         }
     }
 
-    /// Puts in a block that was no memory before: one that no split ever made. O(orders).
+    /// Inserts a block that was not memory before, and that no split created. O(orders).
     fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
         self.free(structure, head, order, probe);
     }
 
-    /// Learns that the frames from `from` up to `upto` of an allocated block are about to be freed without the
-    /// rest, all counted from its head.
+    /// Notes that the frames from `from` up to `upto` of an allocated block are about to be freed without the rest.
+    /// Both are counted from its head.
     fn split_allocated(&self, _: &S, _: Order, _: u32, _: u32) {}
 
-    /// Checks what the policy promises of a structure. O(orders).
+    /// Checks what the policy guarantees about a structure. O(orders).
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first violation.
     fn check(&self, _: &S) -> Result<(), &'static str> {
         Ok(())
     }
 
-    /// Coalesces everything that was delayed. O(blocks x orders).
+    /// Performs all delayed coalescing. O(blocks × orders).
     fn settle(&self, _: &S, _: &mut P::Probe) {}
 
-    /// Learns that a run of frames was added, whose blocks were adopted. O(frames x orders).
+    /// Notes that a run of frames was added, whose blocks were adopted. O(frames × orders).
     fn on_added(&self, _: &S, _: Pfn, _: u32) {}
 
-    /// Learns that a run of free frames will be taken out, when everything is settled. O(frames x orders).
+    /// Notes that a run of free frames will be removed, after everything is settled. O(frames × orders).
     fn on_withdraw(&self, _: &S, _: Pfn, _: u32) {}
 }

@@ -1,15 +1,19 @@
 //! Locks.
 //!
-//! Why it exists: which lock guards a zone, and for how long it is held, decides what contention costs.
+//! # Purpose
 //!
-//! | file | what it is |
+//! Which lock guards a zone, and for how long it is held, determines the cost of contention.
+//!
+//! | file | contents |
 //! |---|---|
 //! | `spin` | test and test-and-set |
 //! | `ticket` | first come, first served |
-//! | `zone_lock` | a zone's lock, of any kind; for how long it is held, and where it lies |
+//! | `zone_lock` | a zone's lock, of any kind; how long it is held, and where it lies |
 //!
-//! Invariants: a lock carries state from lock to unlock (a ticket's number, a queue's node), so that every
-//! known algorithm fits; a guard unlocks exactly once, when it goes, whatever the way out.
+//! # Invariants
+//!
+//! A lock passes state from `lock` to `unlock` (a ticket's number, a queue's node), so that every known algorithm
+//! fits. A guard unlocks exactly once, when it is dropped.
 
 pub(crate) mod spin;
 pub(crate) mod ticket;
@@ -25,28 +29,28 @@ use crate::probe::{Event, Probe};
 
 /// A mutual exclusion lock on a platform.
 pub trait RawLock<P: Platform>: Send + Sync {
-    /// What is carried from lock to unlock.
+    /// The state that is passed from `lock` to `unlock`.
     type State;
 
-    /// Makes an open lock.
+    /// Creates an unlocked lock.
     fn new() -> Self;
 
-    /// Takes the lock; returns how many times it had to look again, zero when it was open at once.
+    /// Acquires the lock. Returns how many times it had to poll, zero if the lock was free.
     fn lock(&self) -> (Self::State, u32);
 
-    /// Takes the lock if it is open.
+    /// Acquires the lock if it is free.
     fn try_lock(&self) -> Option<Self::State>;
 
-    /// Opens the lock.
+    /// Releases the lock.
     fn unlock(&self, state: &Self::State);
 
-    /// Tells the holder whether somebody waits; never, for a lock that doesn't know.
+    /// Returns `true` to the holder if another CPU waits. A lock that cannot know returns `false`.
     fn is_contended(&self, _: &Self::State) -> bool {
         false
     }
 }
 
-/// Holds a zone's lock until it is dropped, and the probe that is told.
+/// Holds a zone's lock until it is dropped, and the probe that records its events.
 pub(crate) struct Guard<'l, P: Platform> {
     lock: &'l ZoneLock<P>,
     state: u32,
@@ -55,14 +59,14 @@ pub(crate) struct Guard<'l, P: Platform> {
 }
 
 impl<'l, P: Platform> Guard<'l, P> {
-    /// Takes the lock.
+    /// Acquires the lock.
     #[inline]
     pub(crate) fn lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Self {
         let state = acquire(lock, probe);
         Self { lock, state, probe }
     }
 
-    /// Takes the lock if it is open.
+    /// Acquires the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Option<Self> {
         probe.record(Event::LockWanted);
@@ -74,7 +78,7 @@ impl<'l, P: Platform> Guard<'l, P> {
         Some(Self { lock, state, probe })
     }
 
-    /// Lets others in between two blocks of a batch, as the hold policy says.
+    /// Releases and reacquires the lock between two blocks of a batch, as the hold policy requires.
     #[inline]
     pub(crate) fn between(&mut self, hold: Hold) {
         let lets = match hold {

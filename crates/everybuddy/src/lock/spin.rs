@@ -1,9 +1,13 @@
 //! A test-and-test-and-set lock.
 //!
-//! Why it exists: the simplest lock, unfair, fastest without contention: one read-modify-write to take,
-//! one store to open. Waiters look without writing, and back off as the platform says.
+//! # Purpose
 //!
-//! Invariant: the word is 1 exactly while somebody holds the lock.
+//! The simplest lock: unfair, and fastest without contention. It needs one read-modify-write to acquire and one store
+//! to release. Waiters poll without writing, and back off as the platform defines.
+//!
+//! # Invariants
+//!
+//! The word is 1 exactly while a CPU holds the lock.
 
 use super::RawLock;
 use crate::platform::{AtomicWord, Ordering, Platform};
@@ -49,7 +53,7 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
+        // Acquire: pairs with the release in `unlock`: the writes of the last holder are seen.
         let before = self.word.fetch_or(1, Ordering::Acquire);
         (before & 1 == 0).then_some(())
     }

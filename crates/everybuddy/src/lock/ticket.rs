@@ -1,12 +1,18 @@
 //! A ticket lock.
 //!
-//! Source: the locks of the measurements in "Integration with Ticket Spinlocks" of \[Porter\].
+//! # Purpose
 //!
-//! Why it exists: waiters are served in the order in which they came, and the holder sees whether anybody
-//! waits: what releasing a lock "when contended" needs.
+//! Waiters are served in the order in which they came, and the holder can see whether a CPU waits, which releasing a
+//! lock "when contended" needs.
 //!
-//! Invariant: `served` is the number of the ticket whose holder has the lock; `next` is the ticket that the
-//! next one takes. Tickets count modulo 2^32.
+//! # Source
+//!
+//! The locks of the measurements in "Integration with Ticket Spinlocks" of the zone lock patch \[Porter\].
+//!
+//! # Invariants
+//!
+//! `served` is the number of the ticket whose holder has the lock; `next` is the next ticket. Tickets count modulo
+//! 2^32.
 
 use super::RawLock;
 use crate::platform::{AtomicWord, Ordering, Platform};
@@ -19,7 +25,7 @@ pub struct TicketLock<P: Platform> {
 }
 
 impl<P: Platform> TicketLock<P> {
-    /// Waits for a ticket; returns how many times it looked.
+    /// Waits for a ticket. Returns how many times it polled.
     #[cold]
     #[inline(never)]
     fn queue(&self, ticket: u32) -> u32 {
@@ -49,7 +55,7 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
 
     #[inline]
     fn lock(&self) -> (u32, u32) {
-        // Relaxed: taking a ticket orders nothing; seeing it served does.
+        // Relaxed: drawing a ticket orders nothing; seeing it served does.
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
         if self.served.load(Ordering::Acquire) == ticket {
@@ -63,7 +69,7 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
     fn try_lock(&self) -> Option<u32> {
         // Acquire: pairs with the release in `unlock`.
         let served = self.served.load(Ordering::Acquire);
-        // Relaxed: the exchange only succeeds while nobody holds `served`, which was read before.
+        // Relaxed: the exchange succeeds only if no CPU has drawn the ticket `served`, which was read before.
         self.next
             .compare_exchange(
                 served,

@@ -1,10 +1,14 @@
-//! The lock of a zone: one of the kinds, as the system was told.
+//! The lock of a zone, of the kind that the system was built with.
 //!
-//! Why it exists: any system can run under any lock. A zone's lock is taken off the hit path, so its kind is a
-//! field and not a type: compiling every composition once for every kind would cost minutes, the branch that
-//! always goes the same way costs a quarter of a nanosecond of an operation that takes ten or more.
+//! # Purpose
 //!
-//! Invariant: the kind never changes.
+//! Any system can run under any lock. A zone's lock is acquired off the hit path, so its kind is a field and not a
+//! type. Compiling every composition once for every kind would cost minutes. The branch, which always goes the same
+//! way, costs a quarter of a nanosecond of an operation that takes ten or more.
+//!
+//! # Invariants
+//!
+//! The kind never changes.
 
 use super::{RawLock, SpinLock, TicketLock};
 use crate::platform::Platform;
@@ -25,19 +29,19 @@ pub enum Hold {
     /// `hold=batch`: for the whole batch, as Linux does.
     #[default]
     Batch,
-    /// `hold=iteration`: released and taken again after each block; the patch of 001.
+    /// `hold=iteration`: released and reacquired after each block; the patch of \[Porter\].
     Iteration,
-    /// `hold=when-contended`: released, to the back of the queue, after a block, if somebody waits.
+    /// `hold=when-contended`: released after a block if another CPU waits, and reacquired at the back of the queue.
     WhenContended,
 }
 
 /// Where a lock lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Line {
-    /// `line=own`: on a cache line of its own; waiters that look at it don't slow its holder's work.
+    /// `line=own`: on a cache line of its own, so that polling waiters do not slow the holder's work.
     #[default]
     Own,
-    /// `line=beside`: beside the data that it guards: whoever takes it has fetched them.
+    /// `line=beside`: next to the data that it guards, so that acquiring it also fetches them.
     Beside,
 }
 
@@ -50,7 +54,7 @@ pub(crate) struct ZoneLock<P: Platform> {
 }
 
 impl<P: Platform> ZoneLock<P> {
-    /// Makes an open lock.
+    /// Creates an unlocked lock.
     pub(crate) fn new(kind: LockKind) -> Self {
         Self {
             spin: SpinLock::new(),
@@ -59,7 +63,7 @@ impl<P: Platform> ZoneLock<P> {
         }
     }
 
-    /// Takes the lock; returns its state and how many times it had to look again.
+    /// Acquires the lock. Returns its state and how many times it had to poll.
     #[inline]
     pub(crate) fn lock(&self) -> (u32, u32) {
         match self.kind {
@@ -68,7 +72,7 @@ impl<P: Platform> ZoneLock<P> {
         }
     }
 
-    /// Takes the lock if it is open.
+    /// Acquires the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<u32> {
         match self.kind {
@@ -77,7 +81,7 @@ impl<P: Platform> ZoneLock<P> {
         }
     }
 
-    /// Opens the lock.
+    /// Releases the lock.
     #[inline]
     pub(crate) fn unlock(&self, state: u32) {
         match self.kind {
@@ -86,7 +90,7 @@ impl<P: Platform> ZoneLock<P> {
         }
     }
 
-    /// Tells whether somebody waits, as far as this kind of lock knows.
+    /// Returns `true` if another CPU waits, as far as this kind of lock knows.
     #[inline]
     pub(crate) fn is_contended(&self, state: u32) -> bool {
         match self.kind {

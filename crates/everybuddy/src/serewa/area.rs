@@ -1,10 +1,14 @@
 //! A run of frames that waits to be divided or linked.
 //!
-//! Why it exists: a remnant is no block, and is not to be cut into blocks by the caller who leaves it behind. So its
-//! first frame's record says how many frames follow, and all others stay interior.
+//! # Purpose
 //!
-//! Invariant: an area's last block is its largest: areas are what remains of a block whose first part was given away,
-//! or blocks.
+//! A remnant is not a block, and the caller who leaves it should not have to split it into blocks. The record of its
+//! first frame therefore stores its length, and all other frames stay interior.
+//!
+//! # Invariants
+//!
+//! An area's last block is its largest: an area is a block, or what remains of a block whose first part was
+//! allocated.
 
 use crate::frame::Order;
 use crate::frame_table::Frame;
@@ -12,14 +16,14 @@ use crate::frame_table::Frame;
 /// A run of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
-    /// The first.
+    /// The first frame.
     pub(crate) start: Frame,
-    /// How many, at least one.
+    /// The number of frames, at least one.
     pub(crate) frames: u32,
 }
 
 impl Area {
-    /// A block.
+    /// Creates an area that is a block.
     #[inline(always)]
     pub(crate) const fn block(start: Frame, order: Order) -> Self {
         Self {
@@ -28,7 +32,7 @@ impl Area {
         }
     }
 
-    /// Takes the last and largest block off; returns what remains, and that block. O(1).
+    /// Removes the last and largest block. Returns what remains, and that block. O(1).
     #[inline]
     pub(crate) const fn split_last(self) -> (Option<Area>, Frame, Order) {
         let order = Order::saturating(self.frames.ilog2());

@@ -1,13 +1,19 @@
-//! Resource management: what callers wait for.
+//! Resource management: the work that callers wait for.
 //!
-//! Source: \[Serewa\] sections 2.2.1 and 2.2.2.
+//! # Purpose
 //!
-//! Why it exists: a request takes a block out of a list and leaves the remnant to dividing; a release leaves its
-//! blocks to linking. What is asked of every zone layer stands here.
+//! A request removes a block from a list and leaves the remnant to dividing; a free leaves its blocks to linking. The
+//! operations of every zone layer are implemented here.
 //!
-//! Invariant: before each operation of a queue the records say of every frame whether it is allocated, free, or which
-//! area that waits it belongs to; so a thread that stops there leaves every frame accounted for. One that stops while
-//! it gives a block back has that block in its hand: it is tagged as waiting, and nobody gets it.
+//! # Source
+//!
+//! \[Serewa\] §2.2.1 and §2.2.2.
+//!
+//! # Invariants
+//!
+//! Before each operation of a queue, the records say of every frame whether it is allocated or free, or which waiting
+//! area it belongs to. A thread that stops there therefore leaves every frame accounted for. A thread that stops
+//! while it frees a block still owns that block: it is tagged as waiting, and no other thread receives it.
 
 use super::area::Area;
 use super::queue::Contents;
@@ -25,18 +31,18 @@ use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Structure;
 use crate::zone::{Caller, ZoneLayer, range};
 
-/// How often a request looks whether somebody has done with what could serve it.
+/// How often a request polls for an area that could serve it.
 const MAX_POLLS: u32 = 1 << 16;
 
 impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
-    /// Tells those who wait that an area was filed.
+    /// Notifies waiting threads that an area was filed.
     pub(super) fn notify_done(&self) {
         // Release: pairs with the acquire in `search`.
         self.done.fetch_add(1, Ordering::Release);
         P::wake(self.done);
     }
 
-    /// Gives the first `frames` frames of a block of at least `order`, which covers them.
+    /// Allocates the first `frames` frames of a block of at least `order`, which covers them.
     #[inline]
     fn allocate_from(
         &self,
@@ -49,7 +55,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         {
             let table = self.structure.table();
             if let Some((head, frames)) = request_slots.take_late_reply(table, caller.cpu) {
-                // Allocated by the manager a moment ago, and given to nobody: it can be freed.
+                // The manager allocated it a moment ago, and it has no owner: it can be freed.
                 let freed = self.free_run(caller, head, frames);
                 debug_assert!(freed.is_ok(), "{freed:?}");
             }
@@ -60,7 +66,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         self.allocate_here(caller, order, frames)
     }
 
-    /// The same, by whoever calls.
+    /// Does the same on the calling thread.
     #[inline]
     fn allocate_here(
         &self,
@@ -89,8 +95,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         self.search(caller, order, frames)
     }
 
-    /// Takes a block out, tags its first `frames` frames as allocated, and leaves the rest to be divided. Under the
-    /// lock.
+    /// Removes a block, tags its first `frames` frames as allocated, and leaves the rest to dividing. Under the lock.
     #[inline]
     fn take_and_split(
         &self,
@@ -113,7 +118,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         })
     }
 
-    /// Returns the smallest order from `order` on of which a block is there. O(orders).
+    /// Returns the smallest order, from `order` on, of which a block is free. O(orders).
     #[inline]
     fn smallest_from(&self, order: Order) -> Option<Order> {
         let mut found = order;
@@ -126,8 +131,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         Some(found)
     }
 
-    /// Takes a block of order `found` out, has its first frames tagged, and leaves the rest to be divided. Under the
-    /// lock.
+    /// Removes a block of order `found`, tags its first frames, and leaves the rest to dividing. Under the lock.
     #[inline]
     fn split_off(
         &self,
@@ -141,7 +145,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         let rest = found.frames() - frames;
         let head = self.structure.take(found)?;
         record_move::<P>(probe);
-        // All of it is the caller's until a slot says otherwise. What takes that slot waits for the lock.
+        // The caller owns all of it until a slot accounts for the rest. A thread that takes that slot waits for the
+        // lock.
         table.set_tag(head, Tag::allocated(found));
         let rest = Area {
             start: head.offset(frames),
@@ -161,7 +166,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         Some(head)
     }
 
-    /// Does what waits in the queues until a request can be served.
+    /// Processes what waits in the queues until the request can be served.
     #[cold]
     #[inline(never)]
     fn search(
@@ -172,10 +177,10 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     ) -> Result<Frame, AllocateError> {
         let mut attempt = 0;
         while attempt < MAX_POLLS {
-            // Acquire: pairs with the release in `tell_done`.
+            // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             let guard = Guard::lock(self.lock, caller.probe);
-            // In one go: what is filed here is not somebody else's before it is looked for.
+            // In one go: no other thread may take what is filed here before this request looks for it.
             let worked = self.step_within(guard.probe);
             if let Some(head) = self.take_and_split(guard.probe, false, order, frames) {
                 return Ok(head);
@@ -185,7 +190,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             }
             match self.contents() {
                 Contents::Nothing => return Err(AllocateError::Exhausted),
-                // It came meanwhile, and nobody else may be about to work on it.
+                // It was pushed meanwhile, and possibly no other thread is about to process it.
                 Contents::Waiting => {}
                 Contents::InHand => {
                     drop(guard);
@@ -197,7 +202,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         Err(AllocateError::Busy)
     }
 
-    /// The same for who interrupted another operation: under the lock, and without waiting.
+    /// The same for a nested caller: under the lock, and without waiting.
     #[cold]
     #[inline(never)]
     fn search_within(
@@ -218,7 +223,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         })
     }
 
-    /// Leaves a block that is tagged as `tag` to be linked. No lock, unless the queue is full.
+    /// Leaves a block that is tagged as `tag` to linking. No lock, unless the queue is full.
     #[inline]
     fn enqueue_free(
         &self,
@@ -232,7 +237,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             return Err(table.diagnose(head));
         }
         let area = Area::block(head, order);
-        // From here on it is in this CPU's hand, and a second release finds it there.
+        // From here on this CPU owns the block as waiting, and a second free detects that.
         if !table.exchange(head, tag, Tag::queued(area.frames)) {
             return Err(table.diagnose(head));
         }
@@ -242,7 +247,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         self.link_here(caller, head, order, tag)
     }
 
-    /// Links a block that found no room in the queue.
+    /// Links a block for which the queue had no room.
     #[cold]
     #[inline(never)]
     fn link_here(
@@ -264,16 +269,16 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         }
     }
 
-    /// Returns what is in the queues. Under the lock.
+    /// Returns the content of the queues. Under the lock.
     fn contents(&self) -> Contents {
         self.dividing.contents().max(self.linking.contents())
     }
 
-    /// Does everything that waits; false if somebody has something in hand for too long.
+    /// Processes everything that waits. Returns `false` if another thread processes an area for too long.
     fn finish(&self, probe: &mut P::Probe) -> bool {
         let mut attempt = 0;
         while attempt < MAX_POLLS {
-            // Acquire: pairs with the release in `tell_done`.
+            // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             if self.dividing_step(probe) || self.linking_step(probe) {
                 continue;
@@ -320,7 +325,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         self.allocate_from(caller, order, frames)
     }
 
-    /// What one block gives, at once; then the next.
+    /// Allocates as many blocks as one free block provides at a time, then continues with the next.
     fn allocate_bulk(
         &self,
         caller: &mut Caller<'_, P>,
@@ -396,7 +401,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         Ok(())
     }
 
-    /// Cuts the run out of its allocations, which makes it whole allocations, and leaves these to be linked.
+    /// Turns the run into whole allocations, and leaves these to linking.
     fn free_run(
         &self,
         caller: &mut Caller<'_, P>,
@@ -407,7 +412,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         let nested = caller.nested;
         let guard = self.enter(caller).ok_or(FreeError::Busy)?;
         if nested {
-            // A queue may be full when half of it is given back, and the lock taken by then.
+            // A queue may become full after half of the run was pushed, when the lock may be held.
             return range::free_run(&self.structure, &Eager, start, frames, guard.probe);
         }
         range::detach(table, start, frames)?;
@@ -444,7 +449,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             let finished = self.finish(caller.probe);
             let guard = Guard::lock(self.lock, caller.probe);
             let result = range::withdraw(&self.structure, &Eager, start, frames, to, guard.probe);
-            // Something of it may have gone through a queue just now.
+            // A part of it may have passed through a queue just now.
             match result {
                 Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
                 Err(RegionError::NotFree(_)) if self.contents() != Contents::Nothing => {}
@@ -465,7 +470,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         }
     }
 
-    /// The services by number: dividing, linking, and where it is one, the manager. The budget counts areas, or
+    /// The services by number: dividing, linking, and the manager if it is a service. The budget counts areas, or
     /// requests.
     fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
         for _ in 0..budget {
@@ -512,7 +517,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             }
             waiting += u64::from(area.frames);
         }
-        // What is tagged so and in no queue is in the hand of somebody who stopped while giving it back.
+        // An area that is tagged as waiting but is in no queue belongs to a thread that stopped while freeing it.
         if waiting > census.queued {
             return Err(Violation {
                 pfn: Pfn(0),

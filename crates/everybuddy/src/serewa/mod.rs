@@ -1,38 +1,46 @@
-//! Serewa's system: whoever asks is answered from what is there, and others do the rest.
+//! Serewa's system: requests are served from the blocks that exist, and services do the rest.
 //!
-//! Source: \[Serewa\] section 2.2, figure 1. Three actions are kept apart: resource management answers requests,
-//! dividing cuts what remains of blocks that were larger than asked for, linking merges what was freed. Two queues
-//! join them.
+//! # Purpose
 //!
-//! Why it exists: in the standard buddy who asks for a frame waits for all the splits that it takes, and who gives one
-//! back for all the merges. Here a request takes one block out and leaves the remnant behind as it is; a release is an
-//! entry in a queue. A system of its own and no policy, because what its callers do is not what its services do.
+//! In the standard buddy an allocating caller waits for all splits that its request needs, and a freeing caller waits
+//! for all merges. Here a request removes one block and leaves its remnant as it is, and a free is an entry in a
+//! queue. It is a system of its own and not a policy, because its callers and its services do different work.
 //!
-//! | file | what it is |
+//! # Source
+//!
+//! \[Serewa\] §2.2, figure 1. Three actions are separate: resource management answers requests, dividing splits what
+//! remains of blocks that were larger than requested, and linking merges what was freed. Two queues join them.
+//!
+//! | file | contents |
 //! |---|---|
-//! | `manager` | resource management: answers requests, takes releases |
-//! | `services` | dividing and linking, a step at a time |
+//! | `manager` | resource management: answers requests, accepts frees |
+//! | `services` | dividing and linking, one step at a time |
 //! | `queue` | the queues |
-//! | `area` | what is in them |
+//! | `area` | the entries of the queues |
 //! | `request_slots` | requests to a manager that runs on a thread of its own |
-//! | `division` | how memory is divided in the beginning |
+//! | `presplit` | how memory is divided initially |
 //!
-//! Services are declared, and run by the host: on threads, or by a CPU that is idle (`serve(cpu, service, budget)`, a
-//! unit of the budget for each area). Where no host runs them, requests do when they find nothing else.
+//! # Services
 //!
-//! Invariants:
-//! 1. A frame is in a free block, or in exactly one slot of a queue, or allocated, or in the hand of who is giving it
-//!    back; also while a thread stands still before any operation of a queue. The first frame of an area in a slot or
-//!    a hand is tagged with its length.
-//! 2. Blocks leave the free lists for the dividing queue only under the lock; areas leave a queue for the free lists
-//!    under the lock, and their slots are emptied afterwards. So who holds the lock, finds no block, and then both
-//!    queues empty, has seen that memory is exhausted.
-//! 3. No two buddies are both in the free lists, except where memory was divided so in the beginning.
+//! Services are declared here and run by the host: on threads, or on an idle CPU (`serve(cpu, service, budget)`, one
+//! unit of the budget per area). Where no host runs them, requests do their work when they find no block.
 //!
-//! Decides, where the paper is silent: a queue that is full makes its caller do the work. A request that finds no
-//! block does what waits in the queues, one area at a time, and waits for what others have in hand, before it fails.
-//! Who files a piece of a remnant merges it if its buddy has come back meanwhile. Linking goes one level at a time,
-//! and lets others at the free lists in between; so does dividing after each piece.
+//! # Invariants
+//!
+//! 1. A frame is in a free block, or in exactly one slot of a queue, or allocated, or owned by the thread that is
+//!    freeing it; also while a thread is suspended before any operation of a queue. The first frame of an area in a
+//!    slot, or owned by a freeing thread, is tagged with the area's length.
+//! 2. Blocks leave the free lists for the dividing queue only under the lock. Areas leave a queue for the free lists
+//!    under the lock, and their slots are emptied afterwards. A thread that holds the lock, finds no block, and then
+//!    finds both queues empty, has therefore seen that memory is exhausted.
+//! 3. No two buddies are both in the free lists, except where memory was initially divided so.
+//!
+//! # Design decisions
+//!
+//! Where the paper is silent: a full queue makes its caller do the work. A request that finds no block processes what
+//! waits in the queues, one area at a time, and waits for areas that other threads process, before it fails. A thread
+//! that files a piece of a remnant merges it if its buddy was freed meanwhile. Linking proceeds one level at a time
+//! and releases the free lists in between; dividing does so after each piece.
 
 pub(crate) mod area;
 mod manager;
@@ -62,40 +70,40 @@ use crate::zone::memory::Part;
 use queue::AreaQueue;
 use request_slots::RequestSlots;
 
-/// Who answers requests.
+/// Which thread answers requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manager {
-    /// `manager=caller`: whoever asks, under the lock.
+    /// `manager=caller`: the calling thread, under the lock.
     #[default]
     Caller,
-    /// `manager=thread`: a service; who asks sends it the request and waits for the answer.
+    /// `manager=thread`: a service. The caller sends it the request and waits for the answer.
     Thread,
 }
 
 /// What a request does that finds no block of its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RemnantPolicy {
-    /// `remnants=wait`: it takes the next larger block, and leaves its remnant behind too.
+    /// `remnants=wait`: it splits the next larger block, and leaves that remnant in the queue too.
     #[default]
     Wait,
-    /// `remnants=first`: it divides what waits to be divided, if anything does, before it takes a larger block.
+    /// `remnants=first`: it divides the remnants that wait, if there are any, before it splits a larger block.
     First,
 }
 
-/// How the actions are joined.
+/// How the three actions are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
     /// Slots of each queue, a power of two.
     pub slots: u32,
-    /// Whether each operation of a queue is done under a binary semaphore.
+    /// Whether a binary semaphore guards each operation of a queue.
     pub semaphore: bool,
-    /// Who answers requests.
+    /// Which thread answers requests.
     pub manager: Manager,
     /// What a request does that finds no block of its order.
     pub remnants: RemnantPolicy,
 }
 
-/// Slots of a queue when nothing else is asked for.
+/// Default number of slots of a queue.
 pub(crate) const SLOTS: u32 = 256;
 
 const DIVIDING: Service = Service {
@@ -117,11 +125,11 @@ pub struct Serewa<'a, P: Platform, S> {
     structure: S,
     dividing: AreaQueue<'a, P>,
     linking: AreaQueue<'a, P>,
-    /// Changes whenever a service has done with an area.
+    /// Changes whenever a service has finished an area.
     done: &'a P::AtomicU32,
     request_slots: Option<RequestSlots<'a, P>>,
     remnants: RemnantPolicy,
-    /// Whether memory was divided in the beginning, so that buddies may both be free.
+    /// Whether memory was initially divided into smaller blocks, so that two buddies may both be free.
     presplit: bool,
     memory: PhantomData<&'a P>,
 }
@@ -137,7 +145,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         }
     }
 
-    /// Makes the system around an empty structure.
+    /// Creates the system around an empty structure.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         (lock, place): Part<'a, P>,
@@ -175,8 +183,8 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         })
     }
 
-    /// Makes a run of interior frames free, before the system is in use: in blocks as large as they can be, but where
-    /// `wanted` asks for smaller ones. O(blocks + orders).
+    /// Makes a run of interior frames free, before the system is in use: in blocks as large as possible, except where
+    /// `wanted` requests smaller ones. O(blocks + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Presplit) {
         let max_order = self.structure.max_order();
         if let Some(start) = self.structure.table().frame(start) {
@@ -186,10 +194,10 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         }
     }
 
-    /// Divides a block as long as smaller ones are wanted. At most as deep as there are orders.
+    /// Divides a block while smaller blocks are wanted. The recursion is at most as deep as there are orders.
     fn seed_block(&self, head: Frame, order: Order, wanted: &mut Presplit) {
         if !self.presplit {
-            // Ranges may touch each other.
+            // Ranges may be adjacent.
             let probe = &mut P::Probe::default();
             Eager.free(&self.structure, head, order, probe);
         } else if wanted.take(order) || !wanted.wants_below(order) {
@@ -201,7 +209,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         }
     }
 
-    /// Takes the lock; a nested caller only tries.
+    /// Acquires the lock; a nested caller only tries.
     #[inline]
     fn enter<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Option<Guard<'c, P>> {
         if caller.nested {

@@ -1,38 +1,44 @@
-//! How memory is divided in the beginning.
+//! How memory is divided initially.
 //!
-//! Source: \[Serewa\] section 2.2.3: the number of blocks of each size that memory is divided into first may follow
-//! the sizes that are asked for most, as statistics gathered earlier say.
+//! # Purpose
 //!
-//! Why it exists: a system that starts with memory in largest blocks splits one for almost each of its first requests.
+//! A system that starts with memory in largest blocks splits a block for almost each of its first requests.
 //!
-//! Invariant: a division asks for blocks; it never decides how many there are: what memory can't give is left out, what
-//! is left over stays in largest blocks.
+//! # Source
+//!
+//! \[Serewa\] §2.2.3: the number of blocks of each size that memory is first divided into may follow the sizes that
+//! are requested most, according to earlier statistics.
+//!
+//! # Invariants
+//!
+//! A presplit requests blocks; it does not guarantee their number. What memory cannot provide is left out, and the
+//! rest stays in largest blocks.
 
 use crate::frame::Order;
 
-/// How many blocks of each order memory is to be divided into; the rest stays as large as it can be.
+/// The number of blocks of each order that memory is divided into. The rest stays as large as possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Presplit {
     blocks: [u32; Order::LIMIT.index() + 1],
 }
 
 impl Presplit {
-    /// Asks for so many blocks of each order, from 0 on.
+    /// Requests the given number of blocks of each order, from order 0.
     pub const fn new(blocks: [u32; Order::LIMIT.index() + 1]) -> Self {
         Self { blocks }
     }
 
-    /// Returns how many blocks of each order are asked for, from 0 on. O(1).
+    /// Returns the requested number of blocks of each order, from order 0. O(1).
     pub const fn blocks(&self) -> &[u32; Order::LIMIT.index() + 1] {
         &self.blocks
     }
 
-    /// Tells whether nothing is asked for. O(orders).
+    /// Returns `true` if no block is requested. O(orders).
     pub fn is_none(&self) -> bool {
         self.blocks.iter().all(|blocks| *blocks == 0)
     }
 
-    /// Takes a block of this order off the list; false if none is asked for.
+    /// Removes a block of this order from the requested ones. Returns `false` if none is left.
     pub(crate) fn take(&mut self, order: Order) -> bool {
         let Some(left) = self.blocks.get_mut(order.index()) else {
             return false;
@@ -42,7 +48,7 @@ impl Presplit {
         wanted
     }
 
-    /// Tells whether a smaller block is asked for.
+    /// Returns `true` if a smaller block is requested.
     pub(crate) fn wants_below(&self, order: Order) -> bool {
         self.blocks
             .iter()

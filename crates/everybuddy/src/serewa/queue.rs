@@ -1,23 +1,29 @@
 //! The queue between two services: a bounded ring of areas of memory.
 //!
-//! Source: \[Serewa\] section 2.2.2 and figure 1: the queues that join resource management, dividing and linking.
-//! The paper leaves synchronization open and names binary semaphores; `sync=semaphore` is that reading.
+//! # Purpose
 //!
-//! Why it exists: whoever allocates or frees leaves work behind for others, and must never wait for them. A slot is
-//! one word, and says at any time which frames it accounts for: a service that stops in the middle of its work, and
-//! never goes on, loses none. The slot that it stopped in is lost to the queue as room, not as memory.
+//! Allocating and freeing threads leave work for others, and must never wait for them. A slot is one word, and always
+//! says which frames it accounts for. A service that stops in the middle of its work, and never continues, therefore
+//! loses no frame. The slot that it stopped in is lost to the queue as room, not as memory.
 //!
-//! Invariants:
+//! # Source
+//!
+//! \[Serewa\] §2.2.2 and figure 1: the queues that join resource management, dividing and linking. The paper leaves
+//! synchronization open and mentions binary semaphores; `sync=semaphore` implements that reading.
+//!
+//! # Invariants
+//!
 //! 1. Positions count up. The slot of a position is empty in that position's lap, then filled, then taken, then empty
-//!    in the next lap; each of these changes is one write of one word. The first two are contended; who takes a slot
-//!    owns it until it is released.
-//! 2. `tail` is at most one position behind the last filled slot, and not behind for anybody whose push returned.
-//! 3. Every position before `head` was released; between `head` and `tail` slots are in any state, so that what is
-//!    behind a slot that never comes back is found all the same.
+//!    in the next lap. Each of these changes is one write of one word. The first two are contended; the thread that
+//!    takes a slot owns it until it releases it.
+//! 2. `tail` is at most one position behind the last filled slot, and not behind for any thread whose push has
+//!    returned.
+//! 3. Every position before `head` was released. Between `head` and `tail`, slots are in any state, so areas behind a
+//!    slot that is never released are found nevertheless.
 //!
-//! A lap is counted modulo 2048: somebody who sleeps between reading a slot and filling it while exactly a multiple of
-//! 2048 x slots areas pass, and no more, would fill it out of turn. A full queue is not an error: the caller does the
-//! work itself.
+//! A lap is counted modulo 2048. A thread would fill a slot out of turn if it was suspended between reading the slot
+//! and filling it while exactly a multiple of 2048 × slots areas passed. A full queue is not an error: the caller
+//! does the work itself.
 
 use super::area::Area;
 use crate::arena::{Arena, ArenaPlan};
@@ -29,19 +35,19 @@ use crate::lock::{LockKind, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe, Queue, QueueStep};
 
-/// What a slot is in the middle of.
+/// The stage of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Stage {
-    /// Nothing.
+    /// Empty.
     Empty = 0,
     /// An area waits.
     Filled = 1,
-    /// Somebody works on it.
+    /// A thread processes the area.
     Taken = 2,
 }
 
-/// A slot's word, taken apart: 32 bits of start, 19 of frames, 2 of stage, 11 of lap.
+/// A slot's word, unpacked: 32 bits of start, 19 of frames, 2 of stage, 11 of lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     start: u32,
@@ -87,18 +93,18 @@ impl Word {
     }
 }
 
-/// What is in a queue, the last that holds.
+/// The content of a queue; the last value that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Contents {
-    /// Nothing.
+    /// The queue is empty.
     Nothing,
-    /// Nothing waits, but somebody works on something.
+    /// No area waits, but a thread processes one.
     InHand,
-    /// Something waits.
+    /// An area waits.
     Waiting,
 }
 
-/// A slot that somebody took.
+/// A slot that a thread has taken.
 #[derive(Debug)]
 #[must_use = "a slot that is not released is lost"]
 pub(crate) struct Slot {
@@ -112,9 +118,9 @@ pub(crate) struct AreaQueue<'a, P: Platform> {
     slots: &'a [P::AtomicU64],
     /// The position that is filled next.
     tail: &'a P::AtomicU32,
-    /// Everything before this position was released.
+    /// Every position before this one was released.
     head: &'a P::AtomicU32,
-    /// Held around each operation, if it is to be so.
+    /// Held during each operation, if the queue has one.
     semaphore: Option<&'a ZoneLock<P>>,
 }
 
@@ -126,7 +132,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             .slice::<CachePadded<ZoneLock<P>>>(1)
     }
 
-    /// Makes an empty queue of so many slots, a power of two.
+    /// Creates an empty queue with the given number of slots, a power of two.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
@@ -161,7 +167,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         (position >> self.slots.len().trailing_zeros()) % LAPS
     }
 
-    /// Tells the probe what comes next, and takes the semaphore for it.
+    /// Announces the next step to the probe, and acquires the semaphore for it.
     #[inline(always)]
     fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldSemaphore<'a, P> {
         probe.record(Event::Queue {
@@ -171,8 +177,8 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         HeldSemaphore(self.semaphore.map(|lock| (lock, lock.lock().0)))
     }
 
-    /// Puts an area in; false when the queue is full, or when who interrupted another operation would have to wait for
-    /// the semaphore. Two atomic read-modify-writes when nobody else pushes.
+    /// Adds an area. Returns `false` if the queue is full, or if a nested caller would have to wait for the
+    /// semaphore. Two atomic read-modify-writes if no other thread pushes.
     #[inline]
     pub(crate) fn push(&self, area: Area, nested: bool, probe: &mut P::Probe) -> bool {
         if nested && !self.is_open_to_nested() {
@@ -195,15 +201,15 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
     #[inline]
     fn fill(&self, area: Area) -> bool {
         loop {
-            // Acquire: pairs with the release in `advance`: whoever sees the tail sees the slots before it.
+            // Acquire: pairs with the release in `advance`: a thread that sees the tail sees the slots before it.
             let position = self.tail.load(Ordering::Acquire);
             let (slot, lap) = (self.slot(position), self.lap(position));
             let seen = slot.load(Ordering::Acquire);
             let empty = Word::empty(lap).pack();
             if seen == empty {
                 let word = self.word(position, Stage::Filled, Some(area));
-                // Release: pairs with the acquire in `take`: the records of the area are seen.
-                // Acquire: pairs with the release in `release`.
+                // Release: pairs with the acquire in `take`: the records of the area are seen. Acquire: pairs with
+                // the release in `release`.
                 let filled =
                     slot.compare_exchange(empty, word, Ordering::AcqRel, Ordering::Relaxed);
                 if filled.is_ok() {
@@ -213,16 +219,16 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
                 continue;
             }
             if Word::unpack(seen).lap == lap {
-                // Somebody filled it and did not get round to moving the tail.
+                // Another thread filled it and has not moved the tail yet.
                 self.advance(self.tail, position);
             } else if self.tail.load(Ordering::Acquire) == position {
-                // Not released since the lap before.
+                // Not released since the previous lap.
                 return false;
             }
         }
     }
 
-    /// Moves an end one position on, unless somebody did.
+    /// Moves an end by one position, unless another thread did.
     #[inline(always)]
     fn advance(&self, end: &P::AtomicU32, position: u32) {
         // Release: pairs with the acquire loads of the ends.
@@ -246,7 +252,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         .pack()
     }
 
-    /// Gives a slot back, all of whose frames were filed.
+    /// Releases a slot whose frames were all filed.
     #[inline]
     pub(crate) fn release(&self, slot: Slot, probe: &mut P::Probe) {
         let _held = self.enter(QueueStep::Release, probe);
@@ -257,7 +263,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         self.skip_released();
     }
 
-    /// Moves the head over what was released. Amortized O(1).
+    /// Moves the head over released positions. Amortized O(1).
     fn skip_released(&self) {
         loop {
             // Acquire, three times: pairs with the releases in `advance` (the ends) and in `release` (the slot).
@@ -271,14 +277,14 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         }
     }
 
-    /// Returns the positions that may not be released yet.
+    /// Returns the positions that may not have been released yet.
     fn positions(&self) -> impl Iterator<Item = u32> + use<'a, P> {
         // Acquire, twice: pairs with the release in `advance`. The slots before the tail are seen as filled, the
         // slots before the head as released.
         let tail = self.tail.load(Ordering::Acquire);
         let head = self.head.load(Ordering::Acquire);
         let length = tail.wrapping_sub(head);
-        // A head that is read late may be far behind, or, read after the tail, even before it.
+        // A head that is read late may be far behind, or, since it is read after the tail, even ahead of it.
         let length = match length > u32::MAX / 2 {
             true => 0,
             false => length.min(self.slots.len() as u32),
@@ -288,13 +294,13 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             .map(move |back| tail.wrapping_sub(back + 1))
     }
 
-    /// Tells whether who interrupted another operation may work on this queue: it can't wait for the semaphore.
+    /// Returns `true` if a nested caller may use this queue: it cannot wait for the semaphore.
     pub(crate) fn is_open_to_nested(&self) -> bool {
         self.semaphore.is_none()
     }
 
-    /// Takes the oldest filled slot; nothing when there is none. It must be released. O(1) unless somebody stopped in
-    /// the middle; O(slots) then.
+    /// Takes the oldest filled slot, which must be released later. Returns `None` if there is none. O(1) unless a
+    /// thread stopped in the middle of its work, then O(slots).
     pub(crate) fn take(&self, probe: &mut P::Probe) -> Option<(Slot, Area)> {
         let _held = self.enter(QueueStep::Take, probe);
         for position in self.positions() {
@@ -319,7 +325,8 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         None
     }
 
-    /// Says what a taken slot accounts for from now on; nothing before the last of it is filed.
+    /// Sets what a taken slot accounts for from now on. The last piece of an area may be filed only after its slot
+    /// accounts for nothing.
     #[inline]
     pub(crate) fn keep(&self, slot: &Slot, area: Option<Area>, probe: &mut P::Probe) {
         let _held = self.enter(QueueStep::Keep, probe);
@@ -329,7 +336,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         self.slot(slot.position).store(word, Ordering::Release);
     }
 
-    /// Returns how many slots are in use. A hint while others work.
+    /// Returns how many slots are in use. A hint while other threads work.
     #[inline]
     pub(crate) fn length(&self) -> u32 {
         let head = self.head.load(Ordering::Relaxed);
@@ -337,10 +344,10 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         if length > u32::MAX / 2 { 0 } else { length }
     }
 
-    /// Returns what is in the queue, for whoever holds the lock under which areas are filed: a slot that says that
-    /// nothing of it remains was filed by then. O(length).
+    /// Returns the content of the queue, for the holder of the lock under which areas are filed: if a slot accounts
+    /// for nothing, its area was filed by then. O(length).
     pub(crate) fn contents(&self) -> Contents {
-        // A read-modify-write, because it reads the last value in any case, and a load need not. Acquire and release:
+        // A read-modify-write, because it always reads the last value, and a load need not. Acquire and release:
         // pairs with the read-modify-writes in `advance`.
         self.tail.fetch_add(0, Ordering::AcqRel);
         let contents = self.positions().map(|position| {
@@ -368,13 +375,13 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         })
     }
 
-    /// Returns the frames that wait or are worked on. A hint while others work. O(slots).
+    /// Returns the number of frames that wait or are being processed. A hint while other threads work. O(slots).
     pub(crate) fn frames(&self) -> u64 {
         self.areas().map(|area| u64::from(area.frames)).sum()
     }
 }
 
-/// The semaphore of a queue, held.
+/// The held semaphore of a queue.
 struct HeldSemaphore<'a, P: Platform>(Option<(&'a ZoneLock<P>, u32)>);
 
 impl<P: Platform> Drop for HeldSemaphore<'_, P> {

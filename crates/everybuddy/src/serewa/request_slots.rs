@@ -1,12 +1,18 @@
 //! Requests to a manager that runs on a thread of its own.
 //!
-//! Source: \[Serewa\] section 2.2.2, read literally: resource management is the third of three threads.
+//! # Purpose
 //!
-//! Why it exists: to show what the literal reading costs. Each request goes through two threads, and if they are not
-//! both running, through two switches.
+//! It shows what the literal reading costs: each request passes through two threads, and through two context switches
+//! if they do not both run.
 //!
-//! Invariant: a letter belongs to its CPU while it is idle or answered, to the managers while a request is in it. Who
-//! gives up waiting takes the request back, unless a manager has it in hand.
+//! # Source
+//!
+//! \[Serewa\] §2.2.2, read literally: resource management is the third of three threads.
+//!
+//! # Invariants
+//!
+//! A slot belongs to its CPU while it is idle or answered, and to the managers while it contains a request. A caller
+//! that stops waiting takes the request back, unless a manager is processing it.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError};
@@ -14,33 +20,33 @@ use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 
-/// What a letter is in the middle of.
+/// The states of a slot.
 const IDLE: u32 = 0;
 const POSTED: u32 = 1;
 const TAKEN: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// Answers that are no frame.
+/// Answers other than a frame.
 const EXHAUSTED: u64 = u64::MAX;
 const BUSY: u64 = u64::MAX - 1;
 
-/// How often a request looks for its answer before it helps itself.
+/// How often a request polls for its answer before it serves itself.
 const MAX_POLLS: u32 = 1 << 12;
 
 /// The request of a CPU, and its answer.
 #[repr(C, align(64))]
 struct RequestSlot<P: Platform> {
     state: P::AtomicU32,
-    /// The order, and the frames above it.
+    /// The order in the low 8 bits, the frames above them.
     request: P::Cell<u64>,
-    /// The frame that was given, or why none was.
+    /// The allocated frame, or the reason for a failure.
     answer: P::Cell<u64>,
 }
 
-/// All letters.
+/// One slot per CPU.
 pub(crate) struct RequestSlots<'a, P: Platform> {
     slots: &'a [RequestSlot<P>],
-    /// Whether a manager was seen at work, and did not leave anybody waiting since.
+    /// Whether a manager was seen working and has not let a request time out since.
     attended: &'a P::AtomicU32,
 }
 
@@ -51,7 +57,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             .slice::<P::AtomicU32>(1)
     }
 
-    /// Makes letters for so many CPUs.
+    /// Creates the slots of `cpus` CPUs.
     pub(crate) fn new(arena: &mut Arena<'a>, cpus: u16) -> Result<Self, BuildError> {
         let slots = arena.slice(usize::from(cpus), |_| RequestSlot {
             state: P::AtomicU32::new(IDLE),
@@ -62,7 +68,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         Ok(Self { slots, attended })
     }
 
-    /// Sends a request and waits for the answer; nothing if no manager is there to give it.
+    /// Sends a request and waits for the answer. Returns `None` if no manager answers requests.
     pub(crate) fn call(
         &self,
         table: FrameTable<'_, P>,
@@ -78,7 +84,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             request,
             answer,
         } = self.slots.get(cpu.index())?;
-        // A manager that was given up has the last request in hand still.
+        // A manager that did not answer in time still processes the last request.
         if state.load(Ordering::Relaxed) != IDLE {
             return None;
         }
@@ -102,8 +108,8 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 }
                 continue;
             }
-            // A manager with the request in hand that stopped, or sleeps for long: what it takes for it is found by
-            // the next request if it is answered yet.
+            // The manager that processes the request has stopped or sleeps for long. If it answers later, the next
+            // request finds the answer.
             if attempt >= 2 * MAX_POLLS {
                 return Some(Err(AllocateError::Busy));
             }
@@ -119,7 +125,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         })
     }
 
-    /// Takes an answer that came after its request was given up: the frames that were given, and nobody has.
+    /// Takes an answer that came after its caller stopped waiting: frames that are allocated and have no owner.
     #[inline]
     pub(crate) fn take_late_reply(
         &self,
@@ -137,7 +143,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         Some((table.frame(Pfn(frame))?, frames as u32))
     }
 
-    /// Answers what was sent, at most `budget` requests; returns how many.
+    /// Answers at most `budget` requests, and returns how many it answered.
     pub(crate) fn serve(
         &self,
         budget: u32,
@@ -153,7 +159,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             if state.load(Ordering::Relaxed) != POSTED {
                 continue;
             }
-            // Acquire: pairs with the release in `ask`.
+            // Acquire: pairs with the release in `call`.
             let taken = state.compare_exchange(POSTED, TAKEN, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
                 continue;
@@ -165,7 +171,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 Err(AllocateError::Exhausted) => EXHAUSTED,
                 Err(_) => BUSY,
             });
-            // Release: pairs with the acquire in `ask`.
+            // Release: pairs with the acquire in `call`.
             state.store(ANSWERED, Ordering::Release);
             P::wake(state);
             answered += 1;

@@ -1,13 +1,19 @@
 //! Dividing and linking, one area at a time.
 //!
-//! Source: \[Serewa\] section 2.2.2: dividing breaks remnants into powers of two and adds them to the resources;
-//! linking merges freed areas with their twins.
+//! # Purpose
 //!
-//! Why it exists: the same steps are done by a service's thread, by a CPU that is idle, and by a request that would
-//! fail otherwise.
+//! The same steps are executed by the thread of a service, by an idle CPU, and by a request that would fail
+//! otherwise.
 //!
-//! Invariant: what a step has in hand stands in its slot, which is told of each piece under the same lock, and before,
-//! the piece is filed.
+//! # Source
+//!
+//! \[Serewa\] §2.2.2: dividing breaks remnants into powers of two and adds them to the resources; linking merges
+//! freed areas with their twins.
+//!
+//! # Invariants
+//!
+//! The slot of an area accounts for what a step has not filed yet. The step updates the slot before it files each
+//! piece, under the same lock.
 
 use super::Serewa;
 use super::area::Area;
@@ -21,7 +27,7 @@ use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
 impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
-    /// Divides the oldest remnant; false when none waits. A lock for each piece, O(orders).
+    /// Divides the oldest remnant. Returns `false` if none waits. One lock per piece, O(orders).
     pub(super) fn dividing_step(&self, probe: &mut P::Probe) -> bool {
         let Some((slot, area)) = self.dividing.take(probe) else {
             return false;
@@ -44,8 +50,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         true
     }
 
-    /// Merges the block that was freed first with its free buddies, and files it; false when none waits. A lock for
-    /// each level, O(orders).
+    /// Merges the block that was freed first with its free buddies, and files it. Returns `false` if none waits. One
+    /// lock per level, O(orders).
     pub(super) fn linking_step(&self, probe: &mut P::Probe) -> bool {
         let Some((slot, area)) = self.linking.take(probe) else {
             return false;
@@ -77,8 +83,9 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         true
     }
 
-    /// Does what both steps do, in one go, under the lock that the caller holds: for who may not let go of it, so that
-    /// what is filed is not somebody else's before it is looked for, and for who may not wait for it.
+    /// Executes a whole step of either service under the lock that the caller holds. It is for callers that must not
+    /// release the lock, so that no other thread takes what the step files, and for callers that must not wait for
+    /// the lock.
     pub(super) fn step_within(&self, probe: &mut P::Probe) -> bool {
         let taken = |queue: &AreaQueue<'_, P>, divides: bool, probe: &mut P::Probe| {
             let (slot, area) = queue.take(probe)?;

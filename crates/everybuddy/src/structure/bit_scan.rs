@@ -1,19 +1,30 @@
 //! Free blocks as bits alone, with summaries above that are scanned.
 //!
-//! Source: \[Serewa\] 2.2.4 asks for structures better than queues and names processor instructions for counting
-//! zeros; this is what a program makes of both today, and what TLSF and Linux's `sbitmap` do.
+//! # Purpose
 //!
-//! Why it exists: a tree pays for its order with a walk at every insertion and removal. Bits are ordered by address as
-//! they are: an insertion sets one, and the lowest one is found by an instruction for each level of summaries.
+//! A tree pays for its order with a walk at every insertion and removal. Bits are ordered by address by their nature:
+//! an insertion sets one, and one instruction per level of summaries finds the lowest one.
 //!
-//! Invariant: a block's bit is set exactly when the block is in. A bit of a summary is set exactly when the word below
-//! that it stands for is not zero. The record of a block's head says "free head" and links nothing.
+//! # Source
 //!
-//! Decides: summaries are of each order by itself, so that scanning never meets another order's blocks. Their number is
-//! what the order needs: a level has one word for 64 words below, and the last one has one word.
+//! \[Serewa\] §2.2.4 asks for structures better than queues and names processor instructions for counting zeros. This
+//! is what a program makes of both today, and what TLSF and Linux's `sbitmap` do.
 //!
-//! Cost: `contains` O(1); `insert` and `remove` O(1) unless a word becomes the first or the last of its summary's, then
-//! O(log64 n), n being the blocks that could be; `take` O(log64 n). 2.03 bits a frame beside the records.
+//! # Invariants
+//!
+//! A block's bit is set exactly if the block is in. A bit of a summary is set exactly if the word below that it
+//! represents is not zero. The record of a block's head is tagged as a free head and links nothing.
+//!
+//! # Design decisions
+//!
+//! Each order has summaries of its own, so that a scan never meets blocks of another order. An order has as many
+//! levels of summaries as it needs: a level has one word for 64 words below, and the last level has one word.
+//!
+//! # Complexity
+//!
+//! `contains` is O(1). `insert` and `remove` are O(1) unless a word becomes the first or the last of its summary's;
+//! then they are O(log64 n), where n is the number of possible blocks. `take` is O(log64 n). 2.03 bits per frame in
+//! addition to the records.
 
 use super::levels::{LEVELS, Level, level_of};
 use super::{Ordered, Place, Placed, Structure, StructureKind};
@@ -22,8 +33,8 @@ use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::{FrameState, Violation};
 
-/// The most levels of words that an order can have, blocks' bits and summaries: 64^6 is more than there are frames. A
-/// power of two and one more than is used, so that a level masked so needs no bounds check.
+/// The maximum number of levels of words of an order, blocks' bits and summaries: 64^6 is more than there are frames.
+/// A power of two, and one more than is used, so that a masked level needs no bounds check.
 const DEPTHS: usize = 8;
 
 /// Where an order's words begin: those of its blocks first, then summary by summary, and the end of the last.
@@ -55,7 +66,7 @@ fn geometry(blocks: u32, max_order: Order) -> ([Starts; LEVELS], [u8; LEVELS], u
     (starts, depths, words as usize)
 }
 
-/// Returns the words that so many largest blocks need.
+/// Returns the number of words for `blocks` largest blocks.
 pub(super) fn words(blocks: u32, max_order: Order) -> usize {
     geometry(blocks, max_order).2
 }
@@ -101,13 +112,13 @@ impl<'a, P: Platform> BitScan<'a, P> {
         (head.pfn().0 - self.first) >> order.get()
     }
 
-    /// Returns the head of the block that a set bit stands for.
+    /// Returns the head of the block that a set bit represents.
     #[inline(always)]
     fn head(&self, bit: u32, order: Order) -> Option<Frame> {
         self.table.frame(Pfn(self.first + (bit << order.get())))
     }
 
-    /// Sets a bit that is clear, and above it what says that there is one.
+    /// Sets a bit that is clear, and the bits above it that summarize it.
     #[inline]
     fn set(&self, mut bit: u32, order: Order) {
         for depth in 0..self.depths(order) {
@@ -122,7 +133,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
         }
     }
 
-    /// Clears a bit that is set, and above it what said that there is one.
+    /// Clears a bit that is set, and the bits above it that summarized it.
     #[inline]
     fn clear(&self, mut bit: u32, order: Order) {
         for depth in 0..self.depths(order) {
@@ -174,7 +185,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
         None
     }
 
-    /// Checks that a level's summary says what is so.
+    /// Checks that a level's summary agrees with the words below.
     fn check_summary(&self, order: Order, depth: usize) -> Result<(), Violation> {
         let starts = self.starts(order);
         let words = starts[depth] - starts[depth - 1];

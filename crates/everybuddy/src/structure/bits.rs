@@ -1,10 +1,13 @@
 //! One bit for each aligned block of each level.
 //!
-//! Why it exists: both kinds of free lists keep such a bitmap. Each level's bits lie together, the levels one
-//! after the other; the parts of a zone layer have words of their own, so that different owners never share
-//! one.
+//! # Purpose
 //!
-//! Invariant: `starts[order]` is where the words of that level begin.
+//! Both kinds of free lists keep such a bitmap. The bits of a level are contiguous, and the levels follow each other.
+//! The parts of a zone layer have separate words, so that different owners never share one.
+//!
+//! # Invariants
+//!
+//! `starts[order]` is where the words of that level begin.
 
 use super::levels::LEVELS;
 use crate::frame::Order;
@@ -32,13 +35,13 @@ fn geometry(blocks: u32, max_order: Order) -> ([u32; LEVELS], usize) {
     (starts, words as usize)
 }
 
-/// Returns the words that so many largest blocks need: two bits a frame, and a little.
+/// Returns the number of words for `blocks` largest blocks: slightly more than two bits per frame.
 pub(super) fn words(blocks: u32, max_order: Order) -> usize {
     geometry(blocks, max_order).1
 }
 
 impl<'a, P: Platform> LevelBits<'a, P> {
-    /// Makes the bits of so many largest blocks, from frame `first` on; all clear if the words are zero.
+    /// Creates the bits of `blocks` largest blocks, from frame `first` on; all clear if the words are zero.
     pub(crate) fn new(
         words: &'a [P::Cell<u64>],
         first: u32,
@@ -62,7 +65,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         (&self.words[word as usize], 1 << (group % 64))
     }
 
-    /// Tells whether a block's bit is set.
+    /// Returns `true` if a block's bit is set.
     #[inline(always)]
     pub(crate) fn get(&self, head: Frame, order: Order) -> bool {
         let (word, mask) = self.locate(head, order);

@@ -1,29 +1,35 @@
 //! Which domain a free block belongs to.
 //!
-//! Source: \[Spring\] III-B: a frame may be freed into any domain, so a domain is a set of blocks and no
-//! range of addresses, and whoever frees a block must find out whether its buddy lies free in the same domain,
-//! while other CPUs work on theirs. The paper says only that there is such a mapping.
+//! # Purpose
 //!
-//! Why it exists: one word of 16 bits a frame, where the standard buddy has two bits. A bit for each block would lie
-//! in a word with those of its neighbours, which belong to other domains: every change would be an atomic
-//! read-modify-write. A frame's own word is written by plain moves.
+//! There is one word of 16 bits per frame, where the standard buddy has two bits. A bit per block would share a word
+//! with the bits of its neighbours, which belong to other domains: every change would be an atomic read-modify-write.
+//! A frame's own word is written by plain moves.
 //!
-//! Invariant: a frame's word is the order and the domain's number while the frame is the head of a free block, and
-//! [`NOTHING`] otherwise. A number's words are written, and cleared, only by the holder of the domain to which
-//! that number belongs. So a word that names a domain which its reader holds is true, and stays so; any other is
-//! a hint. See [`domain`](crate::zone::domain) for what belongs to whom.
+//! # Source
+//!
+//! \[Spring\] §III-B: a frame may be freed into any domain, so a domain is a set of blocks and not a range of
+//! addresses. A CPU that frees a block must find out whether its buddy is free in the same domain, while other CPUs
+//! work on theirs. The paper says only that such a mapping exists.
+//!
+//! # Invariants
+//!
+//! A frame's word is the order and the id of the domain's record while the frame is the head of a free block, and
+//! [`NOTHING`] otherwise. Only the holder of the domain to which a record belongs writes or clears the words that
+//! name the record. A word that names a domain which its reader holds is therefore true, and stays true; any other is
+//! a hint. See [`domain`](crate::zone::domain) for what belongs to which domain.
 
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::platform::{Platform, SharedCell};
 
-/// The word of a frame that is no free block's head.
+/// The word of a frame that is not the head of a free block.
 const NOTHING: u16 = u16::MAX;
 
-/// Bits of a domain's number.
+/// Bits of the id of a domain's record.
 const DOMAIN_BITS: u32 = 11;
 
-/// How many domains can be told apart.
+/// The maximum number of records of domains.
 pub(crate) const MAX_DOMAINS: u32 = 1 << DOMAIN_BITS;
 
 /// The words of all frames.
@@ -40,17 +46,17 @@ impl<P: Platform> Clone for DomainTags<'_, P> {
 impl<P: Platform> Copy for DomainTags<'_, P> {}
 
 impl<'a, P: Platform> DomainTags<'a, P> {
-    /// Takes over words made by [`clear_word`](Self::clear_word), one for each frame of whole largest blocks.
+    /// Wraps words made by [`clear_word`](Self::clear_word), one per frame of whole largest blocks.
     pub(crate) fn new(words: &'a [P::Cell<u16>]) -> Self {
         Self { words }
     }
 
-    /// Makes the word of a frame that is no free block's head.
+    /// Creates the word of a frame that is not the head of a free block.
     pub(crate) fn clear_word() -> P::Cell<u16> {
         P::Cell::new(NOTHING)
     }
 
-    /// Returns the order and the number of the free block that starts here, if the reader holds that domain;
+    /// Returns the order and the record id of the free block that starts here, if the reader holds that domain;
     /// otherwise a hint.
     #[inline(always)]
     pub(crate) fn get(&self, head: Frame) -> Option<(Order, u32)> {
@@ -59,14 +65,15 @@ impl<'a, P: Platform> DomainTags<'a, P> {
         Some((order, word & (MAX_DOMAINS - 1)))
     }
 
-    /// Tells whether a free block of this order starts here, and returns its number; true or a hint, as above.
+    /// Returns the record id of the free block of this order that starts here, if there is one; true or a hint, as
+    /// above.
     #[inline(always)]
     pub(crate) fn domain_of(&self, head: Frame, order: Order) -> Option<u32> {
         let word = u32::from(self.words.get(head.pfn().index())?.peek());
         (word >> DOMAIN_BITS == order.get() as u32).then_some(word & (MAX_DOMAINS - 1))
     }
 
-    /// Says that a free block of a domain that the writer holds starts here.
+    /// Marks the start of a free block of a domain that the writer holds.
     #[inline(always)]
     pub(crate) fn set(&self, head: Frame, order: Order, domain: u32) {
         if let Some(word) = self.words.get(head.pfn().index()) {
@@ -74,7 +81,7 @@ impl<'a, P: Platform> DomainTags<'a, P> {
         }
     }
 
-    /// Says that no free block starts here.
+    /// Marks that no free block starts here.
     #[inline(always)]
     pub(crate) fn clear(&self, head: Frame) {
         if let Some(word) = self.words.get(head.pfn().index()) {

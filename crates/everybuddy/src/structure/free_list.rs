@@ -1,19 +1,27 @@
 //! The standard buddy's structure: a bitmap and doubly linked lists, both by level.
 //!
-//! Source: \[iBuddy\] section 3.1 and figure 5b; \[BL89\] section 3. One bit for each
-//! aligned block of each order says whether exactly that block is free; the free blocks of an order are
-//! linked through the records of their heads.
+//! # Purpose
 //!
-//! Why it exists: it is the baseline of every paper, and what Linux's zones have been built on.
+//! It is the baseline of every paper, and what Linux's zones are built on.
 //!
-//! Invariant: a block's bit is set exactly when its head is in the list of its order, and then no other
-//! set bit's block overlaps it.
+//! # Source
 //!
-//! Decides: blocks are inserted at the head of their list and taken from there, as Linux does. Levels are
-//! searched upwards one by one: a mask of the non-empty levels would be quicker, but no paper's baseline
-//! has it.
+//! \[iBuddy\] §3.1 and figure 5b; \[BL89\] §3. One bit per aligned block of each order says whether exactly that
+//! block is free. The free blocks of an order are linked through the records of their heads.
 //!
-//! Cost: insert, remove, take, contains O(1). Two bits a frame beside the records.
+//! # Invariants
+//!
+//! A block's bit is set exactly if its head is in the list of its order, and then the block of no other set bit
+//! overlaps it.
+//!
+//! # Design decisions
+//!
+//! Blocks are inserted at the head of their list and removed from there, as in Linux. Levels are searched upwards one
+//! by one: a mask of the non-empty levels would be faster, but no paper's baseline has one.
+//!
+//! # Complexity
+//!
+//! `insert`, `remove`, `take` and `contains` are O(1). Two bits per frame in addition to the records.
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;

@@ -1,28 +1,38 @@
-//! iBuddy's structure: every free frame on its own in a list, and bits that mean a group as well.
+//! iBuddy's structure: every free frame separately in a list, and bits that also represent groups.
 //!
-//! Source: \[iBuddy\] sections 3.1, 3.1.1 to 3.1.3 and 5; figures 5c, 6b, 7b.
+//! # Purpose
 //!
-//! Why it exists: nearly all requests are for single frames. Here one is given without a split: the frame
-//! that is found at the highest level can be taken "without any modification to the lower levels". The
-//! price is paid by larger blocks, whose frames are linked and unlinked one by one.
+//! Nearly all requests are for single frames. Here a frame is allocated without a split: the frame that is found at
+//! the highest level can be taken "without any modification to the lower levels". Larger blocks pay for that, since
+//! their frames are linked and unlinked one by one.
 //!
-//! Invariant, for every free frame and every aligned group of frames:
+//! # Source
+//!
+//! \[iBuddy\] §3.1, §3.1.1 to §3.1.3 and §5; figures 5c, 6b, 7b.
+//!
+//! # Invariants
+//!
+//! For every free frame and every aligned group of frames:
 //! 1. each free frame is in exactly one list;
-//! 2. a group's bit is set exactly when one of its frames, the *representative*, is in the list of the
-//!    group's level, and then all of the group is free;
+//! 2. a group's bit is set exactly if one of its frames, the *representative*, is in the list of the group's level,
+//!    and then the whole group is free;
 //! 3. a free group that is not part of a larger free group has its bit set;
-//! 4. inside a group whose bit is set, of each two halves the one without the representative has its own bit
-//!    set, and the other's is clear.
+//! 4. inside a group whose bit is set, of each two halves the one without the representative has its own bit set, and
+//!    the bit of the other is clear.
 //!
-//! So a frame is free exactly when a bit on its way up is set, the first such bit is the one that it
-//! represents, and a group is free exactly when its own bit or one above it is set.
+//! A frame is therefore free exactly if a bit on its way up is set, and the first such bit is the one that it
+//! represents. A group is free exactly if its own bit or one above it is set.
 //!
-//! Decides (the paper doesn't say): a frame is inserted at the head of its list and taken from there. A
-//! block of order j is the one, of the group at the highest level, that holds that group's representative:
-//! any other would leave a group without one.
+//! # Design decisions
 //!
-//! Cost: one frame out O(1), in O(orders), with one insertion; a block of m frames out O(m), in
-//! O(m x orders). Two bits a frame beside the records.
+//! The paper does not decide the following. A frame is inserted at the head of its list and removed from there. A
+//! block of order j is the one, in the group at the highest level, that contains that group's representative: any
+//! other would leave a group without one.
+//!
+//! # Complexity
+//!
+//! Removing one frame takes O(1) list operations, in O(orders), with one insertion. Removing a block of m frames
+//! takes O(m), in O(m × orders). Two bits per frame in addition to the records.
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
@@ -37,7 +47,7 @@ pub struct Inverse<'a, P: Platform> {
     lists: LevelLists<'a, P>,
     bits: LevelBits<'a, P>,
     max_order: Order,
-    /// `next_allocation_level` of the paper: one more than the highest level that is not empty, 0 if all are.
+    /// The paper's `next_allocation_level`: one more than the highest level that is not empty, 0 if all are.
     next_allocation_level: &'a P::Cell<u32>,
 }
 
@@ -62,13 +72,13 @@ impl<P: Platform> Inverse<'_, P> {
         self.lists.iter(order)
     }
 
-    /// Tells whether the bit of this group is set.
+    /// Returns `true` if the bit of this group is set.
     #[cfg(test)]
     pub(crate) fn bit(&self, head: Frame, order: Order) -> bool {
         self.bits.get(head, order)
     }
 
-    /// Returns the lowest set bit from `order` upwards on the way of a frame.
+    /// Returns the lowest set bit, from `order` upwards, on the way of a frame.
     #[inline]
     fn representing(&self, frame: Frame, order: Order) -> Option<Order> {
         let mut order = order;
@@ -83,7 +93,7 @@ impl<P: Platform> Inverse<'_, P> {
         }
     }
 
-    /// Puts one frame in: it climbs while the group beside it is free, and is inserted once.
+    /// Inserts one frame: it ascends while the neighbouring group is free, and is inserted once.
     #[inline]
     fn ascend(&self, frame: Frame) {
         let mut order = Order::ZERO;
@@ -109,8 +119,8 @@ impl<P: Platform> Inverse<'_, P> {
         head
     }
 
-    /// Takes any free frame out. The groups above it are no longer free; what represented one of them
-    /// represents from now on the part of it that lies on its side. O(orders^2).
+    /// Removes any free frame. The groups above it are no longer free; each frame that represented one of them now
+    /// represents the part of it on its own side. O(orders^2).
     fn extract(&self, frame: Frame) {
         let Some(own) = self.representing(frame, Order::ZERO) else {
             return;
@@ -135,7 +145,7 @@ impl<P: Platform> Inverse<'_, P> {
         self.lists.unlink(frame, own);
     }
 
-    /// Takes one free frame out, of a group all of which is taken out, with its representative.
+    /// Removes one free frame of a group that is removed as a whole, including its representative.
     #[inline]
     fn pick(&self, frame: Frame) {
         if let Some(order) = self.representing(frame, Order::ZERO) {
@@ -220,8 +230,8 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         if order > self.max_order {
             return 0;
         }
-        // A free group that is no part of a larger one has, at each level below, one bit for the half without
-        // its representative, and those of that half's halves: 1, 2, 4 and so on.
+        // A free group that is not part of a larger one has, at each level below, one bit for the half without its
+        // representative, and the bits of that half's halves: 1, 2, 4 and so on.
         let (mut inside, mut whole) = (0, 0);
         for level in Order::up_to(self.max_order).rev() {
             inside = 2 * inside + whole;

@@ -1,31 +1,35 @@
 //! Doubly linked lists of frames by level, through the records of the frames.
 //!
-//! Why it exists: the standard buddy links the heads of free blocks, iBuddy every free frame; the lists are
-//! the same.
+//! # Purpose
 //!
-//! Invariant: a list's length is counted; its first element has no previous one; links agree both ways.
+//! The standard buddy links the heads of free blocks, iBuddy every free frame; the lists are the same.
+//!
+//! # Invariants
+//!
+//! A list's length is counted. Its first element has no previous one. Links agree in both directions.
 
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
 
-/// Room for orders 0 to the limit, rounded up to a power of two: an order masked so needs no bounds check.
+/// The number of levels: room for all orders, rounded up to a power of two, so that a masked order needs no bounds
+/// check.
 pub const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
 
-/// A list's head and length, side by side: a request that takes from a level touches both. A tree's root and
-/// count lie here, too.
+/// A list's head and length, next to each other, since a request that takes from a level touches both. A tree's root
+/// and count are stored here, too.
 #[repr(C)]
 pub struct Level<P: Platform> {
     head: P::Cell<u32>,
     length: P::Cell<u32>,
 }
 
-/// Says that a list is empty.
+/// The head of an empty list.
 const EMPTY: u32 = u32::MAX;
 
 impl<P: Platform> Level<P> {
-    /// Makes an empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self {
             head: P::Cell::new(EMPTY),
@@ -51,13 +55,13 @@ impl<P: Platform> Level<P> {
         self.length.get()
     }
 
-    /// Counts an element more. O(1).
+    /// Adds one to the number of elements. O(1).
     #[inline(always)]
     pub(super) fn grow(&self) {
         self.length.set(self.length.get() + 1);
     }
 
-    /// Counts an element less. O(1).
+    /// Subtracts one from the number of elements. O(1).
     #[inline(always)]
     pub(super) fn shrink(&self) {
         self.length.set(self.length.get() - 1);
@@ -77,7 +81,7 @@ pub(crate) struct LevelLists<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> LevelLists<'a, P> {
-    /// Makes lists of levels that are empty.
+    /// Creates lists from levels that are empty.
     pub(crate) fn new(table: FrameTable<'a, P>, levels: &'a [Level<P>; LEVELS]) -> Self {
         Self { table, levels }
     }
@@ -93,7 +97,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         level_of(self.levels, order)
     }
 
-    /// Returns a cell beside the lists that is no list's: the length of the last level, which no order has.
+    /// Returns a cell next to the lists that no list uses: the length of the last level, which no order has.
     #[inline(always)]
     pub(crate) fn spare(&self) -> &'a P::Cell<u32> {
         &self.levels[LEVELS - 1].length
@@ -105,7 +109,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         self.level(order).length()
     }
 
-    /// Returns the number of elements, or what it was, while another CPU works on the list. O(1).
+    /// Returns the number of elements, or an earlier number while another CPU works on the list. O(1).
     pub(crate) fn peek_length(&self, order: Order) -> u32 {
         self.level(order).length.peek()
     }
@@ -135,7 +139,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         level.grow();
     }
 
-    /// Takes the first element. O(1).
+    /// Removes the first element. O(1).
     #[inline]
     pub(crate) fn pop(&self, order: Order) -> Option<Frame> {
         let level = self.level(order);
@@ -149,7 +153,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         Some(head)
     }
 
-    /// Takes an element out. O(1).
+    /// Removes an element. O(1).
     #[inline]
     pub(crate) fn unlink(&self, frame: Frame, order: Order) {
         let level = self.level(order);

@@ -1,16 +1,23 @@
 //! Lists of locally and of globally free blocks.
 //!
-//! Source: \[BL89\] sections 3.1 and 4: both kinds on one doubly linked list per class, locally free
-//! ones at the head, globally free ones at the tail, allocation from the head.
+//! # Purpose
 //!
-//! Why it exists: a block that is freed locally costs a list operation and nothing else: its bit stays clear, so
-//! that its buddy takes it for allocated, and nobody coalesces it until its class has too many of its kind.
+//! A block that is freed locally costs a list operation and nothing else. Its bit stays clear, so its buddy treats it
+//! as allocated, and no free coalesces it until its class has too many locally free blocks.
 //!
-//! Invariant: the first `local` blocks of a list are locally free, and their bits are clear; the other `global`
-//! ones have their bits set. `total` is the number N of blocks of the class that exist, free, allocated or split
-//! further.
+//! # Source
 //!
-//! Cost: O(1) each. Two bits a frame beside the records, and six words a class.
+//! \[BL89\] §3.1 and §4: both kinds in one doubly linked list per class, locally free blocks at the head, globally
+//! free ones at the tail, allocation from the head.
+//!
+//! # Invariants
+//!
+//! The first `local` blocks of a list are locally free, and their bits are clear. The other `global` ones have their
+//! bits set. `total` is the number N of blocks of the class that exist: free, allocated or split further.
+//!
+//! # Complexity
+//!
+//! O(1) each. Two bits per frame in addition to the records, and six words per class.
 
 use super::bits::LevelBits;
 use super::levels::LEVELS;
@@ -20,7 +27,7 @@ use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
 
-/// What is known of a class of blocks.
+/// A class of blocks.
 #[repr(C)]
 pub(crate) struct Class<P: Platform> {
     head: P::Cell<u32>,
@@ -39,7 +46,7 @@ pub(crate) struct Class<P: Platform> {
 const NO_FRAME: u32 = u32::MAX;
 
 impl<P: Platform> Class<P> {
-    /// Makes a class without blocks.
+    /// Creates a class without blocks.
     pub(crate) fn new() -> Self {
         Self {
             head: P::Cell::new(NO_FRAME),
@@ -52,21 +59,21 @@ impl<P: Platform> Class<P> {
     }
 }
 
-/// Adds to a count; a negative amount is given as its two's complement.
+/// Adds to a count. A negative amount is passed as its two's complement.
 #[inline(always)]
 pub(crate) fn add<P: Platform>(cell: &P::Cell<u32>, amount: u32) {
     cell.set(cell.get().wrapping_add(amount));
 }
 
-/// A structure that knows locally free blocks.
+/// A structure that distinguishes locally free blocks.
 pub(crate) trait LocalStructure<P: Platform>: Structure<P> {
     /// Returns a class.
     fn class(&self, order: Order) -> &Class<P>;
 
-    /// Puts in a block that nobody shall coalesce.
+    /// Inserts a block that no free should coalesce.
     fn insert_local(&self, head: Frame, order: Order);
 
-    /// Takes the first block if it is locally free.
+    /// Removes the first block if it is locally free.
     fn take_local(&self, order: Order) -> Option<Frame>;
 }
 
@@ -92,7 +99,7 @@ impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
 }
 
 impl<P: Platform> LocalLists<'_, P> {
-    /// Takes an element out of a list, wherever it is.
+    /// Removes an element from any place in a list.
     #[inline]
     fn unlink(&self, frame: Frame, order: Order) {
         let class = self.class(order);
@@ -108,7 +115,7 @@ impl<P: Platform> LocalLists<'_, P> {
         }
     }
 
-    /// Takes the first element out of a list: as [`unlink`](Self::unlink), of which nothing comes before.
+    /// Removes the first element of a list: as [`unlink`](Self::unlink) for an element without a predecessor.
     #[inline(always)]
     fn pop(&self, class: &Class<P>, first: Frame) {
         match self.table.next(first) {
@@ -179,7 +186,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         self.max_order
     }
 
-    /// Puts in a globally free block, at the tail.
+    /// Inserts a globally free block, at the tail.
     #[inline]
     fn insert(&self, head: Frame, order: Order) {
         self.bits.set(head, order);
@@ -195,7 +202,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         add::<P>(&class.global, 1);
     }
 
-    /// Takes out a globally free block.
+    /// Removes a globally free block.
     #[inline]
     fn remove(&self, head: Frame, order: Order) {
         self.bits.clear(head, order);
@@ -204,7 +211,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         class.global.set(class.global.get() - 1);
     }
 
-    /// Takes the first globally free block, if there is no locally free one.
+    /// Removes the first globally free block, if there is no locally free one.
     #[inline]
     fn take(&self, order: Order) -> Option<Frame> {
         let class = self.class(order);
@@ -218,7 +225,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         Some(head)
     }
 
-    /// Tells whether this block is globally free.
+    /// Returns `true` if this block is globally free.
     #[inline]
     fn contains(&self, head: Frame, order: Order) -> bool {
         self.bits.get(head, order)
@@ -288,7 +295,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
                 return fail("a list's length or its tail is wrong");
             }
             let total = class.total.get();
-            // Whether it may fall below zero is the policy's.
+            // The policy decides whether it may fall below zero.
             if class.slack.get() != total.wrapping_sub(2 * fl + fg) {
                 return fail("a slack variable is not N - 2 Fl - Fg");
             }

@@ -1,18 +1,22 @@
-//! Structures: how the free blocks of a zone are kept.
+//! Structures: how the free blocks of a zone are stored.
 //!
-//! Why it exists: the papers differ in the structure that holds free blocks; what is around it stays the
-//! same. A structure knows nothing of policies: it inserts and removes, it does not split or coalesce.
+//! # Purpose
 //!
-//! Invariant: called under the zone's lock, by one CPU at a time. Methods take `&self` and all state lies
-//! in the platform's cells, so that no plain field escapes a simulator or a model checker.
+//! The papers differ in the structure that holds free blocks; everything around it is the same. A structure contains
+//! no policy: it inserts and removes blocks, but does not split or coalesce them.
+//!
+//! # Invariants
+//!
+//! Called under the zone's lock, by one CPU at a time. Methods take `&self`, and all state lies in the platform's
+//! cells, so that no plain field escapes a simulator or a model checker.
 //!
 //! | structure | file | source |
 //! |---|---|---|
-//! | bitmap and doubly linked lists of blocks by level | [`free_list`] | \[iBuddy\] 3.1, \[BL89\] 3 |
-//! | the same, of locally and globally free blocks | [`local_lists`] | \[BL89\] 4 |
-//! | the same of single frames: iBuddy | [`inverse`] | \[iBuddy\] 3.1 |
-//! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] 2.2.4 |
-//! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] 2.2.4, in bits |
+//! | bitmap and doubly linked lists of blocks by level | [`free_list`] | \[iBuddy\] §3.1, \[BL89\] §3 |
+//! | the same, of locally and globally free blocks | [`local_lists`] | \[BL89\] §4 |
+//! | the same of single frames: iBuddy | [`inverse`] | \[iBuddy\] §3.1 |
+//! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] §2.2.4 |
+//! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] §2.2.4, in bits |
 //!
 //! The last two can also be used without a zone: a program gives them a [`Place`] in memory of its own.
 
@@ -42,12 +46,12 @@ use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
-/// What bits a structure needs: plain, one for each aligned block of each order; or summed, with summaries above.
+/// The bits that a structure needs: plain, one per aligned block of each order; or summed, with summaries above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
-    /// As [`bits::LevelBits`] has them: two a frame, and a little.
+    /// Those of [`bits::LevelBits`]: slightly more than two per frame.
     Plain,
-    /// As [`BitScan`] has them: 2.03 a frame, and a little.
+    /// Those of [`BitScan`]: slightly more than 2.03 per frame.
     Summed,
 }
 
@@ -60,7 +64,7 @@ impl Bits {
         }
     }
 
-    /// Returns the words that so many largest blocks need.
+    /// Returns the number of words for `blocks` largest blocks.
     pub fn words(self, blocks: u32, max_order: Order) -> usize {
         match self {
             Bits::Plain => bits::words(blocks, max_order),
@@ -69,26 +73,26 @@ impl Bits {
     }
 }
 
-/// Where a structure's state lies: a part of a zone layer's memory, and the frames that it keeps.
+/// The memory of a structure: a part of a zone layer's memory, and the frames that the structure may contain.
 pub struct Place<'a, P: Platform> {
     /// The per-frame metadata.
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
     pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
-    /// The classes of locally and globally free blocks; none for structures without.
+    /// The classes of locally and globally free blocks; empty for structures without them.
     pub(crate) classes: &'a [local_lists::Class<P>],
-    /// The bits, all clear, as many words as the structure's [`Bits`] need.
+    /// The bits, all zero, in as many words as the structure's [`Bits`] need.
     pub(crate) bits: &'a [P::Cell<u64>],
-    /// The first frame that it may keep.
+    /// The first frame that the structure may contain.
     pub(crate) first: u32,
-    /// How many largest blocks it may keep frames of.
+    /// The number of largest blocks whose frames it may contain.
     pub(crate) blocks: u32,
     /// The largest order.
     pub(crate) max_order: Order,
 }
 
 impl<'a, P: Platform> Place<'a, P> {
-    /// Describes the memory of a structure that keeps all frames of a table, without a zone. O(1).
+    /// Describes the memory of a structure that may contain all frames of a table, without a zone. O(1).
     ///
     /// The levels are new, and the bits are as many cells as [`Bits::words`] returns, all zero.
     pub fn new(
@@ -109,12 +113,12 @@ impl<'a, P: Platform> Place<'a, P> {
     }
 }
 
-/// A structure that keeps free frames by order.
+/// A structure that stores free frames by order.
 pub trait Structure<P: Platform>: Send + Sync {
-    /// Whether it keeps each frame on its own, and free blocks are what happens to be free together.
+    /// Whether it stores each frame separately, so that a free block is a group of frames that are all free.
     const INDIVIDUAL: bool;
 
-    /// The most frames of a zone that it can keep blocks of; more are no error that it notices.
+    /// The maximum number of frames of a zone that it can store blocks of. It does not detect that there are more.
     const MOST_FRAMES: u64 = Tag::FIRST as u64;
 
     /// Returns the per-frame metadata.
@@ -123,23 +127,23 @@ pub trait Structure<P: Platform>: Send + Sync {
     /// Returns the largest order.
     fn max_order(&self) -> Order;
 
-    /// Puts in a block that is not in.
+    /// Inserts a block that is not in.
     fn insert(&self, head: Frame, order: Order);
 
-    /// Takes out a block that is in. Its head's record is left for the caller to tag, the others are interior.
+    /// Removes a block that is in. The caller tags the record of its head; the others are interior.
     fn remove(&self, head: Frame, order: Order);
 
-    /// Takes out the block of this order that the structure prefers, as [`remove`](Self::remove) does.
+    /// Removes the block of this order that the structure prefers, as [`remove`](Self::remove) does.
     fn take(&self, order: Order) -> Option<Frame>;
 
-    /// Tells whether this block is in. `head` may be any aligned number below the span rounded up to the
-    /// largest block.
+    /// Returns `true` if this block is in. `head` may be any aligned number below the span rounded up to the largest
+    /// block.
     fn contains(&self, head: Frame, order: Order) -> bool;
 
     /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders).
     fn blocks(&self, order: Order) -> u32;
 
-    /// Returns the largest order of which a block is in. O(orders).
+    /// Returns the largest order that has a block in it. O(orders).
     fn largest(&self) -> Option<Order>;
 
     /// Returns the order of the free block that starts here; for checks. O(frames).
@@ -164,37 +168,37 @@ pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
         .find(|(head, order)| structure.contains(*head, *order))
 }
 
-/// How free memory is kept.
+/// The kinds of structures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StructureKind {
-    /// Free blocks in a list for each order, the last one in is the first one out, and a bitmap.
+    /// Free blocks in one list per order, last in, first out, and a bitmap.
     #[default]
     Lists,
-    /// Free blocks in a balanced tree by address for each order, the lowest first.
+    /// Free blocks in one balanced tree per order, the lowest address first.
     Trees,
-    /// Free blocks as bits, found by scans, the lowest first.
+    /// Free blocks as bits, found by scans, the lowest address first.
     Bits,
     /// Single frames by level: iBuddy.
     Frames,
-    /// Free blocks in a list for each order, each block locally or globally free: delayed coalescing.
+    /// Free blocks in one list per order, each block locally or globally free: delayed coalescing.
     LocalLists,
 }
 
-/// A structure that knows its blocks by address.
+/// A structure that orders its blocks by address.
 pub trait Ordered<P: Platform>: Structure<P> {
-    /// Returns the head of the lower one of the lowest two buddies of this order, which are both in, from an address
-    /// on. O(log n) and the blocks, or words of 64, that are passed.
+    /// Returns the head of the lower one of the lowest two buddies of this order that are both in, from an address
+    /// on. O(log n), plus the blocks, or words of 64, that are passed.
     fn pair(&self, order: Order, from: Pfn) -> Option<Frame>;
 }
 
-/// A structure that can be made anywhere.
+/// A structure that can be created in given memory.
 pub trait Placed<'a, P: Platform>: Structure<P> {
     /// Which structure it is.
     const KIND: StructureKind;
 
-    /// What bits it needs: code that plans its memory asks.
+    /// Which bits it needs. Code that plans its memory reads this.
     const BITS: Bits = Bits::of(Self::KIND);
 
-    /// Makes an empty structure. O(1).
+    /// Creates an empty structure. O(1).
     fn new(place: Place<'a, P>) -> Self;
 }

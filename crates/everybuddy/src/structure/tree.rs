@@ -1,22 +1,33 @@
 //! Free blocks in balanced trees, ordered by address.
 //!
-//! Source: \[Serewa\] 2.2.4, which proposes balanced trees in place of queues and leaves the kind open. Here it
-//! is the AVL tree (Adelson-Velsky and Landis 1962): of the usual ones it is the lowest, and a record has room for it.
+//! # Purpose
 //!
-//! Why it exists: a queue gives out whatever was freed last or first; a tree gives the lowest address, so that high
-//! memory stays whole. Whether that is worth a walk is what this structure is measured for.
+//! A queue returns the block that was freed last or first. A tree returns the lowest address, so that high memory
+//! stays whole. Measurements of this structure show whether that is worth a walk.
 //!
-//! Invariant: a block's bit is set exactly when its head is in the tree of its order. In a tree addresses ascend
-//! from left to right, the two sides of a node differ in height by one at most, and the node says which is higher.
+//! # Source
 //!
-//! Decides: a node is the record of a block's head: the left child in its first word, where a list has the next
-//! block, the right child and the lean in the second. So a zone has [`MOST_TREE_FRAMES`] frames at most. The bits are
-//! those of [`free_list`](super::free_list), and `contains` asks them there and here: what differs is the queue and
-//! the tree, and nothing else.
+//! \[Serewa\] §2.2.4, which proposes balanced trees in place of queues and leaves the kind open. Here it is the AVL
+//! tree (Adelson-Velsky and Landis 1962): it is the lowest of the usual ones, and a record has room for it.
 //!
-//! Cost: of n blocks in a tree, `insert`, `remove` and `take` walk down at most 1.44 log2(n + 2) nodes and back as far
-//! as heights change; an insertion turns one node at most, or two, a removal one for each level. `contains` is O(1).
-//! Nothing is allocated and nothing recurs: the way down is kept in a [`Path`]. Two bits a frame beside the records.
+//! # Invariants
+//!
+//! A block's bit is set exactly if its head is in the tree of its order. In a tree, addresses ascend from left to
+//! right. The two sides of a node differ in height by at most one, and the node stores which is higher.
+//!
+//! # Design decisions
+//!
+//! A node is the record of a block's head: the left child in its first word, where a list has the next block, and the
+//! right child and the lean in the second. A zone therefore has at most [`MOST_TREE_FRAMES`] frames. The bits are
+//! those of [`free_list`](super::free_list), and `contains` reads them in both: the structures differ only in the
+//! queue and the tree.
+//!
+//! # Complexity
+//!
+//! For n blocks in a tree, `insert`, `remove` and `take` descend at most 1.44 log2(n + 2) nodes, and ascend as far as
+//! heights change. An insertion rotates at most one node, or two; a removal rotates one per level. `contains` is
+//! O(1). There is no allocation and no recursion: a [`Path`] stores the way down. Two bits per frame in addition to
+//! the records.
 
 use super::bits::LevelBits;
 use super::levels::{LEVELS, Level, level_of};
@@ -26,22 +37,22 @@ use crate::frame_table::{Frame, FrameTable, MOST_TREE_FRAMES, Side};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
-/// The most levels that a tree can have. An AVL tree of h levels has at least F(h + 2) - 1 nodes, F being the
+/// The maximum number of levels of a tree. An AVL tree of h levels has at least F(h + 2) - 1 nodes, where F are the
 /// Fibonacci numbers; for h = 43 that is 1,134,903,169, more than [`MOST_TREE_FRAMES`].
 const DEEPEST: usize = 42;
 
-/// Room for [`DEEPEST`] nodes, rounded up to a power of two: a depth masked so needs no bounds check.
+/// Room for [`DEEPEST`] nodes, rounded up to a power of two, so that a masked depth needs no bounds check.
 const ROOM: usize = DEEPEST.next_power_of_two();
 
-/// The nodes from a root down to where something changes, the root first. On which side it goes on from a node isn't
-/// kept: the address that is looked for says it.
+/// The nodes from a root down to the place of a change, the root first. The side on which the path continues from a
+/// node is not stored, since the address determines it.
 struct Path {
     nodes: [Frame; ROOM],
     depth: usize,
 }
 
 impl Path {
-    /// Makes an empty path; any frame fills the places that aren't used.
+    /// Creates an empty path; any frame fills the unused places.
     #[inline]
     fn new(filler: Frame) -> Self {
         Self {
@@ -78,7 +89,8 @@ impl Path {
     }
 }
 
-/// Tells on which side of a node an address lies; the node's own counts as right, where its successor is.
+/// Returns the side of a node on which an address lies. The node's own address counts as right, where its successor
+/// is.
 #[inline(always)]
 fn side_of(node: Frame, address: Frame) -> Side {
     if address < node {
@@ -129,7 +141,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         self.table.set_right(node, self.table.right(node).0, lean);
     }
 
-    /// Makes `child` what hangs below a parent, or below nothing, on the side where `address` is.
+    /// Attaches `child` below a parent, or as the root, on the side where `address` is.
     #[inline(always)]
     fn hang(&self, level: &Level<P>, parent: Option<Frame>, address: Frame, child: Option<Frame>) {
         match parent {
@@ -138,7 +150,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         }
     }
 
-    /// Walks from a node to the lowest address below it, which is returned; the path gets those above that.
+    /// Descends from a node to the lowest address below it, and returns it. The path receives the nodes above that.
     #[inline]
     fn lowest(&self, path: &mut Path, mut node: Frame) -> Frame {
         while let Some(left) = self.table.next(node) {
@@ -148,8 +160,8 @@ impl<'a, P: Platform> Trees<'a, P> {
         node
     }
 
-    /// Turns a node whose child on `side` is two levels higher than the other. Returns the node that takes its place,
-    /// and whether that is a level lower than before.
+    /// Rotates a node whose child on `side` is two levels higher than the other. Returns the node that takes its
+    /// place, and whether that is one level lower than before.
     fn turn(&self, node: Frame, side: Side) -> (Frame, bool) {
         let other = side.other();
         let Some(child) = self.child(node, side) else {
@@ -159,7 +171,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         let child_lean = self.lean(child);
         let inner = self.child(child, other);
         let (Some(top), true) = (inner, child_lean == Some(other)) else {
-            // The outer side is the higher one, or after a removal both are: the child comes up.
+            // The outer side is higher, or after a removal both are equal: the child moves up.
             self.set_child(node, side, inner);
             self.set_child(child, other, Some(node));
             let even = child_lean.is_none();
@@ -167,7 +179,7 @@ impl<'a, P: Platform> Trees<'a, P> {
             self.set_lean(child, even.then_some(other));
             return (child, !even);
         };
-        // The inner grandchild comes up, and its children go to the two that it parts.
+        // The inner grandchild moves up, and its children go to the two nodes that it separates.
         let top_lean = self.lean(top);
         self.set_child(child, other, self.child(top, side));
         self.set_child(node, side, self.child(top, other));
@@ -179,7 +191,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         (top, true)
     }
 
-    /// Says up the path that the side where `address` is grew by a level.
+    /// Propagates up the path that the side where `address` is grew by one level.
     fn grown(&self, level: &Level<P>, path: &mut Path, address: Frame) {
         while let Some(node) = path.pop() {
             let side = side_of(node, address);
@@ -194,7 +206,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         }
     }
 
-    /// Says up the path that the side where `address` is lost a level.
+    /// Propagates up the path that the side where `address` is lost one level.
     fn shrunk(&self, level: &Level<P>, path: &mut Path, address: Frame) {
         while let Some(node) = path.pop() {
             let side = side_of(node, address);
@@ -212,7 +224,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         }
     }
 
-    /// Takes out the node that the path leads to.
+    /// Removes the node that the path leads to.
     fn unlink(&self, level: &Level<P>, path: &mut Path, node: Frame) {
         let parent = path.last();
         let left = self.table.next(node);
@@ -240,8 +252,8 @@ impl<'a, P: Platform> Trees<'a, P> {
         self.shrunk(level, path, next);
     }
 
-    /// Calls `visit` for the heads of an order from an address on, ascending, until it returns something.
-    /// O(log n + visited).
+    /// Calls `visit` for the heads of an order from an address on, in ascending order, until it returns `Some`. O(log
+    /// n + visited).
     fn ascend<R>(
         &self,
         order: Order,
@@ -249,7 +261,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         mut visit: impl FnMut(Frame) -> Option<R>,
     ) -> Option<R> {
         let root = self.level(order).head(self.table)?;
-        // What is yet to be visited before its right side: those that the way down left to the left.
+        // The nodes that are visited before their right sides: those that the way down left to the left.
         let mut waiting = Path::new(root);
         let mut below = Some(root);
         loop {
@@ -269,7 +281,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         }
     }
 
-    /// Returns the number of levels below and with a node, by what the nodes say. O(log n).
+    /// Returns the height of a node, according to the leans of the nodes. O(log n).
     fn height(&self, node: Option<Frame>) -> Option<usize> {
         let higher = |node: &Frame| {
             let side = self.lean(*node).unwrap_or(Side::Left);
@@ -297,7 +309,8 @@ impl<'a, P: Platform> Trees<'a, P> {
         if left.is_some_and(|left| left >= node) || right.is_some_and(|right| right <= node) {
             return fail("a node's child is on the wrong side");
         }
-        // Each node's height is that of the side it says is higher; if all say it rightly, all heights are right.
+        // Each node's height is that of the side which its lean names as higher. If all leans are right, all heights
+        // are right.
         let (Some(left), Some(right)) = (self.height(left), self.height(right)) else {
             return fail("a tree is deeper than a balanced one can be");
         };

@@ -76,10 +76,10 @@ pub fn experiment(
 
 fn judged((claim, verdict): &(Claim, Verdict)) -> page::Claim {
     let word = |state| match state {
-        State::Holds => page::Verdict::Holds,
-        State::Undecided => page::Verdict::Undecided,
-        State::Fails if claim.differs.is_some() => page::Verdict::Differs,
-        State::Fails => page::Verdict::Fails,
+        State::Pass => page::Verdict::Pass,
+        State::Inconclusive => page::Verdict::Inconclusive,
+        State::Fail if claim.differs.is_some() => page::Verdict::KnownDeviation,
+        State::Fail => page::Verdict::Fail,
     };
     page::Claim {
         text: claim.text.clone(),

@@ -18,10 +18,10 @@ const SHOWN: usize = 2;
 /// Returns the mark of a verdict, its word, and its CSS class.
 pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
-        Verdict::Holds => ("✓", "holds", "holds"),
-        Verdict::Differs => ("≠", "differs", "differs"),
-        Verdict::Fails => ("✗", "fails", "fails"),
-        Verdict::Undecided => ("?", "undecided", "undecided"),
+        Verdict::Pass => ("✓", "pass", "pass"),
+        Verdict::KnownDeviation => ("≠", "known deviation", "deviation"),
+        Verdict::Fail => ("✗", "fail", "fail"),
+        Verdict::Inconclusive => ("?", "inconclusive", "inconclusive"),
         Verdict::NotJudged => ("–", "not judged", "not-judged"),
     }
 }
@@ -41,22 +41,11 @@ pub(super) fn counts<'c>(claims: impl Iterator<Item = &'c Claim> + Clone) -> Mar
             @if count > 0 {
                 @let (mark, word, class) = look(verdict);
                 span class={ "verdict " (class) } {
-                    span.mark aria-hidden="true" { (mark) } " " (count) " " (counted(word, count))
+                    span.mark aria-hidden="true" { (mark) } " " (count) " " (word)
                 }
                 " "
             }
         }
-    }
-}
-
-/// Inflects a verdict's word after a number: one holds, two hold.
-fn counted(word: &str, count: usize) -> &str {
-    match (word, count) {
-        (_, 1) => word,
-        ("holds", _) => "hold",
-        ("differs", _) => "differ",
-        ("fails", _) => "fail",
-        _ => word,
     }
 }
 
@@ -72,13 +61,13 @@ pub(super) fn claims(own: &Experiment) -> Markup {
 }
 
 fn one(claim: &Claim) -> Markup {
-    let folded = claim.verdict == Verdict::Holds && claim.cases.len() > SHOWN;
+    let folded = claim.verdict == Verdict::Pass && claim.cases.len() > SHOWN;
     html! {
         li {
             (badge(claim.verdict))
             div.said {
                 p { (claim.text) }
-                @if let (Some(why), Verdict::Differs) = (&claim.why, claim.verdict) {
+                @if let (Some(why), Verdict::KnownDeviation) = (&claim.why, claim.verdict) {
                     p.why { "Why: " (why) }
                 }
                 @if folded {

@@ -1,0 +1,113 @@
+//! Claims with their verdicts, as text.
+//!
+//! # Purpose
+//!
+//! Experiments and benchmarks show what was claimed, and the numbers behind each verdict, in the same words.
+//!
+//! # Invariants
+//!
+//! A verdict is a word, never a colour alone.
+
+use everybuddy_measure::Error;
+use everybuddy_measure::claim::{Claim, State, Verdict};
+
+use super::output::Style;
+
+/// The width of the column of verdicts.
+const INDENT: usize = 17;
+
+/// Writes claims with their verdicts, and a line for each case.
+pub fn text(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
+    let mut out = String::new();
+    for (claim, verdict) in verdicts {
+        let text = style.wrapped(verdict.word(claim), INDENT, &claim.text);
+        out += &match verdict.state {
+            State::Pass => text,
+            _ => style.warning(&text),
+        };
+        for (state, case) in &verdict.cases {
+            let mark = match state {
+                State::Pass => "+",
+                State::Inconclusive => "?",
+                State::Fail => "-",
+            };
+            out += &style.wrapped(&format!("{:INDENT$}{mark}", ""), INDENT + 2, case);
+        }
+        if let (State::Fail, Some(why)) = (verdict.state, &claim.differs) {
+            out += &style.wrapped("", INDENT + 2, &format!("why: {why}"));
+        }
+    }
+    out
+}
+
+/// Writes the claims of a benchmark under a headline; nothing if none was judged.
+pub fn listed(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
+    match verdicts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "Claims (docs/metrics.md says how they are judged)\n{}\n",
+            text(verdicts, style)
+        ),
+    }
+}
+
+/// Gives the error of a run in which a claim failed that was not known to; each claim comes with what it belongs to.
+///
+/// # Errors
+/// [`Error::Failed`], with the claims.
+pub fn none_failed<'v>(
+    judged: impl Iterator<Item = (&'v str, &'v Claim, &'v Verdict)>,
+) -> Result<(), Error> {
+    let failures: Vec<String> = judged
+        .filter(|(_, claim, verdict)| verdict.is_failure(claim))
+        .map(|(place, claim, _)| match place {
+            "" => claim.text.clone(),
+            place => format!("{place}: {}", claim.text),
+        })
+        .collect();
+    let claims = match failures.len() {
+        0 => return Ok(()),
+        1 => "1 claim".to_string(),
+        many => format!("{many} claims"),
+    };
+    Err(Error::Failed(format!(
+        "{claims} failed: {}",
+        failures.join("; ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(state: State, more: &str) -> (Claim, Verdict) {
+        let text = format!(
+            "kind = 'bound'\ntext = 'It is fast.'\nmetric = 'latency'\nstatistic = 'p50'\nsystems = []\n\
+             at_most = 1\n{more}"
+        );
+        let cases = vec![(state, "hot: bs 2.00, at most 1".to_string())];
+        (toml::from_str(&text).unwrap(), Verdict { state, cases })
+    }
+
+    #[test]
+    fn verdicts_are_words_and_only_unknown_failures_fail() {
+        let known = "differs = 'it is slow'";
+        for (state, more, word, fails) in [
+            (State::Pass, "", "pass ", false),
+            (State::Inconclusive, "", "inconclusive ", false),
+            (State::Fail, "", "FAIL ", true),
+            (State::Fail, known, "known deviation ", false),
+        ] {
+            let all = [judged(state, more)];
+            let text = text(&all, &Style::PLAIN);
+            assert!(
+                text.starts_with(word) && text.contains("hot: bs 2.00"),
+                "{text}"
+            );
+            assert_eq!(text.contains("why: it is slow"), !more.is_empty());
+            let result = none_failed(all.iter().map(|(claim, verdict)| ("x", claim, verdict)));
+            assert_eq!(result.is_err(), fails);
+        }
+        assert!(listed(&[], &Style::PLAIN).is_empty());
+    }
+}

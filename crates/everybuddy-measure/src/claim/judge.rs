@@ -1,0 +1,304 @@
+//! Whether a claim is right.
+//!
+//! # Purpose
+//!
+//! Turns a claim and rows into a verdict, with the numbers behind it: one case for each source, operation and number of
+//! CPUs.
+//!
+//! # Invariants
+//!
+//! The verdict is that of the worst case; a claim without cases is inconclusive.
+
+use super::numbers::{Cell, Finder, Number, short};
+use super::{Claim, Kind, Of};
+use crate::rows::Row;
+
+/// Whether a claim is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It is.
+    Pass,
+    /// The rounds disagree, or there are no numbers.
+    Inconclusive,
+    /// It is not.
+    Fail,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The state of the worst case.
+    pub state: State,
+    /// The numbers, a line for each case.
+    pub cases: Vec<(State, String)>,
+}
+
+impl Verdict {
+    fn of(cases: Vec<(State, String)>) -> Verdict {
+        let worst = cases.iter().map(|case| case.0).max();
+        Verdict {
+            state: worst.unwrap_or(State::Inconclusive),
+            cases,
+        }
+    }
+
+    /// Returns the word for the verdict on a claim.
+    pub fn word(&self, claim: &Claim) -> &'static str {
+        match (self.state, &claim.differs) {
+            (State::Pass, _) => "pass",
+            (State::Inconclusive, _) => "inconclusive",
+            (State::Fail, Some(_)) => "known deviation",
+            (State::Fail, None) => "FAIL",
+        }
+    }
+
+    /// Returns `true` if the claim fails, and not for a known reason.
+    pub fn is_failure(&self, claim: &Claim) -> bool {
+        self.state == State::Fail && claim.differs.is_none()
+    }
+}
+
+impl Claim {
+    /// Judges the claim by the rows of an experiment.
+    pub fn judge(&self, experiment: &str, rows: &[Row]) -> Verdict {
+        let finder = Finder {
+            claim: self,
+            experiment,
+            rows,
+        };
+        let cells = finder.cells();
+        let several = Several {
+            operations: self.operation.list().len() > 1,
+            cpus: cells.iter().any(|cell| cell.cpus != cells[0].cpus),
+        };
+        let mut cases = Vec::new();
+        match (self.kind, self.of) {
+            (Kind::Ratio, Of::Spread) => cases.extend(self.spreads(&finder, &cells)),
+            (Kind::Ratio, Of::Systems) if !self.rivals.is_empty() => {
+                let case = |cell: &Cell<'_>| self.nearest(&finder, *cell, &several.place(*cell));
+                cases.extend(cells.iter().filter_map(case));
+            }
+            _ => {
+                for cell in &cells {
+                    self.cases(&finder, *cell, &several.place(*cell), &mut cases);
+                }
+            }
+        }
+        for source in finder.missing(&cells) {
+            cases.push((State::Inconclusive, format!("{source}: no numbers")));
+        }
+        Verdict::of(cases)
+    }
+
+    /// The cases of one cell.
+    fn cases(
+        &self,
+        finder: &Finder<'_>,
+        cell: Cell<'_>,
+        place: &str,
+        cases: &mut Vec<(State, String)>,
+    ) {
+        match (self.kind, self.of) {
+            (Kind::Ordering, _) => cases.push(self.ordering(finder, cell, place)),
+            (Kind::Below, _) => cases.push(self.below(finder, cell, place)),
+            (Kind::Ratio, Of::Expected) => {
+                for system in &self.systems {
+                    let expected = finder.row(system, cell).and_then(|row| row.expected);
+                    let number = finder.number(system, cell);
+                    let ratio = number.zip(expected);
+                    let ratio = ratio.map(|(own, expected)| own.over(Number::exact(expected)));
+                    cases.push(self.bounded(format!("{place}: {system} / expected"), ratio));
+                }
+            }
+            (Kind::Ratio, _) => {
+                let [own, other] = [0, 1].map(|at| &self.systems[at]);
+                let ratio = self.ratio(finder, own, other, cell);
+                cases.push(self.bounded(format!("{place}: {own} / {other}"), ratio));
+            }
+            (Kind::Bound, _) => {
+                let systems = match self.systems.is_empty() {
+                    true => finder.systems(cell),
+                    false => self.systems.clone(),
+                };
+                for system in systems {
+                    let number = finder.number(&system, cell);
+                    cases.push(self.bounded(format!("{place}: {system}"), number));
+                }
+            }
+        }
+    }
+
+    /// The ratio of two systems.
+    fn ratio(&self, finder: &Finder<'_>, own: &str, other: &str, cell: Cell<'_>) -> Option<Number> {
+        match self.paired {
+            true => finder.paired(own, other, cell),
+            false => {
+                let (own, other) = (finder.number(own, cell)?, finder.number(other, cell)?);
+                Some(own.over(other))
+            }
+        }
+    }
+
+    /// The largest number over the smallest, over all cells.
+    fn spreads(&self, finder: &Finder<'_>, cells: &[Cell<'_>]) -> Vec<(State, String)> {
+        let spread = |system: &String| {
+            let numbers = cells.iter().filter_map(|cell| finder.number(system, *cell));
+            let all: Vec<Number> = numbers.collect();
+            let by = |a: &&Number, b: &&Number| a.value.total_cmp(&b.value);
+            let ends = all.iter().max_by(by).zip(all.iter().min_by(by));
+            let ratio = ends.map(|(most, least)| most.over(*least));
+            self.bounded(format!("{system}: largest / smallest"), ratio)
+        };
+        self.systems.iter().map(spread).collect()
+    }
+
+    /// The ratio to the rival that comes nearest to the bound. Nothing was claimed where no rival can do the work.
+    fn nearest(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Option<(State, String)> {
+        let own = self.systems.first()?;
+        let bound = self.at_most.unwrap_or(f64::INFINITY);
+        let mut nearest: Option<(&String, Number)> = None;
+        for rival in &self.rivals {
+            let Some(rough) = finder.number(rival, cell) else {
+                continue;
+            };
+            if finder.is_disturbed(own, cell) || finder.is_disturbed(rival, cell) {
+                // What was disturbed decides nothing, unless it is out of reach.
+                let value = finder.number(own, cell)?.value / rough.value;
+                if value * 2.0 >= bound {
+                    let text = format!("{place}: {own} / {rival}: disturbed");
+                    return Some((State::Inconclusive, text));
+                }
+                continue;
+            }
+            let is_nearer = |ratio: &Number, other: &Number| match self.at_most {
+                Some(_) => ratio.most > other.most,
+                None => ratio.least < other.least,
+            };
+            if let Some(ratio) = self.ratio(finder, own, rival, cell)
+                && nearest
+                    .as_ref()
+                    .is_none_or(|(_, other)| is_nearer(&ratio, other))
+            {
+                nearest = Some((rival, ratio));
+            }
+        }
+        let (rival, ratio) = nearest?;
+        Some(self.bounded(format!("{place}: {own} / {rival}"), Some(ratio)))
+    }
+
+    fn ordering(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> (State, String) {
+        let mut state = State::Pass;
+        let mut text = format!("{place}:");
+        let mut before: Option<Number> = None;
+        for (at, system) in self.systems.iter().enumerate() {
+            let Some(number) = finder.number(system, cell) else {
+                return (
+                    State::Inconclusive,
+                    format!("{place}: no number of {system}"),
+                );
+            };
+            if let (Some(before), Some(relation)) = (before, self.relations.get(at.wrapping_sub(1)))
+            {
+                text += &format!(" {relation}");
+                // A difference instead of a ratio: values can be 0.
+                let slack = self.tolerance * before.value.abs().max(number.value.abs());
+                let own =
+                    self.decided(before.minus(number), |difference| match relation.as_str() {
+                        ">=" => difference >= -slack,
+                        ">" => difference > 0.0,
+                        "<=" => difference <= slack,
+                        _ => difference < 0.0,
+                    });
+                state = state.max(own);
+            }
+            text += &format!(" {system} {}", short(number.value));
+            before = Some(number);
+        }
+        (state, text)
+    }
+
+    fn below(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> (State, String) {
+        let point = |system: &String| {
+            let price = finder.price(system, cell)?;
+            Some((system.clone(), finder.number(system, cell)?.value, price))
+        };
+        let Some((own, value, price)) = self.systems.first().and_then(point) else {
+            return (State::Inconclusive, format!("{place}: no numbers"));
+        };
+        let curve: Vec<_> = self.systems.iter().skip(1).filter_map(point).collect();
+        let text = format!("{place}: {own} {} at {}", short(value), short(price));
+        // The best one that costs no more, or, if none costs so little, the cheapest.
+        let affordable = curve.iter().filter(|other| other.2 <= price);
+        let best = affordable.min_by(|a, b| a.1.total_cmp(&b.1));
+        let least = curve.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+        let Some((name, other, its)) = best.or(least) else {
+            return (State::Inconclusive, format!("{text}: no curve"));
+        };
+        let state = match (value < *other, best) {
+            (true, _) => State::Pass,
+            (false, Some(_)) => State::Fail,
+            (false, None) => State::Inconclusive,
+        };
+        let (other, its) = (short(*other), short(*its));
+        (state, format!("{text}, {name} {other} at {its}"))
+    }
+
+    /// Judges whether a condition that is monotone in the number is true.
+    fn decided(&self, number: Number, is_right: impl Fn(f64) -> bool) -> State {
+        let ends = [number.least, number.most].map(&is_right);
+        match (is_right(number.value), ends) {
+            (true, [true, true]) => State::Pass,
+            (true, _) if !self.sure => State::Pass,
+            (false, [false, false]) => State::Fail,
+            _ => State::Inconclusive,
+        }
+    }
+
+    fn bounded(&self, what: String, number: Option<Number>) -> (State, String) {
+        let Some(number) = number.filter(|number| number.value.is_finite()) else {
+            return (State::Inconclusive, format!("{what}: no numbers"));
+        };
+        let least = self.at_least.unwrap_or(f64::NEG_INFINITY);
+        let most = self.at_most.unwrap_or(f64::INFINITY);
+        let is_within = |value: f64| (least..=most).contains(&value);
+        let is_sure = is_within(number.least) && is_within(number.most);
+        let state = if is_within(number.value) && (is_sure || !self.sure) {
+            State::Pass
+        } else if number.most < least || number.least > most {
+            State::Fail
+        } else {
+            State::Inconclusive
+        };
+        let bounds = match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            (Some(least), None) => format!("at least {least}"),
+            (_, most) => format!("at most {}", most.unwrap_or(f64::INFINITY)),
+        };
+        let interval = match number.least == number.most {
+            true => String::new(),
+            false => format!(" [{}, {}]", short(number.least), short(number.most)),
+        };
+        let text = format!("{what} {}{interval}, {bounds}", short(number.value));
+        (state, text)
+    }
+}
+
+/// What tells the cases of a claim from each other, besides their sources.
+struct Several {
+    operations: bool,
+    cpus: bool,
+}
+
+impl Several {
+    /// Says where a case was measured.
+    fn place(&self, cell: Cell<'_>) -> String {
+        let mut place = cell.source.to_string();
+        if self.operations && cell.operation != "pair" && cell.operation != "all" {
+            place += &format!(" {}", cell.operation);
+        }
+        if self.cpus {
+            place += &format!(" {}T", cell.cpus);
+        }
+        place
+    }
+}

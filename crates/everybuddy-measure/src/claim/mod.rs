@@ -1,0 +1,254 @@
+//! Claims: what has to come out, and whether it did.
+//!
+//! # Purpose
+//!
+//! Results are compared with a source's figures, or with what was predicted, by the program and not by eye, in the same
+//! way for every experiment and for benchmarks. Claims are data, and look at rows only.
+//!
+//! A number of several rounds has an interval, from the least to the most of all rounds. A claim fails only if it is
+//! wrong at every point of the intervals. If it is wrong for the medians alone, it is inconclusive.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod` | what a claim says, and what is wrong with one |
+//! | [`judge`](mod@judge) | whether it is right |
+//! | `numbers` | the rows that it is about |
+//!
+//! # Invariants
+//!
+//! A claim that finds no numbers never passes. A claim that is judged names only what exists.
+
+pub mod judge;
+mod numbers;
+#[cfg(test)]
+mod tests;
+
+use everybuddy_metrics::OPERATIONS;
+use serde::Deserialize;
+
+use crate::choice::nearest;
+
+pub use judge::{State, Verdict};
+pub use numbers::short;
+
+/// The kind of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The systems come in this order.
+    Ordering,
+    /// A ratio lies within bounds.
+    Ratio,
+    /// The number of each system lies within bounds.
+    Bound,
+    /// The first system's point lies below the curve of the others: see [`Claim::against`].
+    Below,
+}
+
+/// The two numbers of a ratio.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// The first system to the second, or to each of the [`Claim::rivals`], for each source.
+    #[default]
+    Systems,
+    /// The largest to the smallest over the sources, for each system.
+    Spread,
+    /// Each number to what is expected of it.
+    Expected,
+}
+
+/// What has to come out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The kind.
+    pub kind: Kind,
+    /// The claim in words.
+    pub text: String,
+    /// The metric that it is about.
+    pub metric: String,
+    /// The statistic.
+    pub statistic: String,
+    /// The operation, or several: the claim is about each.
+    #[serde(default)]
+    pub operation: Operations,
+    /// The order.
+    pub order: Option<u8>,
+    /// The sources that it is about; all when empty.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// The number of CPUs that it is about; all when not given.
+    pub cpus: Option<u16>,
+    /// The systems. For a bound, all that ran when empty.
+    pub systems: Vec<String>,
+    /// For a ratio: the system is compared with each of these, and the one that comes nearest to the bound counts.
+    /// A rival that cannot do the work is left out.
+    #[serde(default)]
+    pub rivals: Vec<String>,
+    /// For an ordering, what stands between successive systems: `>=`, `>`, `<=` or `<`.
+    #[serde(default)]
+    pub relations: Vec<String>,
+    /// How far values may differ and still count as equal for `>=` and `<=`, relative to the larger.
+    #[serde(default)]
+    pub tolerance: f64,
+    /// For a curve, the cost of the metric: another metric, whose statistic is `mean`. The first system lies below if
+    /// its metric is less than that of every other that costs no more. If none costs so little, it lies below if its
+    /// metric is less than that of the cheapest; otherwise the claim is inconclusive.
+    pub against: Option<String>,
+    /// The two numbers of a ratio.
+    #[serde(default)]
+    pub of: Of,
+    /// The least that a ratio or number may be.
+    pub at_least: Option<f64>,
+    /// The most that it may be.
+    pub at_most: Option<f64>,
+    /// Whether the claim passes only if it is right at every point of the intervals.
+    #[serde(default)]
+    pub sure: bool,
+    /// Whether ratios are formed within each round: times of a shared machine drift, and such ratios do not.
+    #[serde(default)]
+    pub paired: bool,
+    /// For a claim that is known to fail here: why. Its failure is shown as a known deviation, and does not fail the
+    /// run.
+    pub differs: Option<String>,
+}
+
+/// The operations of a claim: one or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Operations {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl Default for Operations {
+    fn default() -> Operations {
+        Operations::One("all".to_string())
+    }
+}
+
+impl Operations {
+    /// Returns them as a list.
+    pub fn list(&self) -> &[String] {
+        match self {
+            Operations::One(one) => std::slice::from_ref(one),
+            Operations::Several(several) => several,
+        }
+    }
+}
+
+/// The names that a file may use beside those of metrics and statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'w> {
+    /// Systems, and what else is measured in their place.
+    pub systems: &'w [String],
+    /// Operations beside those of [`OPERATIONS`].
+    pub operations: &'w [&'w str],
+}
+
+/// Explains that a name does not exist, and which one may be meant.
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("{what} `{name}` does not exist: did you mean `{near}`?"),
+        None => format!(
+            "{what} `{name}` does not exist: known are {}",
+            known.join(", ")
+        ),
+    }
+}
+
+impl Words<'_> {
+    /// Checks the name of a metric, and those of its statistics.
+    ///
+    /// # Errors
+    /// The name that does not exist, with the nearest that does.
+    pub fn metric(&self, name: &str, statistics: &[String]) -> Result<(), String> {
+        let Some(metric) = everybuddy_metrics::find(name) else {
+            let all = everybuddy_metrics::METRICS.iter();
+            let names: Vec<&str> = all.map(|metric| metric.name).collect();
+            return Err(unknown("metric", name, &names));
+        };
+        let is_unknown = |own: &&String| !metric.statistics.contains(&own.as_str());
+        match statistics.iter().find(is_unknown) {
+            None => Ok(()),
+            Some(own) => {
+                let what = format!("statistic of `{name}`:");
+                Err(unknown(&what, own, metric.statistics))
+            }
+        }
+    }
+
+    /// Checks the names of operations.
+    ///
+    /// # Errors
+    /// As [`metric`](Self::metric).
+    pub fn operations(&self, names: &[String]) -> Result<(), String> {
+        let own = self.operations.iter().copied();
+        let known: Vec<&str> = OPERATIONS.iter().map(|own| own.0).chain(own).collect();
+        let mut unknowns = names.iter().filter(|name| !known.contains(&name.as_str()));
+        match unknowns.next() {
+            None => Ok(()),
+            Some(name) => Err(unknown("operation", name, &known)),
+        }
+    }
+
+    /// Checks the names of systems.
+    ///
+    /// # Errors
+    /// As [`metric`](Self::metric).
+    pub fn systems(&self, names: &[String]) -> Result<(), String> {
+        match names.iter().find(|name| !self.systems.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<&str> = self.systems.iter().map(String::as_str).collect();
+                Err(unknown("system", name, &known))
+            }
+        }
+    }
+}
+
+impl Claim {
+    /// Checks that the claim is complete, and names only what exists.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, words: Words<'_>) -> Result<(), String> {
+        words.metric(&self.metric, std::slice::from_ref(&self.statistic))?;
+        words.operations(self.operation.list())?;
+        words.systems(&self.systems)?;
+        words.systems(&self.rivals)?;
+        if let Some(cost) = &self.against {
+            words.metric(cost, &["mean".to_string()])?;
+        }
+        self.is_complete().map_err(String::from)
+    }
+
+    fn is_complete(&self) -> Result<(), &'static str> {
+        let known = |text: &String| [">=", ">", "<=", "<"].contains(&text.as_str());
+        let is_bounded = self.at_least.is_some() || self.at_most.is_some();
+        match (self.kind, self.of) {
+            (Kind::Ordering, _) if self.relations.len() + 1 != self.systems.len() => {
+                Err("an ordering needs one relation fewer than systems")
+            }
+            (Kind::Ordering, _) if !self.relations.iter().all(known) => {
+                Err("relations are `>=`, `>`, `<=` and `<`")
+            }
+            (Kind::Below, _) if self.systems.len() < 2 || self.against.is_none() => {
+                Err("a curve needs `against`, and a system besides the one that is compared")
+            }
+            (Kind::Ratio | Kind::Bound, _) if !is_bounded => {
+                Err("a ratio or bound needs `at_least` or `at_most`")
+            }
+            (Kind::Ratio, Of::Systems) if self.rivals.is_empty() && self.systems.len() != 2 => {
+                Err("a ratio of systems needs two, or one and `rivals`")
+            }
+            (Kind::Ratio, Of::Systems) if !self.rivals.is_empty() && self.systems.len() != 1 => {
+                Err("a ratio to `rivals` needs one system")
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Each kind of claim passes, fails and stays open; each misspelt name is an error.
+
+use super::*;
+use crate::rows::Row;
+
+fn rows(values: &[(&str, &'static str, f64)]) -> Vec<Row> {
+    let row = |(system, statistic, value): &(&str, &'static str, f64)| Row {
+        experiment: "x".to_string(),
+        source: "s".to_string(),
+        system: system.to_string(),
+        operation: "all",
+        metric: "latency",
+        statistic,
+        value: *value,
+        expected: Some(2.0),
+        ..Row::default()
+    };
+    values.iter().map(row).collect()
+}
+
+fn systems() -> Vec<String> {
+    ["bs", "is", "linux-6", "floor"].map(String::from).to_vec()
+}
+
+fn words(systems: &[String]) -> Words<'_> {
+    Words {
+        systems,
+        operations: &["MMM_TestBS"],
+    }
+}
+
+fn judge(claim: &str, values: &[(&str, &'static str, f64)]) -> State {
+    let text = format!("text = ''\nmetric = 'latency'\n{claim}");
+    let claim: Claim = toml::from_str(&text).unwrap();
+    claim.check(words(&systems())).unwrap();
+    claim.judge("x", &rows(values)).state
+}
+
+#[test]
+fn points_below_a_curve() {
+    // Each system with its misses and what it has left.
+    let judge = |points: &[(&str, f64, f64)]| {
+        let numbers = points.iter().flat_map(|(system, missed, left)| {
+            let row = |metric, statistic, value| Row {
+                experiment: "x".to_string(),
+                source: "s".to_string(),
+                system: system.to_string(),
+                operation: "free",
+                metric,
+                statistic,
+                value,
+                ..Row::default()
+            };
+            [
+                row("miss_rate", "value", *missed),
+                row("residual", "mean", *left),
+            ]
+        });
+        let rows: Vec<Row> = numbers.collect();
+        let text = "kind = 'below'\ntext = ''\nmetric = 'miss_rate'\nstatistic = 'value'\n\
+                    operation = 'free'\nagainst = 'residual'\nsystems = ['linux-6', 'bs', 'is']";
+        let claim: Claim = toml::from_str(text).unwrap();
+        claim.judge("x", &rows).state
+    };
+    let curve = [("bs", 8.0, 10.0), ("is", 2.0, 40.0)];
+    let with = |missed, left| {
+        let points = [&[("linux-6", missed, left)], &curve[..]].concat();
+        judge(&points)
+    };
+    // Between the two only the one that keeps less counts.
+    assert_eq!(with(7.0, 20.0), State::Pass);
+    assert_eq!(with(8.0, 20.0), State::Fail);
+    assert_eq!(with(7.0, 40.0), State::Fail);
+    assert_eq!(with(1.0, 40.0), State::Pass);
+    // Left of the curve, below and above its end.
+    assert_eq!(with(7.0, 5.0), State::Pass);
+    assert_eq!(with(9.0, 5.0), State::Inconclusive);
+    assert_eq!(judge(&curve), State::Inconclusive);
+}
+
+#[test]
+fn orderings() {
+    let claim = "kind = 'ordering'\nstatistic = 'mean'\nsystems = ['bs', 'is']\n";
+    let more = format!("{claim}relations = ['>']");
+    assert_eq!(
+        judge(&more, &[("bs", "mean", 2.0), ("is", "mean", 1.0)]),
+        State::Pass
+    );
+    assert_eq!(
+        judge(&more, &[("bs", "mean", 1.0), ("is", "mean", 1.0)]),
+        State::Fail
+    );
+    assert_eq!(judge(&more, &[("bs", "mean", 1.0)]), State::Inconclusive);
+    let equal = format!("{claim}relations = ['>=']\ntolerance = 0.1");
+    assert_eq!(
+        judge(&equal, &[("bs", "mean", 95.0), ("is", "mean", 100.0)]),
+        State::Pass
+    );
+    assert_eq!(
+        judge(&equal, &[("bs", "mean", 85.0), ("is", "mean", 100.0)]),
+        State::Fail
+    );
+}
+
+#[test]
+fn a_claim_about_times_fails_only_if_all_rounds_say_so() {
+    let claim = "kind = 'ratio'\nstatistic = 'p50'\nsystems = ['is', 'bs']\nat_most = 1.5\n";
+    let of = |least, most| {
+        [
+            ("is", "p50", 2.0),
+            ("is", "min", least),
+            ("is", "max", most),
+            ("bs", "p50", 1.0),
+            ("bs", "min", 1.0),
+            ("bs", "max", 1.0),
+        ]
+    };
+    assert_eq!(judge(claim, &of(1.4, 2.1)), State::Inconclusive);
+    assert_eq!(judge(claim, &of(1.6, 2.1)), State::Fail);
+    let expected = "kind = 'ratio'\nof = 'expected'\nstatistic = 'mean'\nsystems = ['bs']\n\
+                    at_least = 1\nat_most = 1";
+    assert_eq!(judge(expected, &[("bs", "mean", 2.0)]), State::Pass);
+    assert_eq!(judge(expected, &[("bs", "mean", 2.1)]), State::Fail);
+    assert_eq!(judge(expected, &[]), State::Inconclusive);
+}
+
+#[test]
+fn names_that_do_not_exist_are_errors_with_the_nearest() {
+    let claim = "kind = 'bound'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'free'\n\
+                 systems = ['bs']\nrivals = ['is']\nat_most = 1\nagainst = 'residual'";
+    let error = |from: &str, to: &str| {
+        let changed = claim.replacen(from, to, 1);
+        assert_ne!(changed, claim);
+        let claim: Claim = toml::from_str(&changed).unwrap();
+        claim.check(words(&systems())).unwrap_err()
+    };
+    let right: Claim = toml::from_str(claim).unwrap();
+    assert_eq!(right.check(words(&systems())), Ok(()));
+    for (from, to, nearest) in [
+        (
+            "'latency'",
+            "'latncy'",
+            "metric `latncy` does not exist: did you mean `latency`?",
+        ),
+        ("'p50'", "'p5O'", "`p5O` does not exist: did you mean `p5"),
+        (
+            "'free'",
+            "'fre'",
+            "operation `fre` does not exist: did you mean `free`?",
+        ),
+        (
+            "['bs']",
+            "['bss']",
+            "system `bss` does not exist: did you mean `bs`?",
+        ),
+        ("['is']", "['linux6']", "did you mean `linux-6`?"),
+        ("'residual'", "'residuals'", "did you mean `residual`?"),
+    ] {
+        let message = error(from, to);
+        assert!(message.contains(nearest), "{message}");
+    }
+    assert!(error("at_most = 1\n", "\n").contains("at_least"));
+}
+
+/// Rows of a benchmark with two rounds: medians, ends and rounds of each system.
+fn bench(times: &[(&str, [f64; 2], f64)]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (system, rounds, disturbed) in times {
+        let common = Row {
+            experiment: "bench".to_string(),
+            source: "hot".to_string(),
+            system: system.to_string(),
+            cpus: 2,
+            operation: "pair",
+            metric: "latency",
+            ..Row::default()
+        };
+        let [a, b] = *rounds;
+        for (statistic, value) in [("p50", (a + b) / 2.0), ("min", a.min(b)), ("max", a.max(b))] {
+            rows.push(Row {
+                statistic,
+                value,
+                ..common.clone()
+            });
+        }
+        for (round, value) in rounds.iter().enumerate() {
+            let experiment = format!("bench@{round}");
+            let statistic = "value";
+            rows.push(Row {
+                experiment,
+                statistic,
+                value: *value,
+                ..common.clone()
+            });
+        }
+        let (metric, statistic, operation) = ("rounds_disturbed", "count", "all");
+        rows.push(Row {
+            metric,
+            statistic,
+            operation,
+            value: *disturbed,
+            ..common
+        });
+    }
+    rows
+}
+
+#[test]
+fn ratios_to_rivals_are_formed_within_rounds() {
+    let claim: Claim = toml::from_str(
+        "kind = 'ratio'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = ['pair', 'free']\n\
+         systems = ['bs']\nrivals = ['is', 'linux-6']\nat_most = 1\nsure = true\npaired = true",
+    )
+    .unwrap();
+    claim.check(words(&systems())).unwrap();
+    let judge = |times: &[(&str, [f64; 2], f64)]| claim.judge("bench", &bench(times));
+    // The machine is three times as slow in the second round: ratios do not care.
+    let verdict = judge(&[
+        ("bs", [1.0, 3.0], 0.0),
+        ("is", [2.0, 6.0], 0.0),
+        ("linux-6", [1.25, 3.75], 0.0),
+    ]);
+    assert_eq!(verdict.state, State::Pass);
+    assert_eq!(verdict.cases.len(), 1);
+    assert!(
+        verdict.cases[0].1.contains("bs / linux-6 0.80"),
+        "{:?}",
+        verdict.cases
+    );
+    let state = |own, rival| judge(&[("bs", own, 0.0), ("is", rival, 0.0)]).state;
+    assert_eq!(state([1.0, 1.0], [1.1, 0.9]), State::Inconclusive);
+    assert_eq!(state([1.0, 1.0], [0.8, 0.9]), State::Fail);
+    // What was disturbed decides nothing, unless it is out of reach; and a rival that cannot do it is left out.
+    let disturbed = |rival| judge(&[("bs", [1.0, 1.0], 0.0), ("is", rival, 1.0)]);
+    assert_eq!(disturbed([1.5, 1.5]).state, State::Inconclusive);
+    assert!(disturbed([100.0, 100.0]).cases.is_empty());
+    assert!(judge(&[("bs", [1.0, 1.0], 0.0)]).cases.is_empty());
+}
+
+#[test]
+fn bounds_are_of_each_system() {
+    let claim = |more: &str| -> Claim {
+        let text = "kind = 'bound'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'pair'\n\
+                    systems = []\nat_most = 5\n";
+        toml::from_str(&format!("{text}{more}")).unwrap()
+    };
+    let rows = |most| bench(&[("bs", [1.0, 2.0], 0.0), ("is", [4.0, most], 0.0)]);
+    let judge = |more: &str, most| claim(more).judge("bench", &rows(most));
+    assert_eq!(judge("", 5.0).state, State::Pass);
+    assert_eq!(judge("", 5.0).cases.len(), 2);
+    assert_eq!(judge("", 5.5).state, State::Pass);
+    assert_eq!(judge("sure = true", 5.5).state, State::Inconclusive);
+    assert_eq!(judge("", 9.0).state, State::Inconclusive);
+    assert_eq!(judge("sources = ['cold']", 5.0).state, State::Inconclusive);
+    let words: Vec<&str> = [(5.0, ""), (9.0, "")]
+        .map(|(most, more)| judge(more, most).word(&claim(more)))
+        .to_vec();
+    assert_eq!(words, ["pass", "inconclusive"]);
+    let far = bench(&[("bs", [8.0, 9.0], 0.0)]);
+    let (plain, known) = (claim(""), claim("differs = 'known'"));
+    assert!(plain.judge("bench", &far).is_failure(&plain));
+    assert!(!known.judge("bench", &far).is_failure(&known));
+    assert_eq!(known.judge("bench", &far).word(&known), "known deviation");
+}
