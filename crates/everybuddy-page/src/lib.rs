@@ -10,9 +10,8 @@
 //!     title: "Buddy systems".into(),
 //!     ..Default::default()
 //! };
-//! let page = everybuddy_page::render(&report)?;
+//! let page = everybuddy_page::render(&report);
 //! assert!(page.html.contains("<h1>Buddy systems</h1>"));
-//! # Ok::<(), everybuddy_page::NoLibrary>(())
 //! ```
 //!
 //! | file or folder | contents |
@@ -40,7 +39,6 @@ pub mod report;
 mod round;
 pub mod study;
 
-pub use library::NoLibrary;
 pub use report::Report;
 pub use study::Study;
 
@@ -60,20 +58,14 @@ pub struct Page {
 
 /// Renders the page of a report, in at most [`BUDGET`] bytes if omitting memory maps suffices.
 ///
-/// Takes a few tenths of a second, mostly to compress the library once per process.
-///
-/// # Errors
-/// Returns [`NoLibrary`] if the crate `plotly` does not contain its script in the expected place.
-pub fn render(report: &Report) -> Result<Page, NoLibrary> {
+/// Takes a few tenths of a second, mostly to compress the data.
+pub fn render(report: &Report) -> Page {
     render_within(report, BUDGET)
 }
 
 /// Renders the page of a report, in at most `budget` bytes if omitting memory maps suffices.
-///
-/// # Errors
-/// Like [`render`].
-pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> {
-    let library = library::packed()?;
+pub fn render_within(report: &Report, budget: usize) -> Page {
+    let library = library::packed();
     let packed = pack::Packed::new(report);
     let given = packed.most_moments();
     let mut moments = given;
@@ -81,11 +73,11 @@ pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> 
         let parcels = packed.parcels(moments);
         let html = html::document(report, library, &parcels).into_string();
         if html.len() <= budget || moments == 0 {
-            return Ok(Page {
+            return Page {
                 html,
                 moments,
                 moments_given: given,
-            });
+            };
         }
         moments -= 1;
     }
@@ -94,10 +86,6 @@ pub fn render_within(report: &Report, budget: usize) -> Result<Page, NoLibrary> 
 /// Renders the page of experiments.
 ///
 /// Takes a few tenths of a second, like [`render`].
-///
-/// # Errors
-/// Like [`render`].
-pub fn render_study(study: &Study) -> Result<String, NoLibrary> {
-    let library = library::packed()?;
-    Ok(html::study::document(study, library).into_string())
+pub fn render_study(study: &Study) -> String {
+    html::study::document(study, library::packed()).into_string()
 }

@@ -2,62 +2,49 @@
 //!
 //! # Purpose
 //!
-//! A well-maintained library draws the charts, without a copy of it in this repository and without any download
-//! besides cargo's: the crate `plotly` contains the text.
+//! `assets/library` contains the script, compressed, so that a build needs nothing but cargo. The crate `plotly` contains
+//! it too, but it brings 39 crates along, and its script supports chart types that no page uses: the page would be 1 MB
+//! larger. The script is the basic bundle of plotly.js 3.0.1, made from the package of that name in the npm registry:
+//!
+//! ```text
+//! npm pack plotly.js-basic-dist-min@3.0.1
+//! tar -xzf plotly.js-basic-dist-min-3.0.1.tgz
+//! gzip -9nc package/plotly-basic.min.js > crates/everybuddy-page/assets/library/plotly-basic.min.js.gz
+//! ```
 //!
 //! # Invariants
 //!
-//! The result is plotly.js and none of the other scripts that the crate would add to a page.
+//! The file opens with the name, the version and the licence of the library; a test checks that.
 
-use std::fmt;
 use std::sync::OnceLock;
 
-use crate::pack;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
-/// The crate `plotly` no longer contains its script in the expected place.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NoLibrary;
+/// The script, compressed with gzip.
+const SCRIPT: &[u8] = include_bytes!("../assets/library/plotly-basic.min.js.gz");
 
-impl fmt::Display for NoLibrary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "plotly.js not found in `Plot::offline_js_sources()` of the crate `plotly`: this program \
-             was built with a version that stores its script elsewhere\nhelp: update \
-             crates/everybuddy-page/src/library.rs",
-        )
-    }
-}
-
-impl std::error::Error for NoLibrary {}
-
-/// Returns the library in the encoding of the page. It is compressed once per process.
-pub(crate) fn packed() -> Result<&'static str, NoLibrary> {
-    static PACKED: OnceLock<Option<String>> = OnceLock::new();
-    let text = || find(&plotly::Plot::offline_js_sources()).map(|text| pack::pack(text.as_bytes()));
-    PACKED.get_or_init(text).as_deref().ok_or(NoLibrary)
-}
-
-/// Finds plotly.js among scripts by its opening comment.
-fn find(scripts: &str) -> Option<&str> {
-    scripts.split("<script").skip(1).find_map(|script| {
-        let text = script.split_once('>')?.1.split_once("</script>")?.0;
-        let head = text.get(..200).unwrap_or(text);
-        head.contains("plotly.js v").then_some(text)
-    })
+/// Returns the library as the page contains it. Encodes it once per process.
+pub(crate) fn packed() -> &'static str {
+    static PACKED: OnceLock<String> = OnceLock::new();
+    PACKED.get_or_init(|| STANDARD.encode(SCRIPT))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
     #[test]
-    fn plotly_is_found_and_nothing_else() {
-        let sources = plotly::Plot::offline_js_sources();
-        let text = find(&sources).expect("the crate `plotly` contains its script");
-        assert!(text.len() > 1_000_000, "{} bytes", text.len());
-        assert!(text.trim_end().ends_with("});") || text.trim_end().ends_with("}));"));
-        assert!(!text.contains("MathJax.loader"));
-        assert_eq!(find("<script>other()</script>"), None);
-        assert_eq!(find(""), None);
+    fn the_library_is_plotly_and_nothing_else() {
+        let mut text = String::new();
+        GzDecoder::new(SCRIPT).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("/**\n* plotly.js (basic - minified) v3.0.1"));
+        assert!(text[..200].contains("Licensed under the MIT license"));
+        assert!(text.trim_end().ends_with("return Plotly;\n}));"));
+        assert_eq!(STANDARD.decode(packed()).unwrap(), SCRIPT);
     }
 }

@@ -13,7 +13,7 @@ use everybuddy_page::study::{Study, Verdict};
 use everybuddy_page::{BUDGET, render_study};
 
 fn html(study: &Study) -> String {
-    render_study(study).expect("the library is found")
+    render_study(study)
 }
 
 /// Returns the page without data and scripts.

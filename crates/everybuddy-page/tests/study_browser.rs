@@ -19,7 +19,7 @@ use everybuddy_page::render_study;
 
 /// Opens the page with every figure drawn.
 fn drawn(name: &str) -> Option<Page> {
-    let html = render_study(&made_up::study()).expect("the library is found");
+    let html = render_study(&made_up::study());
     let page = open_html(&html, name)?;
     draw_all(&page);
     Some(page)

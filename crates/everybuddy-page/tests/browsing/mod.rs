@@ -52,7 +52,7 @@ fn shots() -> PathBuf {
 
 /// Opens the page of a report. Returns `None` without Chromium.
 pub(crate) fn open(report: &Report, name: &str) -> Option<Page> {
-    open_html(&render(report).expect("a page").html, name)
+    open_html(&render(report).html, name)
 }
 
 /// Opens a page as a file. Returns `None` without Chromium.

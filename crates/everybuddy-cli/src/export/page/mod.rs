@@ -101,7 +101,7 @@ impl Page {
     /// Returns [`Error::Write`], with the file unchanged, or [`Error::Broken`] if this program lacks a part of the
     /// page.
     pub fn write(self, report: &page::Report) -> Result<(), Error> {
-        let page = everybuddy_page::render(report).map_err(|e| Error::Broken(e.to_string()))?;
+        let page = everybuddy_page::render(report);
         self.finish(&page.html)
     }
 
@@ -110,8 +110,7 @@ impl Page {
     /// # Errors
     /// Like [`Page::write`].
     pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
-        let html =
-            everybuddy_page::render_study(study).map_err(|e| Error::Broken(e.to_string()))?;
+        let html = everybuddy_page::render_study(study);
         self.finish(&html)
     }
 
