@@ -1,7 +1,7 @@
-//! Page-frame allocators behind one trait: the standard buddy system, Linux's per-CPU lists, and four published designs.
+//! Page-frame allocators behind one trait: the standard buddy system, Linux's per-CPU lists, four published designs.
 //!
-//! The crate is `no_std` and needs neither a heap nor another crate. Metadata lies in memory that the caller provides, and
-//! the managed memory is never accessed. Misuse, such as a double free, returns a typed error and changes nothing.
+//! The crate is `no_std` and needs neither a heap nor another crate. Metadata lies in memory that the caller provides,
+//! and the managed memory is never accessed. Misuse, such as a double free, returns a typed error and changes nothing.
 //!
 //! A **system** is a composition of layers:
 //!
