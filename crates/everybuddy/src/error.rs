@@ -1,18 +1,22 @@
-//! What can go wrong, as types.
+//! Errors.
 //!
-//! Why it exists: misuse of an allocator is a bug of the caller that must not become a bug of the
-//! allocator. Every error here leaves the state as it was.
+//! # Purpose
 //!
-//! Invariant: errors are `Copy`, hold no text, and with a frame number fit a register.
+//! Misuse of an allocator is a bug of the caller that must not become a bug of the allocator. Every error leaves the
+//! state as it was.
+//!
+//! # Invariants
+//!
+//! Errors are `Copy` and contain no text. A result of a frame number or an error fits a register.
 
 use core::fmt;
 
 use crate::frame::{Order, Pfn};
 
-/// Why frames could not be given.
+/// The reason why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocateError {
-    /// No block of that size is free: not in the zone, and not in what any CPU buffers.
+    /// No block of that size is free, neither in the zone nor in any CPU's list.
     Exhausted,
     /// The request is larger than the largest block of this system.
     TooLarge {
@@ -23,9 +27,8 @@ pub enum AllocateError {
     ZeroFrames,
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// A nested request found a lock taken; or frames may lie in the list of a CPU that did not give
-    /// them back in time, or that a request with [`NO_WAIT`](crate::Flags::NO_WAIT) didn't ask. Trying
-    /// again later can succeed.
+    /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time. A
+    /// request with [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for that. A later attempt can succeed.
     Busy,
 }
 
@@ -43,7 +46,7 @@ impl fmt::Display for AllocateError {
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(
                 f,
-                "busy: a lock or another CPU's list could not be had in time"
+                "busy: a lock or another CPU's list was not available in time"
             ),
         }
     }
@@ -51,7 +54,7 @@ impl fmt::Display for AllocateError {
 
 impl core::error::Error for AllocateError {}
 
-/// Why frames could not be taken back. The allocator's state is as before.
+/// The reason why a free failed. The allocator's state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeError {
     /// The frame lies outside the managed memory.
@@ -62,13 +65,13 @@ pub enum FreeError {
     Reserved,
     /// The frame is free: freed twice, or never allocated.
     NotAllocated,
-    /// The frame is inside an allocated block. By order only whole blocks can be freed; a part is freed
-    /// by [`Release::frames`](crate::Release::frames).
+    /// The frame is inside an allocated block. By order only whole blocks can be freed;
+    /// [`Release::frames`](crate::Release::frames) frees a part.
     InsideBlock {
         /// The order of the block.
         order: Order,
     },
-    /// A block starts here, but of another order.
+    /// A block of another order starts here.
     WrongOrder {
         /// The order of the block that starts here.
         allocated: Order,
@@ -77,7 +80,7 @@ pub enum FreeError {
     ZeroFrames,
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// A nested release found a lock taken.
+    /// A nested release found a lock held.
     Busy,
 }
 
@@ -99,19 +102,19 @@ impl fmt::Display for FreeError {
             }
             Self::ZeroFrames => write!(f, "a release of zero frames"),
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
-            Self::Busy => write!(f, "busy: the lock was taken"),
+            Self::Busy => write!(f, "busy: the lock was held"),
         }
     }
 }
 
 impl core::error::Error for FreeError {}
 
-/// Which release of a bulk free failed, and why. The ones before it were done, the ones after it not.
+/// A release of a bulk free that failed. Those before it succeeded, those after it were not attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkFreeError {
     /// The position of the release that failed.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub error: FreeError,
 }
 
@@ -123,7 +126,7 @@ impl fmt::Display for BulkFreeError {
 
 impl core::error::Error for BulkFreeError {}
 
-/// Why memory could not be added, removed or reserved. The state is as before.
+/// The reason why memory could not be added, removed or reserved. The state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionError {
     /// The range has no frames.
@@ -138,7 +141,7 @@ pub enum RegionError {
     NotReserved(Pfn),
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// Another CPU did not give back what it buffers in time; try again.
+    /// Another CPU did not drain its list in time; try again.
     Busy,
 }
 
@@ -151,17 +154,14 @@ impl fmt::Display for RegionError {
             Self::NotFree(pfn) => write!(f, "{pfn} is not free"),
             Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
-            Self::Busy => write!(
-                f,
-                "busy: another CPU did not give back what it buffers in time"
-            ),
+            Self::Busy => write!(f, "busy: another CPU did not drain its list in time"),
         }
     }
 }
 
 impl core::error::Error for RegionError {}
 
-/// Why a system could not be built.
+/// The reason why a system could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// The memory map has no frames.
@@ -171,7 +171,7 @@ pub enum BuildError {
         /// The position of the second of the two.
         index: usize,
     },
-    /// A range lies outside what the system shall reach.
+    /// A range lies outside the reach of the setup.
     OutsideReach {
         /// The position of the range.
         index: usize,
@@ -179,7 +179,7 @@ pub enum BuildError {
     /// A range ends beyond the largest frame number, or the whole spans more than
     /// [`Span::LARGEST`](crate::region::Span::LARGEST) frames.
     SpanTooLarge,
-    /// No CPU, or more than 65,535.
+    /// The number of CPUs is 0 or above 65,535.
     BadCpuCount,
     /// The memory for metadata is too small.
     MetadataTooSmall {
@@ -188,7 +188,7 @@ pub enum BuildError {
         /// Bytes given, after alignment.
         given: usize,
     },
-    /// This option can't have this value here: the system does not take it, or it contradicts another one.
+    /// The option cannot have this value: the system does not take it, or it contradicts another option.
     BadOption(&'static str),
 }
 
@@ -213,7 +213,7 @@ impl fmt::Display for BuildError {
                     "the metadata needs {needed} bytes, but only {given} were provided"
                 )
             }
-            Self::BadOption(key) => write!(f, "the option `{key}` can't have this value"),
+            Self::BadOption(key) => write!(f, "the option `{key}` cannot have this value"),
         }
     }
 }
