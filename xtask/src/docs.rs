@@ -111,9 +111,8 @@ pub(crate) fn systems() -> String {
     }
     for row in ROWS {
         let options = row
-            .options
-            .iter()
-            .map(|key| format!("`{key}`"))
+            .options()
+            .map(|option| format!("`{}`", option.key))
             .collect::<Vec<_>>();
         let _ = write!(
             text,

@@ -7,7 +7,7 @@ use everybuddy::systems::ROWS;
 pub fn specs() -> Vec<SystemSpec> {
     let mut texts: Vec<String> = Vec::new();
     for row in ROWS {
-        let takes = |key| row.options.contains(&key);
+        let takes = |key| row.takes(key);
         // What delays coalescing refuses requests that could be served, as its paper has it, unless it is told
         // to coalesce first.
         if takes("reclaim") {

@@ -65,7 +65,7 @@ fn line(row: &Row) -> String {
         "source": row.source,
         "faithful": row.faithful,
         "deviates": row.deviates,
-        "options": row.options,
+        "options": row.options().map(|option| option.key).collect::<Vec<_>>(),
     });
     format!("{object}\n")
 }

@@ -27,9 +27,8 @@ pub fn list() -> String {
         let text = style.wrapped("", 13, &format!("{}{alias}", row.summary));
         out += &format!("{name} {}", &text[13..]);
         out += &style.wrapped("", 13, &format!("{} · {}", row.composition(), row.source));
-        if !row.options.is_empty() {
-            out += &style.wrapped("", 13, &format!("options: {}", row.options.join(", ")));
-        }
+        let keys: Vec<&str> = row.options().map(|option| option.key).collect();
+        out += &style.wrapped("", 13, &format!("options: {}", keys.join(", ")));
         out.push('\n');
     }
     out += "`everybuddy systems NAME` describes how far a system follows its source, and its deviations.\n";
@@ -52,27 +51,33 @@ pub fn workloads() -> String {
     out
 }
 
+/// Leaves out the marks that a document needs around names.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
+}
+
 /// Describes one system in full.
 pub fn full(row: &Row) -> String {
     let style = Style::of_output(false);
     let mut out = style.bold(row.name) + "\n";
-    let options = match row.options {
-        [] => "none".to_string(),
-        options => options.join(", "),
-    };
     let parts = [
         ("summary", row.summary),
         ("layers", &row.composition().to_string()),
         ("source", row.source),
         ("faithful", row.faithful),
         ("deviates", row.deviates),
-        ("options", &options),
     ];
     for (head, text) in parts {
         out += &style.wrapped(&format!("  {head}"), 13, text);
     }
     if let Some(of) = row.alias_of {
         out += &style.wrapped("  alias", 13, &format!("another name for {of}"));
+    }
+    out += "  options, each written +KEY=VALUE\n";
+    for option in row.options() {
+        let (values, default) = (plain(option.values), plain(option.default));
+        let text = format!("{values}. {} Default: {default}.", option.meaning);
+        out += &style.wrapped(&format!("    {}", option.key), 16, &text);
     }
     out
 }

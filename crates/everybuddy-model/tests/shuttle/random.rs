@@ -90,16 +90,16 @@ fn specs() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS {
         specs.push(row.name.to_owned());
-        if row.options.contains(&"percpu") {
+        if row.takes("percpu") {
             specs.push(format!("{}+percpu=locked", row.name));
         }
-        if row.options.contains(&"list") {
+        if row.takes("list") {
             specs.push(format!("{}+list=linux+batch=2+high=3+order=3", row.name));
             specs.push(format!("{}+list=linux-6", row.name));
             specs.push(format!("{}+list=spring+high=4+order=3", row.name));
-        } else if row.options.contains(&"batch") {
+        } else if row.takes("batch") {
             specs.push(format!("{}+batch=2+high=3+order=3", row.name));
-        } else if row.options.contains(&"high") {
+        } else if row.takes("high") {
             specs.push(format!("{}+high=4+order=3", row.name));
         }
     }
@@ -111,7 +111,7 @@ fn specs() -> Vec<String> {
 fn variants() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
-        let takes = |key| row.options.contains(&key);
+        let takes = |key| row.takes(key);
         let small = match (takes("list"), takes("batch"), takes("high")) {
             (true, ..) => "list=linux+batch=3+high=4+",
             (false, true, _) => "batch=3+high=4+",

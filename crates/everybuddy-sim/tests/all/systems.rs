@@ -12,12 +12,12 @@ use crate::common::{Cpu, Random, System, with_memory};
 /// All systems, with and without locks on their lists.
 fn systems() -> impl Iterator<Item = String> {
     ROWS.iter().flat_map(|row| {
-        let locked = row.options.contains(&"percpu");
+        let locked = row.takes("percpu");
         let variant = locked.then(|| format!("{}+percpu=locked", row.name));
         // In the suite's small memories, lists whose bounds scale with memory are almost empty.
-        let bounded = row.options.contains(&"high") && !row.options.contains(&"batch");
+        let bounded = row.takes("high") && !row.takes("batch");
         let larger = bounded.then(|| format!("{}+high=30", row.name));
-        let any = row.options.contains(&"list");
+        let any = row.takes("list");
         let lists = any.then_some(["list=linux", "list=linux-6", "list=spring+high=30"]);
         let lists = lists.into_iter().flatten();
         [Some(row.name.to_string()), variant, larger]
@@ -30,7 +30,7 @@ fn systems() -> impl Iterator<Item = String> {
 /// Returns `true` if a system has per-CPU lists.
 fn has_lists(system: &str) -> bool {
     let spec: SystemSpec = system.parse().unwrap();
-    let takes = |key| spec.row().options.contains(&key);
+    let takes = |key| spec.row().takes(key);
     match takes("list") {
         true => system.contains("+list="),
         false => takes("high") || takes("percpu"),

@@ -71,8 +71,8 @@ impl Tuning {
         };
         // The zone's minimum watermark grows with the root of its size. The low watermark is above it by a quarter,
         // or by a thousandth of the zone.
-        let kib = frames * 4;
-        let min = ((kib * 16).isqrt().clamp(128, 262_144)) / 4;
+        let kib = frames.saturating_mul(4);
+        let min = (kib.saturating_mul(16).isqrt().clamp(128, 262_144)) / 4;
         let low = min + (min / 4).max(frames / 1000);
         let high_min = (low / cpus).max(batch * 4);
         let high_max = (frames / 8 / cpus).max(high_min);

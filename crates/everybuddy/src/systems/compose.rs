@@ -7,8 +7,8 @@
 //! # Invariants
 //! `plan` and `make` of a layer ask for the same memory in the same order.
 
-use super::options::{ListAccess, ListKind, ZoneKind};
 use super::parameters::{Composition, Parameters};
+use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Setup, SystemSpec};
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};

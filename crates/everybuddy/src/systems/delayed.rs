@@ -3,8 +3,9 @@
 //! # Source
 //! \[BL89\] sections 3 and 4.
 
-use super::options::{Options, Switch};
+use super::options::Options;
 use super::standard::{LinuxLists, PredictiveLists};
+use super::values::Switch;
 use super::{Row, Rule, System};
 use crate::coalesce::Delay;
 use crate::layered::Layered;
@@ -62,10 +63,6 @@ impl System for Watermark {
         deviates: "The usage counts the block that is being freed: without it not everything coalesces eventually. \
             Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused. Lists as \
             for delay-2; +zone=domains is refused as there.",
-        options: &[
-            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
-            "reclaim", "lazy", "speedup",
-        ],
         preset: Options {
             structure: Some(StructureKind::LocalLists),
             ..Options::NONE
@@ -91,10 +88,6 @@ impl System for Delay2 {
         faithful: "The slack variable of figure 3, with its recursive use on splits and coalescings; locally free \
             blocks at the head of a list, globally free ones at the tail, allocation from the head.",
         deviates: DEVIATES,
-        options: &[
-            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
-            "reclaim", "debt",
-        ],
         preset: Options {
             structure: Some(StructureKind::LocalLists),
             ..Options::NONE
@@ -118,10 +111,6 @@ impl System for Never {
         deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
             refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing. Lists \
             as for delay-2; +zone=domains is refused as there.",
-        options: &[
-            "list", "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
-            "reclaim",
-        ],
         preset: Options {
             structure: Some(StructureKind::LocalLists),
             reclaim: Some(Switch::On),

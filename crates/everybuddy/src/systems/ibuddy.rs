@@ -3,8 +3,9 @@
 //! # Source
 //! \[iBuddy\] sections 3 to 6.
 
-use super::options::{ListKind, Options, ZoneKind};
+use super::options::Options;
 use super::standard::LinuxLists;
+use super::values::{ListKind, ZoneKind};
 use super::{Row, System};
 use crate::coalesce::Ascend;
 use crate::layered::Layered;
@@ -57,7 +58,6 @@ impl System for Is {
         source: "[iBuddy] 3 and 5, figures 5c and 8b",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: &["order", "zone", "space", "select", "lock", "line"],
         preset: preset(ListKind::None),
         ..Row::BLANK
     };
@@ -75,7 +75,6 @@ impl System for Lis1 {
         source: "[iBuddy] 3 to 5, algorithms 1 and 2",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: &["high", "order", "zone", "space", "select", "lock", "line"],
         preset: preset(ListKind::Bypass),
         ..Row::BLANK
     };
@@ -93,9 +92,6 @@ impl System for Lis31 {
         source: "[iBuddy] 4 and 6.3.3",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: &[
-            "batch", "high", "order", "zone", "space", "select", "lock", "hold", "line",
-        ],
         preset: preset(ListKind::Linux),
         ..Row::BLANK
     };

@@ -3,8 +3,9 @@
 //! # Source
 //! Linux 6.12, mm/page_alloc.c.
 
-use super::options::{ListKind, Options};
+use super::options::Options;
 use super::standard::StandardZone;
+use super::values::ListKind;
 use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::access::{Locked, Token};
@@ -39,7 +40,6 @@ impl System for Linux6 {
             frees, the limit on blocks of orders 1 to 3.",
         deviates: "No migrate types, no decay of the high watermark over time, no reaction to reclaim, no zone \
             watermarks. The lists have no locks (+percpu=locked is Linux's way).",
-        options: &["order", "percpu", "check", "lock", "hold", "line", "bulk"],
         preset: Options {
             list: Some(ListKind::Linux6),
             ..Options::NONE

@@ -29,6 +29,7 @@ mod setup;
 mod spec;
 mod spring;
 mod standard;
+mod values;
 
 pub use compose::Compose;
 pub use delayed::*;
@@ -42,6 +43,7 @@ pub use setup::Setup;
 pub use spec::{SpecError, SystemSpec};
 pub use spring::*;
 pub use standard::*;
+pub use values::*;
 
 pub use crate::coalesce::delay::Rule;
 pub use crate::lock::{Hold, Line, LockKind};

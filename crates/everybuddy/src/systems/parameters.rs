@@ -8,11 +8,11 @@
 
 use core::fmt;
 
-use super::options::{
-    BulkKind, Count, ListAccess, ListKind, OptionValue, Options, QueueSync, Ratio, SpaceFrames,
-    Switch, ZoneKind,
-};
+use super::options::{OPTIONS, Options};
 use super::spec::SystemSpec;
+use super::values::{
+    BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
+};
 use super::{Bound, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -128,7 +128,7 @@ impl SystemSpec {
         if !is_separated && given.division == Some(Switch::On) {
             return Err(BuildError::BadOption("division"));
         }
-        Ok(Parameters {
+        let mut parameters = Parameters {
             composition,
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
@@ -138,24 +138,25 @@ impl SystemSpec {
                 None => Bound::by_memory(setup.frames(), setup.cpus),
             },
             space,
-            select: options.select.unwrap_or_default(),
-            idle: options.idle.map_or(BLOCKS_PER_LOOK, Count::get),
+            select: Select::default(),
+            idle: BLOCKS_PER_LOOK,
             services: ServiceOptions {
-                slots: options.queue.map_or(serewa::SLOTS, |slots| slots.get()),
-                semaphore: options.sync == Some(QueueSync::Semaphore),
-                manager: options.manager.unwrap_or_default(),
-                remnants: options.remnants.unwrap_or_default(),
+                slots: serewa::SLOTS,
+                semaphore: false,
+                manager: Manager::default(),
+                remnants: RemnantPolicy::default(),
             },
-            lock: options.lock.unwrap_or_default(),
-            line: options.line.unwrap_or_default(),
-            bulk: Bulk {
-                hold: options.hold.unwrap_or_default(),
-                rows: options.bulk == Some(BulkKind::Rows),
-            },
+            lock: LockKind::default(),
+            line: Line::default(),
+            bulk: Bulk::default(),
             rule: rule(self.row.rule, &options)?,
             division: is_separated && is_on(options.division),
-            reclaim: is_on(options.reclaim),
-        })
+            reclaim: false,
+        };
+        for option in OPTIONS {
+            option.apply(&options, &mut parameters, setup);
+        }
+        Ok(parameters)
     }
 
     /// Returns batch and high watermark: Linux's formula by memory, unless the options say something else.

@@ -8,7 +8,8 @@
 
 use core::fmt;
 
-use super::options::{ListKind, Options, ZoneKind};
+use super::options::{OPTIONS, OptionRow, Options};
+use super::values::{ListKind, ZoneKind};
 use crate::coalesce::delay::Rule;
 use crate::structure::StructureKind;
 
@@ -27,8 +28,6 @@ pub struct Row {
     pub faithful: &'static str,
     /// What differs from the source, or was decided where it is silent.
     pub deviates: &'static str,
-    /// The keys of the options that this system takes.
-    pub options: &'static [&'static str],
     /// The options that make this row what it is.
     pub preset: Options,
     /// When buddies are coalesced.
@@ -44,7 +43,6 @@ impl Row {
         source: "",
         faithful: "",
         deviates: "",
-        options: &[],
         preset: Options::NONE,
         rule: Rule::AtOnce,
     };
@@ -54,9 +52,29 @@ impl Row {
         Layers(self.preset, self.rule)
     }
 
+    /// Returns the options that the system takes.
+    pub fn options(&self) -> impl Iterator<Item = &'static OptionRow> {
+        OPTIONS.iter().filter(|option| option.applies(self))
+    }
+
     /// Returns `true` if the system takes this option.
     pub fn takes(&self, key: &str) -> bool {
-        self.options.contains(&key)
+        self.options().any(|option| option.key == key)
+    }
+
+    /// Returns the list that each CPU keeps, unless an option chooses another.
+    pub fn list(&self) -> ListKind {
+        self.preset.list.unwrap_or_default()
+    }
+
+    /// Returns who owns free frames, unless an option chooses something else.
+    pub fn zone(&self) -> ZoneKind {
+        self.preset.zone.unwrap_or_default()
+    }
+
+    /// Returns how free memory is kept, unless an option chooses something else.
+    pub fn structure(&self) -> StructureKind {
+        self.preset.structure.unwrap_or_default()
     }
 }
 

@@ -3,7 +3,8 @@
 //! # Source
 //! \[Serewa\] section 2.2.
 
-use super::options::{Options, Switch, ZoneKind};
+use super::options::Options;
+use super::values::{Switch, ZoneKind};
 use super::{Row, System};
 use crate::coalesce::Eager;
 use crate::layered::Layered;
@@ -47,18 +48,6 @@ impl System for Serewa {
             Trees \
             allocate the lowest address. Requests that come faster than remnants are divided break one large block \
             after another; with remnants=first they divide what waits. The paper specifies none of this.",
-        options: &[
-            "order",
-            "lock",
-            "line",
-            "separate",
-            "manager",
-            "remnants",
-            "structure",
-            "division",
-            "queue",
-            "sync",
-        ],
         preset: Options {
             zone: Some(ZoneKind::Separated),
             structure: Some(StructureKind::Trees),

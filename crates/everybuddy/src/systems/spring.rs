@@ -3,8 +3,9 @@
 //! # Source
 //! \[Spring\] sections III and IV.
 
-use super::options::{Count, ListKind, Options, ZoneKind};
+use super::options::Options;
 use super::standard::{LinuxLists, PredictiveLists};
+use super::values::{Count, ListKind, ZoneKind};
 use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::NoList;
@@ -18,9 +19,6 @@ pub type LinuxElastic<'m, P> = Layered<P, LinuxLists<'m, P>, Domains<'m, P>>;
 /// Elastic domains behind Spring Buddy's list.
 pub type SpringBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, Domains<'m, P>>;
 
-const LISTS: &[&str] = &[
-    "batch", "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
-];
 const FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any \
     domain; a ghost that waits receives a part of the domain that comes back; when one comes back, two that \
     have long been idle are merged.";
@@ -62,9 +60,6 @@ impl System for Spring {
             keeps; \
             otherwise a sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that \
             of spring-core.",
-        options: &[
-            "high", "order", "zone", "space", "select", "idle", "lock", "bulk",
-        ],
         preset: preset(ListKind::Predictive),
         ..Row::BLANK
     };
@@ -82,7 +77,6 @@ impl System for SpringCore {
         source: "[Spring] III-B, figures 4 to 6",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: &["order", "zone", "space", "select", "idle", "lock"],
         preset: preset(ListKind::None),
         ..Row::BLANK
     };
@@ -100,7 +94,6 @@ impl System for SpringFixlazy186 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: LISTS,
         preset: preset(ListKind::Linux),
         ..Row::BLANK
     };
@@ -118,7 +111,6 @@ impl System for SpringFixlazy372 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: LISTS,
         preset: Options {
             high: Count::new(372),
             ..preset(ListKind::Linux)
@@ -139,7 +131,6 @@ impl System for SpringFixlazy744 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        options: LISTS,
         preset: Options {
             high: Count::new(744),
             ..preset(ListKind::Linux)

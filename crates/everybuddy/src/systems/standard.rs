@@ -3,7 +3,8 @@
 //! # Source
 //! \[iBuddy\] sections 2 to 4; \[BL89\] section 3; \[Spring\] section IV for the lists of fixed length.
 
-use super::options::{Count, ListKind, Options};
+use super::options::Options;
+use super::values::{Count, ListKind};
 use super::{Row, System};
 use crate::coalesce::Eager;
 use crate::layered::Layered;
@@ -47,10 +48,6 @@ pub type LbsInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, StandardSpaces<'m, P
 /// The standard buddy in buddy spaces, behind Spring Buddy's list.
 pub type PredictedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardSpaces<'m, P>>;
 
-const LISTS: &[&str] = &[
-    "batch", "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "hold",
-    "line", "bulk",
-];
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
 const FIXED_DEVIATES: &str = "The paper gives the length; the batch is a sixth of it, as in Linux.";
@@ -73,7 +70,6 @@ impl System for Bs {
             buddy's bit is set; bitmap and lists by level.",
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
             split allocates the lower half. The papers specify neither.",
-        options: &["order", "zone", "space", "select", "idle", "lock", "line"],
         ..Row::BLANK
     };
 }
@@ -91,9 +87,6 @@ impl System for Lbs1 {
         faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the free, \
             directly to the buddy layer.",
         deviates: LINUX_DEVIATES,
-        options: &[
-            "high", "order", "percpu", "check", "zone", "space", "select", "idle", "lock", "line",
-        ],
         preset: Options {
             list: Some(ListKind::Bypass),
             ..Options::NONE
@@ -121,7 +114,6 @@ impl System for Lbs31 {
         faithful: "Batch, high watermark (6 x batch), low watermark (0); larger orders go straight through; a batch is \
             moved under one acquisition of the zone's lock.",
         deviates: LINUX_DEVIATES,
-        options: LISTS,
         preset: LINUX,
         ..Row::BLANK
     };
@@ -140,7 +132,6 @@ impl System for Fixlazy186 {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: LINUX_DEVIATES,
-        options: LISTS,
         preset: LINUX,
         ..Row::BLANK
     };
@@ -158,7 +149,6 @@ impl System for Fixlazy372 {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
-        options: LISTS,
         preset: Options {
             high: Count::new(372),
             ..LINUX
@@ -179,7 +169,6 @@ impl System for Fixlazy744 {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
-        options: LISTS,
         preset: Options {
             high: Count::new(744),
             ..LINUX

@@ -1,0 +1,373 @@
+//! The values of options: how each kind is read and written.
+//!
+//! # Invariants
+//! A text that a value is parsed from is what it writes, or means the same.
+
+use core::fmt;
+
+use crate::frame::Order;
+use crate::lock::{Hold, Line, LockKind};
+use crate::serewa::{Manager, RemnantPolicy};
+use crate::structure::StructureKind;
+use crate::zone::Select;
+
+/// A value that an option can have: how it is read and written.
+pub trait OptionValue: Copy + Sized {
+    /// The values, for people: `` `on` or `off` ``, or "a number of frames, 1 to 1048576".
+    const VALUES: &'static str;
+
+    /// Reads a value. Returns `None` if the text is not one of [`VALUES`](Self::VALUES).
+    fn parse(text: &str) -> Option<Self>;
+
+    /// Writes the value as [`parse`](Self::parse) reads it.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// Implements [`OptionValue`] for values that have names, with the names themselves as documentation.
+macro_rules! named_values {
+    ($type:ty, $values:literal, $($name:literal = $value:path),* $(,)?) => {
+        impl OptionValue for $type {
+            const VALUES: &'static str = $values;
+
+            fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($name => Some($value),)*
+                    _ => None,
+                }
+            }
+
+            #[allow(unreachable_patterns)]
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $($value => $name,)*
+                    // A value that only rows choose.
+                    _ => "internal",
+                })
+            }
+        }
+    };
+}
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// `on`.
+    On,
+    /// `off`.
+    Off,
+}
+named_values!(Switch, "`on` or `off`", "on" = Self::On, "off" = Self::Off);
+
+impl Switch {
+    /// Returns `true` if it is on.
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
+/// The list that each CPU keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListKind {
+    /// None.
+    #[default]
+    None,
+    /// Linux 2.6.32's list, refilled and drained by batches: as in `lbs-31`.
+    Linux,
+    /// The same list, bypassed at its watermarks: as in `lbs-1`.
+    Bypass,
+    /// Linux 6.12's lists: as in `linux-6`.
+    Linux6,
+    /// Spring Buddy's list, whose length is predicted: as in `spring`.
+    Predictive,
+}
+named_values!(
+    ListKind,
+    "`none`, `linux`, `bypass`, `linux-6` or `spring`",
+    "none" = Self::None,
+    "linux" = Self::Linux,
+    "bypass" = Self::Bypass,
+    "linux-6" = Self::Linux6,
+    "spring" = Self::Predictive,
+);
+
+/// How other CPUs reach a per-CPU list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListAccess {
+    /// They ask its owner; a hit takes no atomic read-modify-write.
+    #[default]
+    Token,
+    /// Each list has a lock, which its owner tries at each operation: Linux 6's way.
+    Locked,
+}
+named_values!(
+    ListAccess,
+    "`token` or `locked`",
+    "token" = Self::Token,
+    "locked" = Self::Locked
+);
+
+/// Who owns free frames, under which lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZoneKind {
+    /// One zone under one lock.
+    #[default]
+    One,
+    /// iBuddy's buddy spaces, a lock for each.
+    Spaces,
+    /// Spring Buddy's elastic domains.
+    Domains,
+    /// One zone whose blocks services divide and link: `serewa`, unless `separate=off`.
+    Separated,
+}
+named_values!(
+    ZoneKind,
+    "`one`, `spaces` or `domains`",
+    "one" = Self::One,
+    "spaces" = Self::Spaces,
+    "domains" = Self::Domains,
+);
+
+/// Whether a batch moves block by block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BulkKind {
+    /// Block by block.
+    #[default]
+    Blocks,
+    /// Neighbours at once.
+    Rows,
+}
+named_values!(
+    BulkKind,
+    "`blocks` or `rows`",
+    "blocks" = Self::Blocks,
+    "rows" = Self::Rows
+);
+
+/// How CPUs and services take turns at a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueSync {
+    /// A lock-free ring.
+    #[default]
+    Ring,
+    /// A semaphore for each operation.
+    Semaphore,
+}
+named_values!(
+    QueueSync,
+    "`ring` or `semaphore`",
+    "ring" = Self::Ring,
+    "semaphore" = Self::Semaphore
+);
+
+named_values!(
+    StructureKind,
+    "`list`, `tree` or `bitmap`",
+    "list" = Self::Lists,
+    "tree" = Self::Trees,
+    "bitmap" = Self::Bits,
+);
+named_values!(
+    Select,
+    "`used` or `fresh`",
+    "used" = Self::Used,
+    "fresh" = Self::Fresh
+);
+named_values!(
+    LockKind,
+    "`spin` or `ticket`",
+    "spin" = Self::Spin,
+    "ticket" = Self::Ticket
+);
+named_values!(
+    Hold,
+    "`batch`, `iteration` or `when-contended`",
+    "batch" = Self::Batch,
+    "iteration" = Self::Iteration,
+    "when-contended" = Self::WhenContended,
+);
+named_values!(
+    Line,
+    "`own` or `beside`",
+    "own" = Self::Own,
+    "beside" = Self::Beside
+);
+named_values!(
+    Manager,
+    "`caller` or `thread`",
+    "caller" = Self::Caller,
+    "thread" = Self::Thread
+);
+named_values!(
+    RemnantPolicy,
+    "`wait` or `first`",
+    "wait" = Self::Wait,
+    "first" = Self::First
+);
+
+/// A number of frames, or of blocks: 1 to 2^20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(u32);
+
+impl Count {
+    /// The largest.
+    pub const MAX: u32 = 1 << 20;
+
+    /// Makes a count. Returns `None` outside 1 to [`MAX`](Self::MAX).
+    pub const fn new(count: u32) -> Option<Self> {
+        if count >= 1 && count <= Self::MAX {
+            Some(Self(count))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl OptionValue for Count {
+    const VALUES: &'static str = "a number, 1 to 1048576";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().and_then(Self::new)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl OptionValue for Order {
+    const VALUES: &'static str = "an order, 0 to 18";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().and_then(Self::new)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The slots of a queue: a power of two up to 2^16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots(u32);
+
+impl Slots {
+    /// Makes a number of slots. Returns `None` if it is not a power of two up to 2^16.
+    pub const fn new(slots: u32) -> Option<Self> {
+        if slots.is_power_of_two() && slots <= 1 << 16 {
+            Some(Self(slots))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl OptionValue for Slots {
+    const VALUES: &'static str = "a power of two up to 65536";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().and_then(Self::new)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A ratio from 0 to 1/2, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio(u32);
+
+impl Ratio {
+    /// One half.
+    pub const HALF: Ratio = Ratio(500);
+
+    /// Makes a ratio of thousandths. Returns `None` above 500.
+    pub const fn new(thousandths: u32) -> Option<Self> {
+        if thousandths <= Self::HALF.0 {
+            Some(Self(thousandths))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the thousandths.
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+impl OptionValue for Ratio {
+    const VALUES: &'static str = "a ratio from 0 to 0.5";
+
+    fn parse(text: &str) -> Option<Self> {
+        let ratio = match text {
+            "1/2" => 0.5,
+            other => other.parse::<f64>().ok()?,
+        };
+        let fits = (0.0..=0.5).contains(&ratio);
+        fits.then_some(Self((ratio * 1000.0 + 0.5) as u32))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", f64::from(self.0) / 1000.0)
+    }
+}
+
+/// The size of a buddy space: frames, a power of two up to 2^24.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceFrames(u32);
+
+/// Units of a space's size, in frames of 4 KiB; 0 stands for a quarter of a frame.
+const UNITS: [(&str, u32); 3] = [("KiB", 0), ("MiB", 1 << 8), ("GiB", 1 << 18)];
+
+impl SpaceFrames {
+    /// Makes a size. Returns `None` if it is not a power of two up to 2^24.
+    pub const fn new(frames: u32) -> Option<Self> {
+        if frames.is_power_of_two() && frames <= 1 << 24 {
+            Some(Self(frames))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the frames.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl OptionValue for SpaceFrames {
+    const VALUES: &'static str = "a power of two of memory, like 4MiB or 64MiB";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (unit, frames) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
+        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        match frames {
+            // A frame has 4 KiB.
+            0 if number.is_multiple_of(4) => Self::new(number / 4),
+            0 => None,
+            frames => number.checked_mul(*frames).and_then(Self::new),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |unit: &&(&str, u32)| unit.1 > 0 && self.0.is_multiple_of(unit.1);
+        match UNITS.iter().rev().find(fits) {
+            Some((unit, size)) => write!(f, "{}{unit}", self.0 / size),
+            None => write!(f, "{}KiB", self.0 * 4),
+        }
+    }
+}
