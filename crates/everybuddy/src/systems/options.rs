@@ -201,6 +201,15 @@ options! {
     queue = "queue": Slots, "256",
         "The number of slots of each queue between requests and services.",
         for has_services, sets |parameters, slots, _| parameters.services.slots = slots.get();
+    fraction = "fraction": Count, "none: the high watermark tunes itself",
+        "The inverse of the share of memory that all lists may keep: Linux's percpu_pagelist_high_fraction.",
+        for |row| row.list() == ListKind::Linux6,
+        sets |parameters, fraction, setup| {
+            let share = setup.frames() / u64::from(fraction.get()) / u64::from(setup.cpus);
+            let high = u32::try_from(share).unwrap_or(u32::MAX).max(4 * parameters.tuning.batch);
+            let high = high.min(parameters.tuning.high_max);
+            (parameters.tuning.high_min, parameters.tuning.high_max) = (high, high);
+        };
     sync = "sync": QueueSync, "`ring`",
         "Whether a queue is a lock-free ring, or each of its operations takes a semaphore.",
         for has_services,
@@ -294,6 +303,25 @@ mod tests {
             assert!(!row.set(&mut options, "no value"), "{}", row.key);
             assert_eq!(options, Options::NONE);
         }
+    }
+
+    #[test]
+    fn a_fraction_fixes_the_watermark_of_linux_6() {
+        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let setup = Setup::new(&ranges, 4);
+        let tuning = |text: &str| {
+            let spec: crate::SystemSpec = text.parse().unwrap();
+            spec.parameters(&setup).unwrap().tuning
+        };
+        let own = tuning("linux-6");
+        assert!(own.high_min < own.high_max);
+        let fixed = tuning("linux-6+fraction=64");
+        assert_eq!((fixed.high_min, fixed.high_max), (4096, 4096));
+        // Never less than four batches, never more than Linux's own bound.
+        let least = tuning("linux-6+fraction=1048576");
+        assert_eq!(least.high_max, 4 * own.batch);
+        assert_eq!(tuning("linux-6+fraction=1").high_max, own.high_max);
+        assert!("lbs-31+fraction=8".parse::<crate::SystemSpec>().is_err());
     }
 
     #[test]
