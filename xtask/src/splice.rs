@@ -11,7 +11,9 @@
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
 //! parentheses follows in parentheses; `%` and `x1000` scale the value.
 //!
-//! Invariant: a number that the results do not have is an error. Two exceptions: a high percentile that the timer
+//! # Invariants
+//!
+//! A number that the results do not have is an error. Two exceptions: a high percentile that the timer
 //! cannot tell from zero is shown as such, and a dash is the median of a benchmark that a system cannot run.
 
 use std::error::Error;
