@@ -7,7 +7,9 @@
 //! Paths that start with `crate::` and `super::` count, outside of comments and tests. Names that `lib.rs` or `mod.rs`
 //! re-exports count as uses of the module that they come from.
 //!
-//! Invariant: a cycle is reported once, at the folder whose members form it.
+//! # Invariants
+//!
+//! A cycle is reported once, at the folder whose members form it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,9 +1,13 @@
 //! A system made of layers: a per-CPU layer over a zone layer.
 //!
-//! Why it exists: validation, exact requests, partial frees, bulk, nested requests and the search before a
+//! # Purpose
+//!
+//! Validation, exact requests, partial frees, bulk, nested requests and the search before a
 //! failure are the same for every system of this kind, and stand here once.
 //!
-//! Invariant: nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
+//! # Invariants
+//!
+//! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 
 use core::marker::PhantomData;

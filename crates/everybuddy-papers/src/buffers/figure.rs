@@ -1,9 +1,13 @@
 //! What lists miss over what they have left when a run ends: a curve of fixed lengths, and rings for others.
 //!
-//! Exists so that a list that adapts itself is seen against every fixed one at once: below the curve it is
+//! # Purpose
+//!
+//! A list that adapts itself is seen against every fixed one at once: below the curve it is
 //! better than any of them, on it the adapting was for nothing.
 //!
-//! Invariant: a curve is drawn through the fixed lists of one source by rising length; both axes are
+//! # Invariants
+//!
+//! A curve is drawn through the fixed lists of one source by rising length; both axes are
 //! logarithmic, and what is 0 has no place on them.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};

@@ -2,7 +2,9 @@
 //!
 //! Exists to be laid beside Spring Buddy's figure 12, and beside what a core layer does for itself.
 //!
-//! Invariant: both panels have the same work in the same places; the vertical axis is logarithmic, and what
+//! # Invariants
+//!
+//! Both panels have the same work in the same places; the vertical axis is logarithmic, and what
 //! never waited has no place on it.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};

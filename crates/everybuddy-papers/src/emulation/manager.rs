@@ -1,6 +1,8 @@
 //! The paper's simple buddy system: a heap in units of 8 bytes, blocks of powers of two of them.
 //!
-//! Source: \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
+//! # Source
+//!
+//! \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
 //! both profiles agree with to the last call:
 //!
 //! - a block has a header of 4 bytes and is rounded up to 8; its class is that of the next power of two;
@@ -10,9 +12,13 @@
 //!   once; *case 2* merges once, and if that didn't help splits;
 //! - one merge for a class takes every pair of buddies in every class below, from the smallest class on.
 //!
-//! Exists so that nothing but the case and the store differs between runs.
+//! # Purpose
 //!
-//! Invariant: [`Work::balance`]; every unit is in one free block, or allocated.
+//! Nothing but the case and the store differs between runs.
+//!
+//! # Invariants
+//!
+//! [`Work::balance`]; every unit is in one free block, or allocated.
 
 use crate::emulation::function::{Function, Table};
 use crate::emulation::store::{Store, Unit};

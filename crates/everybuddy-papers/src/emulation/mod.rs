@@ -1,7 +1,9 @@
 //! The emulation program of \[Serewa\] §3: a million calls on a simple buddy system, which splits first or
 //! merges first.
 //!
-//! Why it exists: the paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that
+//! # Purpose
+//!
+//! The paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that
 //! four fifths of the time went into walking a queue to its end. So the same program runs here on better structures,
 //! and what is walked is counted beside the time. A unit of 8 bytes stands for a frame.
 //!
@@ -20,7 +22,9 @@
 //! | [`runs`] | runs by case and store: counted, or timed |
 //! | [`paper`] | listings 2 and 3 |
 //!
-//! Invariant: what is asked for depends on the seed and on nothing else; the accounting identities that the paper's
+//! # Invariants
+//!
+//! What is asked for depends on the seed and on nothing else; the accounting identities that the paper's
 //! profiles obey hold in every run ([`manager::Work::balance`]).
 
 pub mod counting;

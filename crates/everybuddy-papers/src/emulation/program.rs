@@ -1,10 +1,16 @@
 //! Listing 1: the main loop.
 //!
-//! Source: \[Serewa\] section 3.
+//! # Source
 //!
-//! Exists so that it stands alone, as it was printed.
+//! \[Serewa\] section 3.
 //!
-//! Invariant: the numbers that are drawn depend on the seed and on which requests were refused, and on nothing else.
+//! # Purpose
+//!
+//! It stands alone, as it was printed.
+//!
+//! # Invariants
+//!
+//! The numbers that are drawn depend on the seed and on which requests were refused, and on nothing else.
 
 use crate::emulation::function::Function;
 use crate::emulation::manager::Manager;

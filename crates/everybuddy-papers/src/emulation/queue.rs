@@ -1,12 +1,16 @@
 //! Queues of two directions, first in, first out.
 //!
-//! Source: \[Serewa\] section 3: "two direction queues", one for each size.
+//! # Source
+//!
+//! \[Serewa\] section 3: "two direction queues", one for each size.
 //!
 //! Exists with two parameters. `WALK`: whoever puts in a block walks the whole queue to its end, as the paper's
 //! profile implies (41 µs for an insertion, 0.2 µs for a removal); else the end is known. `SEARCH`: a merge walks
 //! the rest of the queue to find a block's buddy; else it looks at the buddy's mark.
 //!
-//! Invariant: links agree in both directions; a block's mark is its class and one, that of every other unit zero.
+//! # Invariants
+//!
+//! Links agree in both directions; a block's mark is its class and one, that of every other unit zero.
 
 use everybuddy::Platform;
 use everybuddy::platform::SharedCell;

@@ -1,9 +1,13 @@
 //! Free 4 MiB blocks while several traces are replayed on one memory.
 //!
-//! Exists because a fragmented memory shows only after several programs came and went. The traces run one
+//! # Purpose
+//!
+//! A fragmented memory shows only after several programs came and went. The traces run one
 //! after the other, and all at once; what they leave behind stays until the end, when all is freed.
 //!
-//! Invariant: on one thread, so the same numbers come out each time.
+//! # Invariants
+//!
+//! On one thread, so the same numbers come out each time.
 
 use everybuddy::{Order, SystemSpec};
 

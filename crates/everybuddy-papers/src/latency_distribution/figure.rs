@@ -2,7 +2,9 @@
 //!
 //! Exists to be laid beside iBuddy's figures 1 and 12, whose bands are the humps here.
 //!
-//! Invariant: what is shaded lies below the timer's spread, and means nothing but "short".
+//! # Invariants
+//!
+//! What is shaded lies below the timer's spread, and means nothing but "short".
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

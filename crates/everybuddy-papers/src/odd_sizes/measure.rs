@@ -1,6 +1,8 @@
 //! Requests of sizes that are no powers of two: served exactly, or rounded up to a block.
 //!
-//! Exists because internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
+//! # Purpose
+//!
+//! Internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
 //! rid of it has a price which he does not measure: remnants lie between runs.
 //!
 //! Every system performs the same choices twice. Asked for exactly so many frames it is called by its own name;
@@ -9,7 +11,9 @@
 //! live stays around a share of memory, the *load*. In the runs called `parts` a quarter of the runs that end are freed
 //! in two or three pieces, each after a time of its own.
 //!
-//! Invariant: counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
+//! # Invariants
+//!
+//! Counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
 //! so a system that needs more is refused more. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};

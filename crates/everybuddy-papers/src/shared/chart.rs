@@ -1,8 +1,12 @@
 //! What all figures share: panels, axes with units, one legend, colours.
 //!
-//! Exists so that a figure's file says what is shown and not how lines are drawn.
+//! # Purpose
 //!
-//! Invariant: a panel's axes hold all of its points; the legend names every series once, whatever panels it
+//! A figure's file says what is shown and not how lines are drawn.
+//!
+//! # Invariants
+//!
+//! A panel's axes hold all of its points; the legend names every series once, whatever panels it
 //! is in, and lies beside the data, never over it.
 
 use std::fmt::Display;

@@ -1,8 +1,12 @@
 //! An experiment as its file has it: what a paper measured, what is measured here, and what has to come out.
 //!
-//! Exists so that an experiment is data: which systems, on what, with which source and which claims.
+//! # Purpose
 //!
-//! Invariant: an [`Experiment`] names only systems that there are.
+//! An experiment is data: which systems, on what, with which source and which claims.
+//!
+//! # Invariants
+//!
+//! An [`Experiment`] names only systems that there are.
 
 use everybuddy::SystemSpec;
 use serde::de::Error as _;

@@ -1,8 +1,12 @@
 //! What all methods share: how one is declared, what it is given, and how numbers become rows.
 //!
-//! Exists so that tables, figures and claims look at the rows that are exported, and at nothing else.
+//! # Purpose
 //!
-//! Invariant: every row bears its experiment's name, alone or before an `@`.
+//! Tables, figures and claims look at the rows that are exported, and at nothing else.
+//!
+//! # Invariants
+//!
+//! Every row bears its experiment's name, alone or before an `@`.
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};

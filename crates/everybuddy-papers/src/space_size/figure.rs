@@ -1,8 +1,12 @@
 //! Times and free blocks over the size of a buddy space.
 //!
-//! Exists so that both sides of the choice are seen at once.
+//! # Purpose
 //!
-//! Invariant: the horizontal axis is the same in all panels, a step for each doubling.
+//! Both sides of the choice are seen at once.
+//!
+//! # Invariants
+//!
+//! The horizontal axis is the same in all panels, a step for each doubling.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

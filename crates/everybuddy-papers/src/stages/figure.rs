@@ -2,7 +2,9 @@
 //!
 //! Exists to be laid beside Spring Buddy's figure 13.
 //!
-//! Invariant: shows every sample; both panels have the same time.
+//! # Invariants
+//!
+//! Shows every sample; both panels have the same time.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

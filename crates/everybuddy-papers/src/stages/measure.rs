@@ -7,7 +7,9 @@
 //! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU
 //! goes on with little. In the end everything is brought home.
 //!
-//! Invariant: the same rows come out each time.
+//! # Invariants
+//!
+//! The same rows come out each time.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;

@@ -1,9 +1,13 @@
 //! Fast fits: free blocks of any size in a Cartesian tree.
 //!
-//! Source: C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
+//! # Source
+//!
+//! C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
 //! (figure 5) compares with. Only the extended abstract is well known; this is the method, not its code.
 //!
-//! Why it exists: to be laid beside the buddy systems where memory is counted. It rounds no size up and coalesces any
+//! # Purpose
+//!
+//! To be laid beside the buddy systems where memory is counted. It rounds no size up and coalesces any
 //! neighbours, at once.
 //!
 //! Every free block is a node. By address the tree is a search tree; by size it is a heap: no block is larger than the
@@ -11,9 +15,13 @@
 //! never leads into a part of the tree that has none. A block that shrinks sinks, one that grows rises, and either
 //! splits and joins the two spines that it passes between.
 //!
-//! Invariant: in order of addresses between two nodes there is at least one unit that is not free.
+//! # Invariants
 //!
-//! Decides: nodes lie beside memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
+//! In order of addresses between two nodes there is at least one unit that is not free.
+//!
+//! # Design decisions
+//!
+//! Nodes lie beside memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
 //! and only memory that is given to callers is counted. A request is cut from the lower end of a block.
 
 use everybuddy::Order;

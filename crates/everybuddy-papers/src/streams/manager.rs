@@ -1,8 +1,12 @@
 //! What serves the calls: a buddy system, fast fits, or nothing.
 //!
-//! Why it exists: the same loops perform calls on all of them.
+//! # Purpose
 //!
-//! Invariant: compiled for each manager: no call is dispatched while anything is measured.
+//! The same loops perform calls on all of them.
+//!
+//! # Invariants
+//!
+//! Compiled for each manager: no call is dispatched while anything is measured.
 
 use std::mem::MaybeUninit;
 

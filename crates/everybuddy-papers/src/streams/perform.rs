@@ -1,8 +1,12 @@
 //! Ways to perform a recording: timed, counted, in an arena that grows.
 //!
-//! Why it exists: counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//! # Purpose
 //!
-//! Invariant: a request that is refused leaves its slot empty, and its release is skipped.
+//! Counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//!
+//! # Invariants
+//!
+//! A request that is refused leaves its slot empty, and its release is skipped.
 
 use everybuddy::Order;
 

@@ -1,6 +1,8 @@
 //! Message buffers: what coalescing policies cost, refuse and take, under the traffic of \[BL89\].
 //!
-//! Exists because that is the experiment which the policies were made for. What is measured is in
+//! # Purpose
+//!
+//! That is the experiment which the policies were made for. What is measured is in
 //! `crate::streams`; here numbers become rows.
 //!
 //! | file | what it measures |
@@ -10,7 +12,9 @@
 //! | `distribution` | single calls: figure 4; and coalescings of single releases |
 //! | `memory` | how far memory grows over load: figure 5 |
 //!
-//! Invariant: all systems perform the same calls; seeds are rounds.
+//! # Invariants
+//!
+//! All systems perform the same calls; seeds are rounds.
 
 use crate::streams::interval::Interval;
 use crate::streams::recording::Recording;

@@ -1,8 +1,12 @@
 //! A system by name performs a recording.
 //!
-//! Why it exists: whoever measures names systems, and has nothing compiled for each of them: that happens here, once.
+//! # Purpose
 //!
-//! Invariant: every run begins with a manager of its own, all of whose memory is free.
+//! Whoever measures names systems, and has nothing compiled for each of them: that happens here, once.
+//!
+//! # Invariants
+//!
+//! Every run begins with a manager of its own, all of whose memory is free.
 
 use std::fmt;
 

@@ -3,7 +3,9 @@
 //! Exists to be laid beside table 3 of \[BL89\], who don't say how large their arena was. It is fitted so
 //! that the standard buddy refuses as often as theirs under M/M/m; every other number is a prediction.
 //!
-//! Invariant: the calls that the arena is fitted on are not those that are judged.
+//! # Invariants
+//!
+//! The calls that the arena is fitted on are not those that are judged.
 
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;

@@ -3,7 +3,9 @@
 //! Exists to be laid beside table 2 of \[BL89\], whose microseconds were those of a machine of 1989: so
 //! what is counted are operations on lists and on the map of free blocks, and times are taken beside them.
 //!
-//! Invariant: systems take turns within each seed; a time is the mean of its repetitions but those that were
+//! # Invariants
+//!
+//! Systems take turns within each seed; a time is the mean of its repetitions but those that were
 //! disturbed, so what a system does each time counts. (Not their median: a clock that counts in steps of ten
 //! nanoseconds is right on average only.)
 

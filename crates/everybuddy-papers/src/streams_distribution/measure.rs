@@ -1,9 +1,13 @@
 //! What single calls do: how many operations they take, and how often a release coalesces.
 //!
-//! Exists because delayed coalescing makes most releases cheap and some dear. Figure 4 of \[BL89\] shows
+//! # Purpose
+//!
+//! Delayed coalescing makes most releases cheap and some dear. Figure 4 of \[BL89\] shows
 //! that in microseconds; here it is counted, and the dearest release that a search finds stands beside the bound.
 //!
-//! Invariant: every call of every seed is in the distribution.
+//! # Invariants
+//!
+//! Every call of every seed is in the distribution.
 
 use crate::streams::perform::Counted;
 use crate::streams::tally::Histogram;

@@ -1,9 +1,13 @@
 //! What a person should know about how a trace was made, in numbers.
 //!
-//! Exists so that nothing is left out in silence: whatever an [`Assembly`](super::Assembly) does
+//! # Purpose
+//!
+//! Nothing is left out in silence: whatever an [`Assembly`](super::Assembly) does
 //! not keep, or infers, is counted here under its reason.
 //!
-//! Invariant: every event that was pushed is counted once among those seen.
+//! # Invariants
+//!
+//! Every event that was pushed is counted once among those seen.
 
 /// Declares the counts, each with its field and what it means for people, in one place.
 macro_rules! accounts {

@@ -1,9 +1,13 @@
 //! Allocations and frees: what a trace keeps of them.
 //!
-//! Exists so that the one rule that all else rests on, that a trace replays by itself, is kept in
+//! # Purpose
+//!
+//! The one rule that all else rests on, that a trace replays by itself, is kept in
 //! one place, by the only code that adds events.
 //!
-//! Invariant: an event is added only when the live pieces allow it.
+//! # Invariants
+//!
+//! An event is added only when the live pieces allow it.
 
 use super::Assembly;
 use super::owners::{Block, Taken};

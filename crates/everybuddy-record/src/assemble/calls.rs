@@ -4,7 +4,9 @@
 //! overlaps, adjacent anonymous mappings of the same kind become one, the heap lies between the
 //! first break and the last.
 //!
-//! Invariant: arguments are taken as they come; a call that could not have succeeded changes
+//! # Invariants
+//!
+//! Arguments are taken as they come; a call that could not have succeeded changes
 //! nothing.
 
 use super::spaces::{Region, SpaceId, Spaces};

@@ -1,8 +1,12 @@
 //! What tasks do besides allocating: fault, call the kernel, make others, exec, exit.
 //!
-//! Exists because all of it explains allocations: what they are for, and for which address region.
+//! # Purpose
 //!
-//! Invariant: a task that has begun to exit does nothing else any more.
+//! All of it explains allocations: what they are for, and for which address region.
+//!
+//! # Invariants
+//!
+//! A task that has begun to exit does nothing else any more.
 
 use std::sync::Arc;
 

@@ -1,8 +1,12 @@
 //! What the file of a trace says about itself: its counts and its processes, as JSON.
 //!
-//! Exists so that a trace explains itself years later, without whoever made it.
+//! # Purpose
 //!
-//! Invariant: times are relative to the trace's begin, as in its rows; -1 stands for no exit.
+//! A trace explains itself years later, without whoever made it.
+//!
+//! # Invariants
+//!
+//! Times are relative to the trace's begin, as in its rows; -1 stands for no exit.
 
 use serde_json::{Map, Value, json};
 

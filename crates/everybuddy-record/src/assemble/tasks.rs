@@ -1,9 +1,13 @@
 //! The tree of tasks: who belongs to the trace, and what each is doing.
 //!
-//! Exists because an allocation says only which thread called: whether it counts, what for, and
+//! # Purpose
+//!
+//! An allocation says only which thread called: whether it counts, what for, and
 //! in which address space follows from what that thread and its makers did before.
 //!
-//! Invariant: a task's process, once told, is never changed; entries are never removed, so that
+//! # Invariants
+//!
+//! A task's process, once told, is never changed; entries are never removed, so that
 //! the frees of a task that has exited still find it.
 
 use std::collections::{HashMap, HashSet};

@@ -1,9 +1,13 @@
 //! What kind of recording a file is, from how it begins.
 //!
-//! Exists so that nobody has to say it: the first bytes of a perf.data file are fixed, and each tool
+//! # Purpose
+//!
+//! Nobody has to say it: the first bytes of a perf.data file are fixed, and each tool
 //! writes its lines differently.
 //!
-//! Invariant: a kind is given only for a beginning that could be read as that kind.
+//! # Invariants
+//!
+//! A kind is given only for a beginning that could be read as that kind.
 
 use super::Source;
 use super::error::Fault;

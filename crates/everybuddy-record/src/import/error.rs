@@ -1,8 +1,12 @@
 //! Why a recording could not be imported, in words for people.
 //!
-//! Exists so that every refusal says where, what, and what to do instead.
+//! # Purpose
 //!
-//! Invariant: lines are counted from 1, bytes from 0.
+//! Every refusal says where, what, and what to do instead.
+//!
+//! # Invariants
+//!
+//! Lines are counted from 1, bytes from 0.
 
 use std::fmt;
 use std::path::PathBuf;

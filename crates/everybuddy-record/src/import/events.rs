@@ -1,8 +1,12 @@
 //! What an event means, by its name, from whatever tells its fields.
 //!
-//! Exists so that texts and perf.data, which hold the same events, are understood by the same rules.
+//! # Purpose
 //!
-//! Invariant: an event whose fields can't be read is said to be so, and gives nothing.
+//! Texts and perf.data, which hold the same events, are understood by the same rules.
+//!
+//! # Invariants
+//!
+//! An event whose fields can't be read is said to be so, and gives nothing.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,9 +1,13 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
-//! Exists because the same field is written differently by tools and by ages of the kernel: frames in
+//! # Purpose
+//!
+//! The same field is written differently by tools and by ages of the kernel: frames in
 //! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
 //!
-//! Invariant: a value that can't be read is `None`, never a guess.
+//! # Invariants
+//!
+//! A value that can't be read is `None`, never a guess.
 
 use super::events::{Fields, SystemCallFields};
 use super::system_calls;

@@ -1,10 +1,14 @@
 //! The beginning of a line of a text recording: who, where, when, which event.
 //!
-//! Exists because a thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't
+//! # Purpose
+//!
+//! A thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't
 //! be cut at spaces from the left: the time is found first, and what stands before it is read
 //! backwards.
 //!
-//! Invariant: a head is given only for a line with a thread, a time and the name of an event.
+//! # Invariants
+//!
+//! A head is given only for a line with a thread, a time and the name of an event.
 
 /// How a tool writes the beginning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,13 @@
 //! Lines of a text, one at a time, never longer than a limit.
 //!
-//! Exists because a recording may have any size, and a file that is no text may have no line end at
+//! # Purpose
+//!
+//! A recording may have any size, and a file that is no text may have no line end at
 //! all: reading it must not fill the memory.
 //!
-//! Invariant: lines are counted from 1, as editors count them, whether or not they were too long.
+//! # Invariants
+//!
+//! Lines are counted from 1, as editors count them, whether or not they were too long.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};

@@ -1,8 +1,12 @@
 //! The system calls of x86-64 Linux by name.
 //!
-//! Exists because some recordings name the call (`sys_enter_mmap`) where a trace has its number.
+//! # Purpose
 //!
-//! Invariant: numbers never change their meaning, so a table that ends early is incomplete, never
+//! Some recordings name the call (`sys_enter_mmap`) where a trace has its number.
+//!
+//! # Invariants
+//!
+//! Numbers never change their meaning, so a table that ends early is incomplete, never
 //! wrong.
 
 /// Calls from number 0 on, without gaps.

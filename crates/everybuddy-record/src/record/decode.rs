@@ -1,9 +1,13 @@
 //! Records of the ring buffer as events.
 //!
-//! Exists so that offsets are looked up once for each tracepoint, and never by name for each of
+//! # Purpose
+//!
+//! Offsets are looked up once for each tracepoint, and never by name for each of
 //! millions of records.
 //!
-//! Invariant: a record of an unknown kind, or one too short for its fields, is no event.
+//! # Invariants
+//!
+//! A record of an unknown kind, or one too short for its fields, is no event.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,13 @@
 //! Empties the kernel's buffers while the command runs.
 //!
-//! Exists so that buffers may be moderate whatever the command does: one thread moves pages into
+//! # Purpose
+//!
+//! Buffers may be moderate whatever the command does: one thread moves pages into
 //! files without name, which are gone with their owner.
 //!
-//! Invariant: the pages of a file are those of one CPU and one instance, in order.
+//! # Invariants
+//!
+//! The pages of a file are those of one CPU and one instance, in order.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};

@@ -1,9 +1,13 @@
 //! What can keep a recording from happening, and what to do about it.
 //!
-//! Exists because recording needs more of a machine than anything else here: privileges, a
+//! # Purpose
+//!
+//! Recording needs more of a machine than anything else here: privileges, a
 //! mounted tracefs, a kernel with the tracepoints.
 //!
-//! Invariant: each error names what was tried and a remedy.
+//! # Invariants
+//!
+//! Each error names what was tried and a remedy.
 
 use std::fmt;
 use std::io;

@@ -1,9 +1,13 @@
 //! Processes that were there before the recording, from `/proc`.
 //!
-//! Exists because a recording of the whole machine begins in the middle of everybody's life: the
+//! # Purpose
+//!
+//! A recording of the whole machine begins in the middle of everybody's life: the
 //! address regions of running processes are only known to the kernel.
 //!
-//! Invariant: a process that goes away while it is read about is left out, or known in part.
+//! # Invariants
+//!
+//! A process that goes away while it is read about is left out, or known in part.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,13 @@
 //! Pages and descriptions made by hand, for tests.
 //!
-//! Exists so that every test of the ring buffer speaks of the same pages, bit for bit as the
+//! # Purpose
+//!
+//! Every test of the ring buffer speaks of the same pages, bit for bit as the
 //! kernel lays them out.
 //!
-//! Invariant: nothing here uses the code that is tested, but to hold what it parsed.
+//! # Invariants
+//!
+//! Nothing here uses the code that is tested, but to hold what it parsed.
 #![cfg(test)]
 
 use super::page::PageLayout;

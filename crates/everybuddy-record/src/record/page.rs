@@ -1,9 +1,13 @@
 //! Pages of the kernel's ring buffer, taken apart.
 //!
-//! Exists because the raw pages are the only way out of the kernel that keeps up with it: a page
+//! # Purpose
+//!
+//! The raw pages are the only way out of the kernel that keeps up with it: a page
 //! holds records one after the other, each with the time since the one before.
 //!
-//! Invariant: any bytes give records that lie inside of them, or end the page; nothing panics.
+//! # Invariants
+//!
+//! Any bytes give records that lie inside of them, or end the page; nothing panics.
 
 use crate::format::{Field, Format};
 

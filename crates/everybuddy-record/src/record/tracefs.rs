@@ -1,9 +1,13 @@
 //! The kernel's tracing files: private instances, and what they are told.
 //!
-//! Exists so that a recording never disturbs what others trace on the machine: everything happens
+//! # Purpose
+//!
+//! A recording never disturbs what others trace on the machine: everything happens
 //! in instances of its own, which are folders that the kernel fills with files.
 //!
-//! Invariant: an instance is removed when its owner goes, whatever happened before; with it go its
+//! # Invariants
+//!
+//! An instance is removed when its owner goes, whatever happened before; with it go its
 //! buffers and all that was enabled.
 
 use std::fs::{self, File, OpenOptions};

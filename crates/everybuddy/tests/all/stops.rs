@@ -1,10 +1,14 @@
 //! Serewa's system, with a thread that stops in the middle and never goes on.
 //!
-//! Why it exists: a service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
+//! # Purpose
+//!
+//! A service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
 //! be lost or be in two places: each is allocated, free, or in the slot or the hand that the thread stopped with; and
 //! everybody else goes on.
 //!
-//! Invariant: a program is run again and again, and stopped at its first, second, third ... operation of a queue, until
+//! # Invariants
+//!
+//! A program is run again and again, and stopped at its first, second, third ... operation of a queue, until
 //! it runs to its end.
 
 use std::collections::HashSet;

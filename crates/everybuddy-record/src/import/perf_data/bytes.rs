@@ -1,8 +1,12 @@
 //! Numbers out of bytes, of the order that x86 has.
 //!
-//! Exists so that nothing is read beyond an end.
+//! # Purpose
 //!
-//! Invariant: what is read is taken off the front; at the end there is `None`.
+//! Nothing is read beyond an end.
+//!
+//! # Invariants
+//!
+//! What is read is taken off the front; at the end there is `None`.
 
 /// Bytes that are still to be read.
 #[derive(Clone, Copy, Debug)]

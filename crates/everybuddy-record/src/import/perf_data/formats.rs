@@ -1,9 +1,13 @@
 //! Where the fields of each event lie, as the recorded kernel described them.
 //!
-//! Exists because fields move from kernel to kernel; each perf.data file brings the descriptions of
+//! # Purpose
+//!
+//! Fields move from kernel to kernel; each perf.data file brings the descriptions of
 //! the events that it holds.
 //!
-//! Invariant: a field is read only if it lies inside of the sample, and as wide as it was described.
+//! # Invariants
+//!
+//! A field is read only if it lies inside of the sample, and as wide as it was described.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,13 @@
 //! The parts of a perf.data file: where events, formats and records lie.
 //!
-//! Exists so that everything a header claims is held against the file's length before any memory is
+//! # Purpose
+//!
+//! Everything a header claims is held against the file's length before any memory is
 //! set aside for it.
 //!
-//! Invariant: a section that is given back lies inside of the file.
+//! # Invariants
+//!
+//! A section that is given back lies inside of the file.
 
 use std::io::{Read, Seek, SeekFrom};
 

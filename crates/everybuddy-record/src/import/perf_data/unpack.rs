@@ -1,9 +1,13 @@
 //! Records that `perf record -z` compressed.
 //!
-//! Exists because compressed records are one stream: a record may begin in one piece and end in the
+//! # Purpose
+//!
+//! Compressed records are one stream: a record may begin in one piece and end in the
 //! next. They are handed on as soon as they are whole.
 //!
-//! Invariant: holds at most one record and one buffer, however much a piece unpacks to.
+//! # Invariants
+//!
+//! Holds at most one record and one buffer, however much a piece unpacks to.
 
 use std::io;
 
