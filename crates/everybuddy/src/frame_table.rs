@@ -282,7 +282,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         (word < Tag::FIRST).then_some(Frame(word))
     }
 
-    /// Makes the frame the head of a free block that is followed by `next`.
+    /// Turns the frame into the head of a free block that `next` follows.
     #[inline(always)]
     pub(crate) fn set_next(&self, frame: Frame, next: Option<Frame>) {
         let word = next.map_or(Tag::END.0, |next| next.0);

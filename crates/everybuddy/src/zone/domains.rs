@@ -126,7 +126,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         })
     }
 
-    /// Makes a run of interior frames free, before the domain is in use. O(frames / largest block + orders).
+    /// Adds a run of interior frames as free, before the domain is in use. O(frames / largest block + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
         if let Some(start) = self.all.table.frame(start) {
             let probe = &mut P::Probe::default();

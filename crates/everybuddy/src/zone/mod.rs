@@ -129,7 +129,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         frames: u32,
     ) -> Result<(), FreeError>;
 
-    /// Makes a run of frames free whose frames all have the tag `from` (holes, or reserved frames). O(frames).
+    /// Frees a run whose frames all have the tag `from` (holes, or reserved frames). O(frames).
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
