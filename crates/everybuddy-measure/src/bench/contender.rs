@@ -1,10 +1,14 @@
-//! What a benchmark asks of an allocator.
+//! The operations that a benchmark needs of an allocator.
 //!
-//! Exists so that our systems and other people's allocators are measured by the very same loops, which
-//! are compiled for each of them: nothing is dispatched while time is taken. What goes on around the loops is compiled
-//! once, for [`Contender`]: each line of the loops is compiled some twenty times.
+//! # Purpose
 //!
-//! Invariant: a local is used by one thread, the one that asked for it.
+//! Our systems and third-party allocators are measured by the same loops. The loops are compiled for each allocator,
+//! so that nothing is dispatched dynamically while time is measured. The code around the loops is compiled once, for
+//! [`AnyContender`], because every line of the loops is compiled about twenty times.
+//!
+//! # Invariants
+//!
+//! A `Local` is used only by the thread that created it.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
@@ -19,12 +23,12 @@ use crate::replay::services;
 
 /// An allocator that threads can call.
 pub trait Contender: Sync {
-    /// Returns a thread's access for single calls, which are dispatched one by one; `None` when another thread holds
-    /// its place.
+    /// Returns a thread's access for single calls, which are dispatched dynamically. Returns `None` if another thread
+    /// uses that number.
     fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>>;
 
-    /// Returns a thread that performs programs, with the given number of empty slots; `None` when another thread holds
-    /// its place. Its loops are compiled for the caller, and dispatch nothing.
+    /// Returns a thread that runs programs, with the given number of empty slots. Returns `None` if another thread uses
+    /// that number. Its loops are compiled for the caller, and dispatch nothing dynamically.
     fn worker<'c>(
         &'c self,
         thread: u16,
@@ -35,32 +39,32 @@ pub trait Contender: Sync {
     /// Returns the order of the largest block.
     fn max_order(&self) -> Order;
 
-    /// Returns the bytes of metadata, if they are known.
+    /// Returns the bytes of metadata, if known.
     fn metadata_bytes(&self) -> Option<usize>;
 }
 
 /// A thread's access to an allocator.
 pub trait Caller {
-    /// Allocates a block; its first frame, or [`REFUSED`].
+    /// Allocates a block. Returns its first frame, or [`REFUSED`].
     fn allocate(&mut self, order: Order) -> u32;
 
     /// Frees a block that was allocated.
     fn free(&mut self, place: u32, order: Order);
 
-    /// Says that this thread won't call for a while.
+    /// Parks the thread: it makes no calls for a while.
     fn park(&mut self) {}
 
-    /// Says whether what comes now counts: preparation and clearing up do not.
+    /// Sets whether the following operations count: preparation and cleanup do not.
     #[inline(always)]
     fn watch(&mut self, counts: bool) {
         let _ = counts;
     }
 
-    /// Ends the use; returns how many releases were refused, which only a broken allocator does.
+    /// Ends the use. Returns the number of failed frees, which is 0 unless the allocator is broken.
     fn leave(self: Box<Self>) -> u64;
 }
 
-/// What is done with a contender.
+/// A function that is called with a contender.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Contender);
 
 /// One of our systems.
@@ -112,7 +116,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
 }
 
 impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
-    /// Tries again what found no frame at once.
+    /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
     fn insist(&mut self, order: Order, error: AllocateError) -> u32 {
@@ -164,7 +168,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
     }
 }
 
-/// Makes a contender of a system.
+/// Converts a system to a contender.
 pub(crate) struct OfSystem<'v> {
     pub(crate) threads: u16,
     pub(crate) visitor: Visitor<'v>,

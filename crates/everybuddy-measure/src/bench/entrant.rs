@@ -1,8 +1,12 @@
-//! Who takes part, by name.
+//! Contenders by name.
 //!
-//! Exists so that our systems and other people's allocators are chosen, listed and built in one way.
+//! # Purpose
 //!
-//! Invariant: each call of [`Entrant::with`] builds a fresh allocator.
+//! Our systems and third-party allocators are selected, listed and built in the same way.
+//!
+//! # Invariants
+//!
+//! Each call of [`Entrant::with`] builds a new allocator.
 
 use everybuddy::{NoProbe, SystemSpec};
 
@@ -12,21 +16,21 @@ use crate::choice;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
 
-/// An allocator that can take part.
+/// An allocator that can be selected for the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub enum Entrant {
     /// One of our systems.
     System(SystemSpec),
-    /// Somebody else's allocator.
+    /// A third-party allocator.
     #[cfg(feature = "peers")]
     Peer(&'static everybuddy_peers::PeerRow),
 }
 
 impl Entrant {
-    /// Returns the peers, what no allocator can beat first.
+    /// Returns the peers, the floor first.
     ///
     /// # Errors
-    /// A usage error in a program that was built without them.
+    /// Returns a usage error if the program was built without peers.
     pub fn peers() -> Result<Vec<Entrant>, Error> {
         #[cfg(feature = "peers")]
         {
@@ -36,7 +40,7 @@ impl Entrant {
         }
         #[cfg(not(feature = "peers"))]
         Err(Error::usage(
-            "this program was built without other people's allocators: run \
+            "this program was built without third-party allocators\nhelp: run \
              `cargo run --release --features peers -- bench --peers`",
         ))
     }
@@ -50,7 +54,7 @@ impl Entrant {
         }
     }
 
-    /// Returns the name and the options apart.
+    /// Returns the name and the options separately.
     pub fn parts(&self) -> (String, String) {
         match self {
             Entrant::System(spec) => (spec.name().to_string(), choice::options(spec)),
@@ -59,7 +63,7 @@ impl Entrant {
         }
     }
 
-    /// Tells whether it only shows what no allocator can beat.
+    /// Returns `true` if it is the floor, the lower bound for all allocators.
     pub fn is_floor(&self) -> bool {
         match self {
             Entrant::System(_) => false,
@@ -68,12 +72,12 @@ impl Entrant {
         }
     }
 
-    /// Tells whether it is somebody else's.
+    /// Returns `true` if it is a third-party allocator.
     pub fn is_peer(&self) -> bool {
         !matches!(self, Entrant::System(_))
     }
 
-    /// Describes it for the docs: name, package and version, what it is, what it cannot do.
+    /// Returns the columns of its description: name, package and version, summary, missing features.
     pub fn description(&self) -> [String; 4] {
         match self {
             Entrant::System(spec) => {
@@ -96,10 +100,10 @@ impl Entrant {
         }
     }
 
-    /// Builds it for so many frames and threads, and runs `visitor` on it.
+    /// Builds it for the given numbers of frames and threads, and runs `visitor` on it.
     ///
     /// # Errors
-    /// A usage error when it can't be built so.
+    /// Returns a usage error if it cannot be built for these numbers.
     pub fn with<T>(
         &self,
         frames: u32,
@@ -126,9 +130,9 @@ impl Entrant {
             Entrant::Peer(row) => {
                 let visitor = super::peer::OfPeer(visit);
                 everybuddy_peers::with_peer(row.name, frames, threads, visitor)
-                    .ok_or_else(|| Error::usage(format!("no peer is called {}", row.name)))?;
+                    .ok_or_else(|| Error::usage(format!("unknown third-party allocator {}", row.name)))?;
             }
         }
-        came.ok_or_else(|| Error::Broken(format!("{} was built, but not given", self.name())))
+        came.ok_or_else(|| Error::Broken(format!("{} was built, but the visitor was not called", self.name())))
     }
 }

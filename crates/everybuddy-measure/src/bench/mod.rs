@@ -1,24 +1,27 @@
-//! The benchmark: workloads that isolate what traces mix, on all contenders in one run.
+//! The benchmark: workloads that isolate the effects that are mixed in traces, on all contenders in one run.
 //!
-//! Exists so that the question "how fast, beside whom?" has a repeatable answer.
+//! # Purpose
 //!
-//! | file | what it does |
+//! The question "how fast, compared with what?" has a reproducible answer.
+//!
+//! | file | contents |
 //! |------|--------------|
-//! | [`contender`] | what is asked of an allocator; our systems as contenders |
-//! | `peer` | other people's allocators as contenders |
-//! | [`entrant`] | who takes part, by name |
+//! | [`contender`] | the operations of an allocator; our systems as contenders |
+//! | `peer` | third-party allocators as contenders |
+//! | [`entrant`] | contenders by name |
 //! | `perform` | the timed loops |
-//! | `meeting` | where threads meet between sections |
-//! | [`visit`] | one workload on a fresh allocator, on its threads |
+//! | `meeting` | a barrier for the threads between sections |
+//! | [`visit`] | one workload on a new allocator, on its threads |
 //! | `counted` | a system whose operations are counted instead |
-//! | `check` | contenders behind a shadow of memory |
-//! | [`outcome`] | from many times to a few numbers |
-//! | [`ratio`] | how many times as long one takes as another, with an interval |
-//! | [`instructions`] | the same in instructions, by callgrind |
-//! | [`start`] | how long a system takes to start |
+//! | `check` | contenders checked against a shadow of memory |
+//! | [`outcome`] | the reduction of many times to a few numbers |
+//! | [`ratio`] | the ratio of two contenders' times, with an interval |
+//! | [`instructions`] | instruction counts, by callgrind |
+//! | [`start`] | the start-up time of a system |
 //!
-//! Invariant: in each round each contender is visited once for each workload, on a fresh allocator, in an
-//! order that rotates from round to round.
+//! # Invariants
+//!
+//! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
 mod check;
 pub mod claims;
@@ -53,10 +56,10 @@ pub use entrant::Entrant;
 pub use outcome::{Cell, Results};
 use visit::{Visit, Visited};
 
-/// What to measure, and how.
+/// The selection and the parameters of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who takes part.
+    /// The contenders.
     pub entrants: Vec<Entrant>,
     /// The workloads.
     pub variants: Vec<&'static Variant>,
@@ -64,23 +67,23 @@ pub struct Plan {
     pub threads: Vec<u16>,
     /// Frames of the memory.
     pub frames: u32,
-    /// How often all are visited.
+    /// The number of rounds.
     pub rounds: u32,
-    /// What random choices come from.
+    /// The seed of random choices.
     pub seed: u64,
-    /// Sections are so many times shorter than usual.
+    /// The factor by which sections are shortened.
     pub shrink: u32,
 }
 
 impl Plan {
-    /// Frames when nothing else is asked for: 1 GiB.
+    /// The default number of frames: 1 GiB.
     pub const FRAMES: u32 = 1 << 18;
-    /// Rounds when nothing else is asked for.
+    /// The default number of rounds.
     pub const ROUNDS: u32 = 5;
-    /// Nanoseconds after which a section that can end anywhere ends.
+    /// Nanoseconds after which a section that can end anywhere is ended.
     const BUDGET: f64 = 5e6;
 
-    /// Returns the workloads with the numbers of threads that they can be done on.
+    /// Returns the workloads with the numbers of threads on which they can run.
     pub fn cells(&self) -> Vec<(&'static Variant, u16)> {
         let of = |variant: &&'static Variant| {
             let variant = *variant;
@@ -97,7 +100,7 @@ impl Plan {
         if variant.harvest { 1 } else { self.rounds }
     }
 
-    /// Returns how many visits there are.
+    /// Returns the number of visits.
     pub fn visits(&self) -> u64 {
         let rounds = |cell: &(&Variant, u16)| u64::from(self.rounds_of(cell.0));
         self.cells().iter().map(rounds).sum::<u64>() * self.entrants.len() as u64
@@ -113,10 +116,11 @@ impl Plan {
     }
 }
 
-/// Measures everything. `visited` is told what was done after each visit.
+/// Measures everything. `visited` is called with a description after each visit.
 ///
 /// # Errors
-/// A usage error when a contender can't be set up so; [`Error::Broken`] when one broke its contract.
+/// Returns a usage error if a contender cannot be set up with these parameters, or [`Error::Broken`] if one broke its
+/// contract.
 pub fn measure(
     plan: &Plan,
     timer: &Timer,
@@ -152,10 +156,10 @@ pub fn measure(
     Ok(results)
 }
 
-/// Counts what allocations and frees of a workload do inside a system, on all threads together.
+/// Counts the internal events of the allocations and frees of a workload, over all threads.
 ///
 /// # Errors
-/// As [`measure`]; a usage error when the workload can't be done on so many threads.
+/// Like [`measure`], and a usage error if the workload cannot run on this number of threads.
 pub fn count(
     variant: &'static Variant,
     setting: Setting,
@@ -163,7 +167,7 @@ pub fn count(
     timer: &Timer,
     arena: &mut Arena,
 ) -> Result<[Tally; 2], Error> {
-    /// Rounds of a program: enough for threads to meet often.
+    /// Rounds of a program, enough for the threads to interact often.
     const REPEATS: u32 = 16;
     if setting.threads < variant.threads {
         let least = variant.threads;
@@ -195,25 +199,25 @@ pub fn count(
     Ok(sums.into_inner().unwrap_or_default())
 }
 
-/// What a check of a contender on a workload found.
+/// The result of checking a contender on a workload.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Who.
+    /// The contender.
     pub entrant: String,
-    /// On which workload.
+    /// The workload.
     pub variant: &'static str,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: u16,
-    /// Blocks that were given or taken back, if the contender can do the workload.
+    /// The number of allocations and frees, if the contender can run the workload.
     pub checked: Option<u64>,
-    /// Those that were in the wrong state.
+    /// The number of them with a wrong state.
     pub faults: u64,
 }
 
-/// Runs every contender behind a shadow of memory on every workload; nothing is timed.
+/// Runs every contender on every workload against a shadow of memory; nothing is timed.
 ///
 /// # Errors
-/// As [`measure`]; faults are verdicts, not errors.
+/// Like [`measure`]; wrong states are verdicts, not errors.
 pub fn check(
     plan: &Plan,
     timer: &Timer,
@@ -262,7 +266,7 @@ fn judged(
     };
     match came.transpose().map_err(broken)? {
         Some(visited) if visited.failed > 0 => {
-            let what = format!("{} releases were refused", visited.failed);
+            let what = format!("{} frees failed", visited.failed);
             Err(broken(&what))
         }
         other => Ok(other),

@@ -1,9 +1,13 @@
-//! How long a system takes to start.
+//! The start-up time of a system.
 //!
-//! Exists because a kernel builds its allocator before anything else runs: time there is boot time.
+//! # Purpose
 //!
-//! Invariant: memory for metadata is fresh each time, so that the first touch of each page counts, for
-//! our systems as for allocators that bring their own.
+//! A kernel builds its allocator before anything else runs, so this time is boot time.
+//!
+//! # Invariants
+//!
+//! The memory for metadata is new each time, so that the first access to each page counts, for our systems as for
+//! allocators that bring their own memory.
 
 use std::time::Instant;
 
@@ -11,24 +15,24 @@ use super::{Entrant, Plan};
 use crate::Error;
 use crate::replay::host::Arena;
 
-/// Frames of the memory that is started: a million, 4 GiB.
+/// Frames of the managed memory: one million, 4 GiB.
 pub const FRAMES: u32 = 1 << 20;
 
-/// How long one contender took.
+/// The start-up times of one contender.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Who.
+    /// The contender.
     pub entrant: Entrant,
-    /// Milliseconds of each round.
+    /// Milliseconds in each round.
     pub millis: Vec<f64>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
 
-/// Starts every contender once a round.
+/// Starts every contender once per round.
 ///
 /// # Errors
-/// A usage error when one can't be built.
+/// Returns a usage error if a contender cannot be built.
 pub fn measure(plan: &Plan) -> Result<Vec<Start>, Error> {
     let start = |entrant: &Entrant| Start {
         entrant: *entrant,

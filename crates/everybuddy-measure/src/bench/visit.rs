@@ -1,12 +1,16 @@
-//! One visit: a workload on a fresh allocator, on its threads.
+//! One visit: a workload on a new allocator, on its threads.
 //!
-//! Exists as the one place that knows how threads prepare, meet, and when a section counts.
+//! # Purpose
 //!
-//! Sections are repeated on the same memory; the first round warms up. A section counts when the kernel
-//! took no core away in it, and the threads overlapped for at least half of the longest; otherwise its
-//! round is repeated, up to a limit.
+//! All rules for preparing threads, synchronizing them and validating sections are in this module.
 //!
-//! Invariant: all threads do equally many rounds, decided from what all have seen.
+//! Sections are repeated on the same memory; the first round warms up. A section is valid if no thread was switched
+//! out during it, and the threads overlapped for at least half of the longest time. Otherwise its round is repeated,
+//! up to a limit.
+//!
+//! # Invariants
+//!
+//! All threads run the same number of rounds, based on the observations of all threads.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,55 +25,55 @@ use super::perform::{Belt, Stamps, Tools, Work};
 use crate::replay::bystanders;
 use crate::replay::clock::Timer;
 
-/// Orders whose blocks are counted in the end.
+/// Orders whose blocks are counted at the end.
 pub const HARVESTED: [u8; 2] = [9, 10];
 
-/// How a visit is done.
+/// The parameters of a visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Visit<'v> {
     pub(crate) variant: &'v Variant,
     pub(crate) setting: Setting,
     pub(crate) timer: &'v Timer,
-    /// Rounds that should count.
+    /// The number of valid rounds to measure.
     pub(crate) repeats: u32,
-    /// Whether the first round only warms up, and disturbed ones are repeated.
+    /// Whether the first round only warms up, and disturbed rounds are repeated.
     pub(crate) is_timed: bool,
-    /// Nanoseconds after which a section that can end anywhere ends.
+    /// Nanoseconds after which a section that can end anywhere is ended.
     pub(crate) budget: f64,
 }
 
-/// What came of a visit.
+/// The result of a visit.
 #[derive(Clone, Debug, Default)]
 pub struct Visited {
-    /// Nanoseconds per item of each section that counts, by part.
+    /// Nanoseconds per item of each valid section, by part.
     pub times: Vec<(Part, f64)>,
-    /// The same of sections that don't count.
+    /// The same for invalid sections.
     pub disturbed: Vec<(Part, f64)>,
-    /// Operations of an item: two of a pair that one thread does.
+    /// Operations per item: two for a pair by one thread.
     pub operations: f64,
-    /// Requests of all rounds.
+    /// Requests in all rounds.
     pub requests: u64,
-    /// Those that were refused.
+    /// Failed requests.
     pub refused: u64,
-    /// Releases that were refused, which only a broken allocator does.
+    /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
-    /// Blocks of the [`HARVESTED`] orders that could be had in the end.
+    /// Blocks of the [`HARVESTED`] orders that could still be allocated at the end.
     pub harvest: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
 
-/// One thread's view of one section.
+/// One section as observed by one thread.
 struct Seen {
     part: Part,
     stamps: Stamps,
     was_switched: bool,
 }
 
-/// What one thread brings home.
+/// The results of one thread.
 #[derive(Default)]
 struct Haul {
-    /// Sections of each round.
+    /// The sections of each round.
     rounds: Vec<Vec<Seen>>,
     requests: u64,
     refused: u64,
@@ -79,7 +83,7 @@ struct Haul {
 }
 
 impl Visit<'_> {
-    /// How many rounds are tried for each that should count.
+    /// The maximum number of attempted rounds per valid round.
     const MAX_RETRIES: u32 = 4;
 
     fn warm(&self) -> u32 {
@@ -95,7 +99,7 @@ impl Visit<'_> {
 }
 
 impl Visit<'_> {
-    /// Performs the workload; nothing when the contender can't do it, an error when a thread failed.
+    /// Runs the workload. Returns `None` if the contender cannot run it, and an error if a thread failed.
     pub(crate) fn call(&self, contender: &dyn Contender) -> Option<Result<Visited, &'static str>> {
         if self.variant.largest > contender.max_order() {
             return None;
@@ -117,7 +121,7 @@ impl Visit<'_> {
             let spawn = |number| scope.spawn(move || work(number));
             let threads: Vec<_> = (0..threads).map(spawn).collect();
             let joined = threads.into_iter().map(|t| t.join().ok().flatten());
-            // All are joined, also after the first that failed.
+            // All threads are joined, even after a failure.
             joined.collect::<Vec<_>>().into_iter().collect()
         });
         let hauls = hauls.ok_or("a thread of the benchmark failed");
@@ -128,7 +132,7 @@ impl Visit<'_> {
         }))
     }
 
-    /// Waits for the other threads, if there are any, and lets them fetch what this one keeps.
+    /// Waits for the other threads, if any, and allows them to drain this thread's lists.
     fn wait(&self, worker: &mut dyn Work, meeting: &Meeting) -> Option<()> {
         if self.setting.threads == 1 {
             return Some(());
@@ -137,7 +141,7 @@ impl Visit<'_> {
         meeting.meet()
     }
 
-    /// What one thread does.
+    /// Runs one thread.
     fn work(
         &self,
         contender: &dyn Contender,
@@ -175,7 +179,7 @@ impl Visit<'_> {
                 let stamps = worker.perform(&section.body, budget);
                 let was_switched = bystanders::switches() != before;
                 if was_switched {
-                    // Relaxed: read after the next meeting.
+                    // Relaxed: read after the next barrier.
                     switched[round as usize].store(true, Ordering::Relaxed);
                 }
                 seen.push(Seen {
@@ -246,8 +250,8 @@ fn operations_per_item(section: &Section) -> f64 {
     }
 }
 
-/// Returns the nanoseconds of an item while all threads were at work, and whether that was at least half
-/// of the time that the longest took.
+/// Returns the nanoseconds per item while all threads were running, and whether that was at least half of the longest
+/// time.
 fn together(all: &[&Seen], timer: &Timer) -> (Option<f64>, bool) {
     let ends = |seen: &&Seen| {
         let marks = &seen.stamps.marks;

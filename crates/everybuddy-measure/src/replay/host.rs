@@ -1,10 +1,14 @@
-//! The machine that the systems run on here: threads of this process.
+//! The host of the systems: threads of this process.
 //!
-//! Exists because `everybuddy` needs no operating system, and so leaves three things to its host:
-//! how to wait, who holds which CPU's token, and where the metadata lies.
+//! # Purpose
 //!
-//! Invariant: a thread that waits for another, or ends, has parked its CPUs first: whoever runs
-//! out of frames can then fetch what their lists hold.
+//! `everybuddy` does not depend on an operating system, and leaves three tasks to its host: waiting, the assignment
+//! of CPU tokens, and the memory for metadata.
+//!
+//! # Invariants
+//!
+//! A thread that waits for another thread, or ends, has parked its CPUs first. A thread that runs out of frames can
+//! then drain their lists.
 
 use std::mem::MaybeUninit;
 use std::thread;
@@ -24,8 +28,7 @@ use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::script::{Kind, Lane, Move};
 use crate::replay::watch::Reading;
 
-/// Waits by spinning for a moment, then by giving the processor away: a thread that holds a lock
-/// may have been switched out.
+/// Waits by spinning briefly, then by yielding the processor: a thread that holds a lock may have been switched out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Yielding;
 
@@ -43,19 +46,19 @@ impl Waiting for Yielding {
 /// The platform of every replay.
 pub type Machine<B> = Native<Yielding, B>;
 
-/// A system of any composition: its operations are called indirectly.
+/// A system of any composition, called through dynamic dispatch.
 pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
 
-/// Memory for metadata, used again for each system.
+/// Memory for metadata, reused for each system.
 #[derive(Default)]
 pub struct Arena {
     bytes: Vec<MaybeUninit<u8>>,
-    /// Into which blocks memory is divided in the beginning, for systems that do so.
+    /// The initial division of memory, for systems that support it.
     division: Presplit,
 }
 
 impl Arena {
-    /// Says into which blocks memory is divided in the beginning: of all systems from now on that do so.
+    /// Sets the initial division of memory for all systems that are built from now on and support it.
     pub fn divide(&mut self, division: Presplit) {
         self.division = division;
     }
@@ -63,7 +66,7 @@ impl Arena {
     /// Builds a system on `memory` and runs `visitor` on it.
     ///
     /// # Errors
-    /// A usage error when the system can't be built so.
+    /// Returns a usage error if the system cannot be built.
     pub fn build<B: Reading, V: WithSystem<Machine<B>>>(
         &mut self,
         spec: &SystemSpec,
@@ -79,10 +82,11 @@ impl Arena {
         built.map_err(|error| refused(spec, error))
     }
 
-    /// Builds a system on `memory` and calls `visitor` with it, which is compiled once: for whoever doesn't time it.
+    /// Builds a system on `memory` and calls `visitor` with it through dynamic dispatch; compiled once, for untimed
+    /// use.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// Like [`build`](Self::build).
     pub fn build_any<B: Reading, T>(
         &mut self,
         spec: &SystemSpec,
@@ -100,10 +104,10 @@ impl Arena {
         };
         with_any_system(spec, &setup, &mut self.bytes, visit)
             .map_err(|error| refused(spec, error))?;
-        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but not given")))
+        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but the visitor was not called")))
     }
 
-    /// Makes room for the metadata of a system.
+    /// Allocates the memory for the metadata of a system.
     fn reserve<B: Reading>(&mut self, spec: &SystemSpec, setup: &Setup<'_>) -> Result<(), Error> {
         let layout = metadata_layout::<Machine<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
@@ -113,7 +117,7 @@ impl Arena {
             self.bytes.try_reserve_exact(missing).map_err(|_| {
                 let amount = crate::size::bytes(needed as f64);
                 Error::usage(format!(
-                    "system {spec}: this machine has no {amount} for metadata; lower --memory"
+                    "system {spec}: failed to allocate {amount} for metadata\nhelp: use a smaller --memory"
                 ))
             })?;
             self.bytes.resize(needed, MaybeUninit::uninit());
@@ -126,7 +130,7 @@ fn refused(spec: &SystemSpec, error: BuildError) -> Error {
     Error::usage(format!("system {spec}: {error}"))
 }
 
-/// Returns the frames that the lists of a system keep. Others may be at work: then it is a hint.
+/// Returns the frames in the lists of a system; only a hint while other CPUs run.
 pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u32> {
     let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
     let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
@@ -143,7 +147,7 @@ pub struct SystemPort<'s, A: ?Sized, B: Probe> {
 }
 
 impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B> {
-    /// Claims the tokens of a lane's CPUs, with a probe on each; nothing when somebody else holds one.
+    /// Claims the tokens of a lane's CPUs, with a probe on each. Returns `None` if a token is taken.
     pub fn claim(
         system: &'s A,
         cpus: &'s NativeCpus,
@@ -157,8 +161,8 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
         };
         let tokens: Option<Vec<_>> = lane.cpus.iter().map(claim).collect();
         let tokens = tokens?;
-        // One thread that acts as several CPUs would wait for itself: it must not ask the CPUs
-        // that it could answer for, but park them.
+        // One thread that acts as several CPUs would wait for itself: it must park the CPUs that it acts as instead
+        // of requesting a drain from them.
         let flags = if tokens.len() > 1 {
             Flags::NO_WAIT
         } else {
@@ -173,7 +177,7 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
         })
     }
 
-    /// Gives the tokens back, and returns what their probes heard. Every CPU must be parked.
+    /// Returns the tokens, and the probes' results. Every CPU must be parked.
     pub fn surrender(self) -> Vec<B> {
         let give_back = |mut token: NativeCpu<B>| {
             let probe = std::mem::take(token.probe());
@@ -183,7 +187,7 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
         self.tokens.into_iter().map(give_back).collect()
     }
 
-    /// Tries again what found no frame at once.
+    /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
     fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {

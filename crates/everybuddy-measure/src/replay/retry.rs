@@ -2,9 +2,6 @@
 //!
 //! # Purpose
 //!
-//! A request that another CPU keeps busy is not refused: the next attempt may be served. The number of attempts is a
-//! part of what is measured, so it is the same for all systems that are compared.
-//!
 //! # Invariants
 //!
 //! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.

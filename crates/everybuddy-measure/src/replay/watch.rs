@@ -1,21 +1,25 @@
-//! What listens inside of a system while nothing is timed from outside.
+//! Probes inside a system, for passes that are not timed from outside.
 //!
-//! Exists as one type for all who listen: every probe makes a platform of its own, for which all systems are compiled
-//! once more. Times of operations are taken with `NoProbe`, which is the other platform.
+//! # Purpose
 //!
-//! Counting goes on whatever else is listened to. For who times locks it costs an addition for each split and
-//! coalescing while a lock is held, some nanoseconds of a batch; reading the clock costs more, and is taken off.
+//! All observers share one probe type, because every probe type defines a platform for which all systems are compiled
+//! again. The times of operations are measured with `NoProbe`, which is the other platform.
 //!
-//! Invariant: events that nobody here listens to ([`Event::Link`], [`Event::Mark`]) cost nothing.
+//! Events are always counted. When locks are timed, counting adds one addition per split and coalescing while a lock
+//! is held, several nanoseconds per batch. Reading the clock costs more, and is subtracted.
+//!
+//! # Invariants
+//!
+//! Events that no observer uses ([`Event::Link`], [`Event::Mark`]) cost nothing.
 
 use everybuddy::{Counts, Event, NoProbe, Probe};
 use quanta::Clock;
 
 use crate::replay::moments::Moments;
 
-/// A probe that can be read, also when it counts nothing.
+/// A probe that can be read, even if it counts nothing.
 pub trait Reading: Probe + Send {
-    /// Returns what was counted.
+    /// Returns the counts.
     fn read(&self) -> Counts;
 }
 
@@ -26,29 +30,29 @@ impl Reading for NoProbe {
     }
 }
 
-/// Counts, and listens to one thing more.
+/// Counts events, and records one additional quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
-    /// What is listened to beside that.
+    /// The additional quantity.
     pub beside: Beside,
 }
 
-/// What is listened to beside the counts.
+/// The quantities that can be recorded in addition to the counts.
 #[derive(Clone, Debug, Default)]
 pub enum Beside {
     /// Nothing.
     #[default]
     Nothing,
-    /// How many frames refills and drains move.
+    /// The number of frames that refills and drains move.
     Bulks(Bulks),
-    /// How long locks are waited for, and held.
+    /// The time that locks are waited for, and held.
     Locks(Box<Locks>),
 }
 
 impl Watch {
-    /// Listens to refills and drains too.
+    /// Also records refills and drains.
     pub fn bulks() -> Watch {
         Watch {
             beside: Beside::Bulks(Bulks::default()),
@@ -56,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// Listens to locks too; measurements of more than so many nanoseconds are left out.
+    /// Also records locks; measurements of more than `longest` nanoseconds are ignored.
     pub fn locks(longest: f64) -> Watch {
         Watch {
             beside: Beside::Locks(Box::new(Locks::new(longest))),
@@ -92,7 +96,7 @@ impl Reading for Watch {
     }
 }
 
-/// Frames that refills and drains moved.
+/// The number of frames that refills and drains moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bulks {
     /// Of refills.
@@ -111,29 +115,29 @@ impl Bulks {
     }
 }
 
-/// How many locks may be held at once: a list's, and the zone's.
+/// The maximum number of locks held at the same time: a list's and the zone's.
 const DEPTH: usize = 4;
 
-/// How long locks were waited for, and held, in ticks.
+/// The time that locks were waited for, and held, in ticks.
 #[derive(Clone, Debug)]
 pub struct Locks {
     clock: Clock,
-    /// Ticks above which a measurement is left out.
+    /// Measurements above this number of ticks are ignored.
     longest: u64,
     wanted: u64,
     taken: [u64; DEPTH],
     depth: usize,
-    /// From wanting a lock to having it.
+    /// From the attempt to acquire a lock to its acquisition.
     pub wait: Moments,
-    /// From having it to its opening.
+    /// From the acquisition of a lock to its release.
     pub hold: Moments,
-    /// Measurements that were left out.
+    /// The number of ignored measurements.
     pub disturbed: u64,
 }
 
 impl Locks {
     fn new(longest: f64) -> Locks {
-        // The operating system's clock is calibrated against the processor's once, by the timer.
+        // The timer calibrates the operating system's clock against the processor's once.
         let clock = Clock::new();
         let per_tick = clock.delta_as_nanos(0, 1 << 40) as f64 / (1u64 << 40) as f64;
         Locks {

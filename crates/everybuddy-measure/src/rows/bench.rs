@@ -1,9 +1,12 @@
-//! A benchmark as tidy rows.
+//! The results of a benchmark as tidy rows.
 //!
-//! Exists as the one place where a number of a benchmark gets its metric's name. Each name is defined in
-//! `docs/metrics.md`.
+//! # Purpose
 //!
-//! Invariant: what a contender can't do has no row; what it mostly refuses has no time.
+//! The numbers of a benchmark get the names of their metrics here. `docs/metrics.md` defines each name.
+//!
+//! # Invariants
+//!
+//! An unsupported workload has no row; a workload whose requests mostly fail has no time.
 
 use everybuddy_workload::Part;
 
@@ -13,7 +16,7 @@ use crate::bench::start::Start;
 use crate::bench::{Cell, Entrant, Results};
 use crate::replay::outcome::median;
 
-/// The experiment's name.
+/// The name of the experiment.
 const EXPERIMENT: &str = "bench";
 
 fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
@@ -30,7 +33,7 @@ fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
     }
 }
 
-/// Turns all results into rows.
+/// Converts all results to rows.
 pub fn of(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((variant, threads), cells) in results.columns.iter().zip(&results.cells) {
@@ -87,7 +90,7 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     push("all", None, "sections_dropped", "count", dropped);
     let disturbed = f64::from(u8::from(cell.is_disturbed));
     push("all", None, "rounds_disturbed", "count", disturbed);
-    // Each round is a row of its own: ratios of contenders are formed within a round.
+    // Each round has its own row: ratios of contenders are formed within a round.
     for (part, _) in &cell.parts {
         for (round, value) in cell.rounds(*part).iter().enumerate() {
             rows.push(Row {
@@ -111,7 +114,7 @@ fn operation(part: Part) -> &'static str {
     }
 }
 
-/// Turns starting times into rows.
+/// Converts start-up times to rows.
 pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
         let common = common(&start.entrant, "start", 1, seed);
@@ -128,7 +131,7 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     starts.iter().flat_map(of).collect()
 }
 
-/// Turns instruction counts of one contender into a row.
+/// Converts the instruction count of one contender to a row.
 pub fn of_instructions(entrant: &Entrant, source: &str, count: f64) -> Row {
     Row {
         metric: "instructions",
