@@ -129,10 +129,16 @@ impl Entrant {
             #[cfg(feature = "peers")]
             Entrant::Peer(row) => {
                 let visitor = super::peer::OfPeer(visit);
-                everybuddy_peers::with_peer(row.name, frames, threads, visitor)
-                    .ok_or_else(|| Error::usage(format!("unknown third-party allocator {}", row.name)))?;
+                everybuddy_peers::with_peer(row.name, frames, threads, visitor).ok_or_else(
+                    || Error::usage(format!("unknown third-party allocator {}", row.name)),
+                )?;
             }
         }
-        came.ok_or_else(|| Error::Broken(format!("{} was built, but the visitor was not called", self.name())))
+        came.ok_or_else(|| {
+            Error::Broken(format!(
+                "{} was built, but the visitor was not called",
+                self.name()
+            ))
+        })
     }
 }

@@ -104,7 +104,11 @@ impl Arena {
         };
         with_any_system(spec, &setup, &mut self.bytes, visit)
             .map_err(|error| refused(spec, error))?;
-        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but the visitor was not called")))
+        came.ok_or_else(|| {
+            Error::Broken(format!(
+                "system {spec} was built, but the visitor was not called"
+            ))
+        })
     }
 
     /// Allocates the memory for the metadata of a system.

@@ -32,7 +32,7 @@ pub mod spaces;
 pub(crate) mod spring;
 
 pub use bulk::Bulk;
-pub(crate) use domains::{Domains, Extent};
+pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
 pub use pool::Select;
 pub(crate) use spaces::Spaces;
