@@ -66,7 +66,7 @@ impl Tree {
             let text = own.map(fs::read_to_string).transpose()?;
             let text = match text {
                 Some(text) => text,
-                // The older way: `name.rs` beside the folder `name`.
+                // The older way: `name.rs` next to the folder `name`.
                 None => fs::read_to_string(folder.with_extension("rs")).unwrap_or_default(),
             };
             let tests = tree.add(path.clone(), &text, true);

@@ -128,7 +128,7 @@ fn real_commands_are_recorded() {
         accounts.odd_orders + accounts.misaligned + accounts.too_far,
         0
     );
-    // Whoever lives in memory until the end was seen to go.
+    // The exit of every process that holds memory until the end was recorded.
     assert!(
         accounts.frees as f64 > 0.9 * accounts.allocations as f64,
         "{accounts:?}"

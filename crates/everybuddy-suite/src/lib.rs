@@ -92,7 +92,7 @@ pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
     }
 }
 
-/// Makes a test of each property, over all systems, for a platform and its host.
+/// Defines a test of each property, over all systems, for a platform and its host.
 #[macro_export]
 macro_rules! conformance {
     ($platform:ty, $host:expr, [$($property:ident),* $(,)?]) => {

@@ -156,7 +156,7 @@ fn traces_are_described() {
     assert_eq!(csv.lines().count(), rows.len() + 1);
     let checked = everybuddy(&["trace", "check", &file]).done();
     assert!(checked.starts_with("ok "), "{checked}");
-    // As `*.parquet` names them: files beside a trace are checked with it.
+    // As `*.parquet` names them: files next to a trace are checked with it.
     let companion = folder.file("tiny.vmas.parquet");
     assert_eq!(
         everybuddy(&["trace", "check", &companion, &file]).done(),

@@ -2,11 +2,11 @@
 //!
 //! # Purpose
 //!
-//! What is taken from callers is seen beside what it costs elsewhere.
+//! What is taken from callers is compared with what it costs elsewhere.
 //!
 //! # Invariants
 //!
-//! Every trace has its place on the horizontal axis, and every system its place beside the others.
+//! Every trace has its place on the horizontal axis, and every system its place next to the others.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

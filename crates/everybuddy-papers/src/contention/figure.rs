@@ -1,6 +1,8 @@
 //! How often threads wait for each other, by what they do.
 //!
-//! Exists to be laid beside Spring Buddy's figure 12, and beside what a core layer does for itself.
+//! # Purpose
+//!
+//! Results are compared with figure 12 of \[Spring\], and with what a zone layer does by itself.
 //!
 //! # Invariants
 //!

@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //!
-//! A panel for each trace; what did not come to so many requests has no point.
+//! A panel for each trace; a system that did not reach a number of requests has no point there.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Calls, steps and shares of time stand beside listings 2 and 3.
+//! Calls, steps and shares of time are compared with listings 2 and 3.
 //!
 //! # Invariants
 //!

@@ -21,7 +21,7 @@ pub struct ByAddress<'b, B> {
 }
 
 impl<'b, B: FreeBlocks> ByAddress<'b, B> {
-    /// Takes a structure for a heap of so many units.
+    /// Wraps a structure for a heap of the given number of units.
     pub fn new(blocks: &'b B, units: u32) -> Self {
         Self { blocks, units }
     }

@@ -6,7 +6,7 @@
 //!
 //! # Purpose
 //!
-//! What is counted here can be laid beside it.
+//! The counts can be compared with it.
 //!
 //! # Invariants
 //!

@@ -22,10 +22,10 @@ use crate::emulation::watch::Watch;
 pub const PLACES: usize = 1000;
 /// Iterations of the paper's program.
 pub const ITERATIONS: u32 = 1000 * PLACES as u32;
-/// Requests are smaller than so many bytes.
+/// Requests are smaller than this number of bytes.
 const BYTES: u32 = 65_535;
 
-/// Runs the main loop so many times. What the paper's counts as `uErrors` the manager counts:
+/// Runs the main loop the given number of times. What the paper's counts as `uErrors` the manager counts:
 /// [`refused`](crate::emulation::manager::Work::refused).
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Who watches the manager while it goes from function to function.
+//! Observers of the manager, while it goes from function to function.
 //!
 //! # Purpose
 //!

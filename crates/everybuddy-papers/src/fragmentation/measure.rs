@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! A fragmented memory shows only after several programs came and went. The traces run one
-//! after the other, and all at once; what they leave behind stays until the end, when all is freed.
+//! after the other, and all together; what they leave behind stays until the end, when all is freed.
 //!
 //! # Invariants
 //!
@@ -87,7 +87,7 @@ struct Replay {
     traced: u32,
 }
 
-/// Free memory over time, and after all was freed and brought home.
+/// Free memory over time, and after everything was freed and drained.
 struct Samples {
     over_time: Vec<Sample>,
     home: Option<u64>,

@@ -1,6 +1,8 @@
 //! Histograms of the times of single allocations, a panel a system.
 //!
-//! Exists to be laid beside iBuddy's figures 1 and 12, whose bands are the humps here.
+//! # Purpose
+//!
+//! Results are compared with figures 1 and 12 of \[iBuddy\], whose bands are the humps here.
 //!
 //! # Invariants
 //!

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! Rounded and exact service of one system stand beside each other; every source has its place.
+//! Rounded and exact service of one system are next to each other; every source has its place.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,9 +1,9 @@
-//! Which share of a trace's requests lies in runs of so many requests and more.
+//! The share of a trace's requests that lies in runs of at least a given length.
 //!
 //! # Purpose
 //!
 //! A mean hides how runs differ: what a buffer can gain depends on where the requests are, not on
-//! how many short runs there are beside.
+//! how many short runs there are besides.
 //!
 //! # Invariants
 //!

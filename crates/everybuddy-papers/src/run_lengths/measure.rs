@@ -22,7 +22,7 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// Requests of one task for one address region, whoever else calls in between.
+/// Requests of one task for one address region; other tasks may call in between.
 const REGION: &str = "region";
 /// Requests of one task.
 const TASK: &str = "task";

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! What a paper drew can be laid beside what came out here. A figure reads exported rows and
+//! What a paper drew can be compared with the results here. A figure reads exported rows and
 //! nothing else, and gives plain data ([`Drawing`]), of which an SVG is made, or a chart of the page.
 //!
 //! # Invariants

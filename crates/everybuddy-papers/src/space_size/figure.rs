@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Both sides of the choice are seen at once.
+//! Both sides of the choice are visible together.
 //!
 //! # Invariants
 //!
@@ -45,7 +45,7 @@ const VIEWS: [View; 4] = [
         label: "free blocks of 4 MiB, mean",
     },
     View {
-        title: "all traces at once",
+        title: "all traces together",
         source: "at-once",
         metric: "free_blocks",
         statistic: "mean",

@@ -1,6 +1,8 @@
 //! Fragmentation and the number of domains over time, while programs start, run, end, and leave.
 //!
-//! Exists to be laid beside Spring Buddy's figure 13.
+//! # Purpose
+//!
+//! Results are compared with figure 13 of \[Spring\].
 //!
 //! # Invariants
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! The domains of Spring Buddy show themselves only where many CPUs allocate at once, and no
+//! The domains of Spring Buddy show themselves only where many CPUs allocate simultaneously, and no
 //! trace of so many CPUs is at hand. Only what the paper tells of its programs is in here.
 //!
 //! # Source

@@ -61,8 +61,8 @@ impl WithManager for Release<'_> {
     }
 }
 
-/// Returns the coalescings, order by order, of the worst release that is found by so many exchanges in memory of
-/// 2^`order` units. O(exchanges x units).
+/// Returns the coalescings, order by order, of the worst release that the given number of exchanges finds in memory
+/// of 2^`order` units. O(exchanges x units).
 ///
 /// # Errors
 /// [`Failure`].

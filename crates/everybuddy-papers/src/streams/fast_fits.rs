@@ -7,8 +7,8 @@
 //!
 //! # Purpose
 //!
-//! To be laid beside the buddy systems where memory is counted. It rounds no size up and coalesces any
-//! neighbours, at once.
+//! It is compared with the buddy systems where memory is counted. It rounds no size up and coalesces any
+//! neighbours, immediately.
 //!
 //! Every free block is a node. By address the tree is a search tree; by size it is a heap: no block is larger than the
 //! one above it. So whether a request can be served is seen at the root, and the way to a block of sufficient size
@@ -21,7 +21,7 @@
 //!
 //! # Design decisions
 //!
-//! Nodes lie beside memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
+//! Nodes lie next to memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
 //! and only memory that is given to callers is counted. A request is cut from the lower end of a block.
 
 use everybuddy::Order;
@@ -66,7 +66,7 @@ pub struct FastFits {
 }
 
 impl FastFits {
-    /// Begins with so many free units.
+    /// Begins with the given number of free units.
     pub fn new(choice: Choice, units: u32) -> Self {
         let mut own = Self {
             choice,
@@ -201,7 +201,7 @@ impl FastFits {
         self.rise(start, size);
     }
 
-    /// Takes so many units out, if there is a block of them.
+    /// Takes the given number of units out, if there is a block of them.
     fn take(&mut self, units: u32) -> Option<u32> {
         if self.root == NONE || self.size(self.root) < units {
             return None;

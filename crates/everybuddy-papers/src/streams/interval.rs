@@ -25,7 +25,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Interval {
-    /// Summarizes independent values; nothing if there are none.
+    /// Summarizes independent values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Interval> {
         if values.is_empty() {
             return None;

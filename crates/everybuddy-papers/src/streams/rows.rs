@@ -70,7 +70,7 @@ impl TryFrom<String> for Arrivals {
     }
 }
 
-/// Makes the calls of a round, of so many that count at full length.
+/// Records the calls of a round. The numbers of calls are those of a run at full length.
 pub(crate) fn record(
     (timing, users): (Timing, u32),
     round: u64,
@@ -115,7 +115,7 @@ pub(crate) fn published(
     found.map(|own| own.mean)
 }
 
-/// Makes the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
+/// Returns the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
 pub(crate) fn seeds(
     values: &[f64],
     common: &Row,

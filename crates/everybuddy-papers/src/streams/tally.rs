@@ -159,7 +159,7 @@ pub struct Tally {
     pub links: u64,
     /// Operations on the map.
     pub marks: u64,
-    /// The most coalescings that a single release caused so many orders above its own.
+    /// The most coalescings that a single release caused at each distance above its own order.
     pub worst: [u32; ORDERS],
 }
 

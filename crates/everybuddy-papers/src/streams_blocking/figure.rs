@@ -1,4 +1,4 @@
-//! The share of refused requests over the size of the arena, and in the one that was fitted, beside the source's.
+//! The share of refused requests over the size of the arena, and in the one that was fitted, and the source's.
 //!
 //! # Purpose
 //!

@@ -1,4 +1,4 @@
-//! Costs of a pair over the standard buddy's, beside the source's.
+//! Costs of a pair relative to the standard buddy's, and the source's.
 //!
 //! # Purpose
 //!

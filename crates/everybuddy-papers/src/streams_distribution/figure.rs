@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A mean hides what delayed coalescing does: most calls are cheaper than ever, and some dearer.
+//! A mean hides what delayed coalescing does: most calls become cheaper, and some more expensive.
 //!
 //! # Invariants
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! What delayed coalescing takes more shows only beside what the blocks themselves need.
+//! What delayed coalescing takes more is visible only next to what the blocks themselves need.
 //!
 //! # Invariants
 //!

@@ -1,6 +1,8 @@
 //! How far memory grows when no request is refused.
 //!
-//! Exists to be laid beside figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
+//! # Purpose
+//!
+//! Results are compared with figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
 //! the same blocks, and how much more depends on the load.
 //!
 //! # Invariants

@@ -28,11 +28,11 @@ macro_rules! accounts {
 }
 
 accounts! {
-    /// Allocations seen, of whomever.
+    /// Allocations of all tasks.
     allocations_seen: "allocations seen",
-    /// Frees seen, of whomever.
+    /// Frees of all tasks.
     frees_seen: "frees seen",
-    /// Refused allocations seen, of whomever.
+    /// Failed allocations of all tasks.
     refusals_seen: "refused allocations seen",
     /// Faults in user mode seen.
     user_faults_seen: "faults in user mode seen",
@@ -59,7 +59,7 @@ accounts! {
     /// Frees in the trace that were not seen: their frames were allocated again.
     inferred_frees: "frees inferred, since their frames were allocated again",
     /// Frees seen that touched more than one block or piece; each piece is one free of the trace.
-    spread_frees: "frees of several pieces at once",
+    spread_frees: "frees of several pieces in one call",
     /// Allocations in the trace that came in an interrupt.
     interrupt_allocations: "allocations kept that came in an interrupt",
     /// Allocations of the tree that were refused.
@@ -74,7 +74,7 @@ accounts! {
     odd_orders: "events with an impossible order, left out",
     /// Events whose frame is not aligned to their order.
     misaligned: "events with a misaligned frame, left out",
-    /// Kept events whose frames lay too far from the others, left out in the end.
+    /// Kept events whose frames lay too far from the others, left out finally.
     too_far: "events with frames far from the others, left out",
     /// Events beyond the largest number that a trace may hold.
     too_many: "events beyond the largest number of a trace, left out",
@@ -94,7 +94,7 @@ accounts! {
     processes: "processes",
     /// Address regions of the trace.
     regions: "address regions",
-    /// Most frames that lived at once.
+    /// The largest number of frames that were allocated simultaneously.
     peak_frames: "frames live at the peak",
 }
 

@@ -30,7 +30,7 @@ impl Assembly {
         order: u8,
         task: Option<TaskId>,
     ) {
-        // What lives here was freed without anybody seeing it.
+        // The block here was freed without an event.
         for taken in self.owners.take(pfn, order) {
             let (pfn, order) = (taken.piece.pfn, taken.piece.order);
             let mut free = self.event(event, Op::Free, pfn, order);

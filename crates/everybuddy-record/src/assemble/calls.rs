@@ -27,7 +27,7 @@ fn page_up(bytes: u64) -> Option<u64> {
     Some(bytes.checked_add(PAGE_MASK)? & !PAGE_MASK)
 }
 
-/// Returns the pages from `start`, with so many bytes; `None` when empty or beyond all addresses.
+/// Returns the pages of a range of bytes from `start`; `None` if it is empty or beyond all addresses.
 fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
     let start = start & !PAGE_MASK;
     let end = start.checked_add(page_up(bytes)?)?;

@@ -112,7 +112,7 @@ impl Assembly {
             }
             None => self.spaces.create(tgid, self.now_ns),
         };
-        // Of a task with this number nobody saw the exit.
+        // The exit of a task with this number was not recorded.
         if let Some(old) = self.tasks.by_tid(tid)
             && let Some(space) = self.tasks.get_mut(old).space.take()
         {

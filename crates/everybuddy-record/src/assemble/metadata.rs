@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A trace explains itself years later, without whoever made it.
+//! A trace explains itself years later, without its author.
 //!
 //! # Invariants
 //!
@@ -14,7 +14,7 @@ use super::accounts::Accounts;
 use super::tasks::Task;
 use everybuddy_trace::{Op, Trace};
 
-/// Makes the entries `stats` and `processes`.
+/// Creates the entries `stats` and `processes`.
 pub(super) fn of(
     trace: &Trace,
     accounts: &Accounts,

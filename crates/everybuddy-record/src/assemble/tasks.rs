@@ -1,4 +1,4 @@
-//! The tree of tasks: who belongs to the trace, and what each is doing.
+//! The tree of tasks: which tasks belong to the trace, and what each is doing.
 //!
 //! # Purpose
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Nobody has to say it: the first bytes of a perf.data file are fixed, and each tool
+//! The user need not name the format: the first bytes of a perf.data file are fixed, and each tool
 //! writes its lines differently.
 //!
 //! # Invariants

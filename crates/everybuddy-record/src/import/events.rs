@@ -59,7 +59,7 @@ impl SystemCallFields {
         }
     }
 
-    /// Tells whether `next` is the same call, or the same end, in the words of another event.
+    /// Returns `true` if `next` is the same call, or the same end, in the words of another event.
     fn is_said_again_by(&self, next: &SystemCallFields) -> bool {
         let mut arguments = self.arguments.iter().zip(next.arguments);
         self.number == next.number

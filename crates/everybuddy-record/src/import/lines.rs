@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A recording may have any size, and a file that is no text may have no line end at
+//! A recording may have any size, and a file that is not text may have no line end at
 //! all: reading it must not fill the memory.
 //!
 //! # Invariants

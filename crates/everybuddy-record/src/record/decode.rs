@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! A record of an unknown kind, or one too short for its fields, is no event.
+//! A record of an unknown kind, or one too short for its fields, does not yield an event.
 
 use std::collections::HashMap;
 
@@ -192,7 +192,7 @@ impl Decoder {
         true
     }
 
-    /// Makes an event of a record; `None` for what was not learned or is damaged.
+    /// Returns the event of a record; `None` for what was not learned or is damaged.
     pub(crate) fn decode(&self, time_ns: u64, cpu: u16, record: &[u8]) -> Option<KernelEvent> {
         let common = self.common.as_ref()?;
         let id = u16::try_from(common.id.value(record)?).ok()?;

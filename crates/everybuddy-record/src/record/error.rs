@@ -61,7 +61,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Makes an error of what a file answered.
+    /// Creates an error from the answer of a file.
     pub(super) fn at(path: impl Into<PathBuf>, cause: io::Error) -> RecordError {
         let path = path.into();
         match cause.kind() {

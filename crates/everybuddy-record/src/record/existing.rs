@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A recording of the whole machine begins in the middle of everybody's life: the
+//! A recording of the whole machine begins in the middle of the life of all processes: the
 //! address regions of running processes are only known to the kernel.
 //!
 //! # Invariants

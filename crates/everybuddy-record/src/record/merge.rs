@@ -30,7 +30,7 @@ pub(super) struct PageFaults {
     pub(super) lost: u64,
     /// Pages that ended within a record.
     pub(super) cut: u64,
-    /// Records that were no known event.
+    /// Records of unknown events.
     pub(super) unknown: u64,
 }
 
@@ -143,7 +143,7 @@ mod tests {
         decoder
     }
 
-    /// A record of a call, so many nanoseconds after the one before.
+    /// A record of a call, the given number of nanoseconds after the previous one.
     fn call(delta: u32, id: u16, pfn: u64) -> Vec<u8> {
         let mut record = id.to_ne_bytes().to_vec();
         record.resize(8, 0);

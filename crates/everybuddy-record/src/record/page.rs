@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
         self.is_cut
     }
 
-    /// Takes so many bytes off the front.
+    /// Takes the given number of bytes off the front.
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let Some((taken, rest)) = self.records.split_at_checked(bytes) else {
             (self.records, self.is_cut) = (&[], true);

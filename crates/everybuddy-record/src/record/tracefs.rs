@@ -207,7 +207,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
-        // The kernel refuses while a file of the instance is open; whoever reads closes first.
+        // The kernel refuses while a file of the instance is open; the reader closes it first.
         if fs::remove_dir(&self.folder).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             let _ = fs::remove_dir(&self.folder);

@@ -13,7 +13,7 @@
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Takes so many bytes.
+    /// Takes the given number of bytes.
     pub(crate) fn take(&mut self, size: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(usize::try_from(size).ok()?)?;
         self.0 = rest;

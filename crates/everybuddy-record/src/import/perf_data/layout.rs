@@ -25,7 +25,7 @@ const TRACING_DATA: u32 = 1;
 const FEATURES: u32 = 256;
 /// Largest formats that are read; those of a whole kernel have 10 MB.
 const LARGEST_FORMATS: u64 = 1 << 28;
-/// Events recorded at once, at most.
+/// The largest number of kinds of events in a recording.
 const MOST_ATTRIBUTES: u64 = 1 << 14;
 
 /// A piece of the file.

@@ -15,7 +15,7 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use super::{HEAD, head_of};
 
-/// Bytes unpacked at once: more than the largest record.
+/// Bytes unpacked in one step: more than the largest record.
 const BUFFER: usize = 1 << 17;
 
 /// Most bytes that one byte may stand for: beyond it a piece is damaged. What perf compresses is an
@@ -25,7 +25,7 @@ const MOST_EXPANSION: usize = 4096;
 /// Unpacks a stream of records.
 pub(super) struct Unpacker {
     decoder: Decoder<'static>,
-    /// Unpacked bytes that are no whole record yet.
+    /// Unpacked bytes that do not form a whole record yet.
     pending: Vec<u8>,
     buffer: Vec<u8>,
 }
