@@ -103,11 +103,12 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
         let make = |what: &str, better, values: Vec<Option<f64>>, show: &dyn Fn(f64) -> String| {
             let texts = values.iter().map(|value| value.map_or(String::new(), show));
             Column {
+                metric: "",
+                legend: "".into(),
                 head: [short.clone().into(), format!("{what}{threads}T").into()],
                 better,
                 texts: texts.collect(),
                 values,
-                expendable: 0,
             }
         };
         for (part, what) in PARTS {
@@ -166,6 +167,8 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
                 None => String::new(),
             };
             columns.push(Column {
+                metric: "",
+                legend: "".into(),
                 head: [
                     short_name(row, variant).into(),
                     format!("{what}{threads}T").into(),
@@ -173,7 +176,6 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
                 better: Better::Lower,
                 texts: ratios.iter().enumerate().map(text).collect(),
                 values: ratios.iter().map(|r| r.map(|r| r.median)).collect(),
-                expendable: 0,
             });
         }
     }
@@ -220,18 +222,20 @@ pub fn starts(starts: &[Start], style: &Style) -> String {
     let show = |value: &Option<f64>| value.map_or("unknown".to_string(), |v| format!("{v:.2}"));
     let columns = [
         Column {
+            metric: "",
+            legend: "".into(),
             head: ["start".into(), "ms".into()],
             better: Better::Lower,
             texts: times.iter().map(|time| format!("{time:.2}")).collect(),
             values: times.iter().copied().map(Some).collect(),
-            expendable: 0,
         },
         Column {
+            metric: "",
+            legend: "".into(),
             head: ["metadata".into(), "B/frame".into()],
             better: Better::Lower,
             texts: bytes.iter().map(show).collect(),
             values: bytes,
-            expendable: 0,
         },
     ];
     let floors = starts.iter().take_while(|s| s.entrant.is_floor()).count();
@@ -249,6 +253,8 @@ pub fn instructions(
     let column = |(variant, counts): &(&'static Variant, Vec<Option<f64>>)| {
         let (head, rest) = variant.name.split_once(':').unwrap_or((variant.name, ""));
         Column {
+            metric: "",
+            legend: "".into(),
             head: [head.into(), rest.replace("scattered", "scatt").into()],
             better: Better::Lower,
             texts: counts
@@ -256,7 +262,6 @@ pub fn instructions(
                 .map(|count| count.map_or(String::new(), |c| format!("{c:.0}")))
                 .collect(),
             values: counts.clone(),
-            expendable: 0,
         }
     };
     let columns: Vec<Column> = counts.iter().map(column).collect();
