@@ -23,7 +23,8 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let refuse = |why: &str| format!("`{text}` {why}; write a size such as 512MiB, 2GiB or 64M");
+        let refuse =
+            |why: &str| format!("`{text}` {why}; write a size such as 512MiB, 2GiB or 64M");
         let digits = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());

@@ -168,12 +168,12 @@ impl<'a> Arena<'a> {
             // SAFETY: element `index` lies in the place of `length` elements, so inside the arena.
             let place = unsafe { first.add(index) };
             // SAFETY: the place is inside the arena and aligned (the arena's start and `start` are
-            // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nobody else
+            // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nothing else
             // refers to it.
             unsafe { place.write(element(index)) };
         }
         // SAFETY: all `length` elements were written above; the memory is borrowed for 'a and `used` moved
-        // past it, so nobody else will get it (invariants 1 and 2).
+        // past it, so no other slice will contain it (invariants 1 and 2).
         Ok(unsafe { core::slice::from_raw_parts(first, length) })
     }
 
