@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The terminal and the page show the same tables, each in its own way. The numbers come from rows, and the columns from
-//! [`everybuddy_metrics::COLUMNS`].
+//! The terminal and the page show the same tables, each in its own way. The numbers come from rows, and the columns
+//! from [`everybuddy_metrics::COLUMNS`].
 //!
 //! # Invariants
 //!
@@ -159,7 +159,7 @@ impl Layout<'_> {
         self.rows.iter().find(is_own).map(|row| row.value)
     }
 
-    /// Makes a column, if it is worth its place.
+    /// Returns a column, if it is worth its place.
     fn column(&self, spec: &Spec) -> Option<Column> {
         let value = |name: &String| {
             let value = self.find(name, spec, spec.statistic);

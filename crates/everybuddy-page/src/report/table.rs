@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Which numbers a table shows, how they are written and which are best is decided where they are measured: the terminal
-//! shows the same.
+//! Which numbers a table shows, how they are written and which are best is decided where they are measured: the
+//! terminal shows the same.
 //!
 //! # Invariants
 //!

@@ -194,7 +194,7 @@ fn samples(kind: Kind, live: &[u64], managed: u64, random: &mut Random) -> Sampl
     samples
 }
 
-/// Makes the table of some systems.
+/// Builds the table of some systems.
 pub(crate) fn table(systems: &[System]) -> Table {
     type Value = fn(&System) -> Option<f64>;
     let columns: [(&str, [&str; 2], Better, Value); 5] = [
