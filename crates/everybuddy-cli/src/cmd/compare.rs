@@ -19,10 +19,10 @@ use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
-use everybuddy_measure::replay::{self, Plan, Script};
+use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
@@ -134,12 +134,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let (scripts, subjects) = scripts(&arguments, page.is_some())?;
     let print = |text: &str| sinks.print(text);
-    let plan = Plan {
+    let plan = ComparePlan {
         systems,
         memory: arguments.memory.map(|size| size.frames),
         aged: arguments.aged,
         seed: arguments.seed,
-        rounds: Plan::ROUNDS,
+        rounds: ComparePlan::ROUNDS,
     };
     let known = sizes::read(&arguments.sizes)?;
     let mut divisions = Vec::with_capacity(scripts.len());
@@ -155,7 +155,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             &mut output::note,
         ));
     }
-    let machine = Machine::look();
+    let machine = HostInfo::look();
     let progress = Progress::new(plan.passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
     let style = sinks.style();

@@ -8,7 +8,7 @@
 //!
 //! Every column that can appear has one line of legend.
 
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
@@ -136,7 +136,7 @@ pub fn closing(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
     which: Which,
-    machine: &Machine,
+    machine: &HostInfo,
     timer: &Timer,
     style: &Style,
 ) -> String {

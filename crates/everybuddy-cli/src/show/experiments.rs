@@ -9,7 +9,7 @@
 //! Shows exported rows, and nothing else.
 
 use everybuddy_measure::claim::{Claim, Verdict, short};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
@@ -185,7 +185,7 @@ pub fn verdicts(
 }
 
 /// Renders the description of the machine, below all experiments.
-pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
+pub fn closing(machine: &HostInfo, timer: &Timer, style: &Style) -> String {
     let mut on: Vec<String> = vec!["measured natively".to_string()];
     on.extend(machine.processor.clone());
     on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));

@@ -15,7 +15,7 @@ use everybuddy::Order;
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
 
 /// One bit per frame, set while the frame is allocated.
 pub(crate) struct Shadow {
@@ -136,7 +136,7 @@ impl Caller for CheckedCaller<'_> {
         self.inner.park();
     }
 
-    fn leave(self: Box<Self>) -> u64 {
-        self.inner.leave()
+    fn finish(self: Box<Self>) -> u64 {
+        self.inner.finish()
     }
 }

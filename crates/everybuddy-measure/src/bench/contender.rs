@@ -16,8 +16,8 @@ use everybuddy::{
 };
 
 use super::perform::{Tools, Work, Worker};
-use crate::replay::host::Machine;
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
+use crate::replay::host::ReplayPlatform;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
 
@@ -61,7 +61,7 @@ pub trait Caller {
     }
 
     /// Ends the use. Returns the number of failed frees, which is 0 unless the allocator is broken.
-    fn leave(self: Box<Self>) -> u64;
+    fn finish(self: Box<Self>) -> u64;
 }
 
 /// A function that is called with a contender.
@@ -81,7 +81,7 @@ pub struct SystemCaller<'c, A> {
     failed: u64,
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> System<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> System<'_, A> {
     fn local(&self, thread: u16) -> Option<SystemCaller<'_, A>> {
         Some(SystemCaller {
             system: self.system,
@@ -92,7 +92,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> System<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Contender for System<'_, A> {
     fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
         Some(Box::new(self.local(thread)?))
     }
@@ -115,11 +115,11 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> SystemCaller<'_, A> {
     /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, order: Order, error: AllocateError) -> u32 {
+    fn retry_until_served(&mut self, order: Order, error: AllocateError) -> u32 {
         let request = Request::order(order);
         let again = retry(
             self.system,
@@ -133,12 +133,12 @@ impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Caller for SystemCaller<'_, A> {
     #[inline(always)]
     fn allocate(&mut self, order: Order) -> u32 {
         match self.system.allocate(&mut self.cpu, Request::order(order)) {
             Ok(pfn) => pfn.0,
-            Err(error) => self.insist(order, error),
+            Err(error) => self.retry_until_served(order, error),
         }
     }
 
@@ -161,9 +161,9 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
         self.system.park(&mut self.cpu);
     }
 
-    fn leave(mut self: Box<Self>) -> u64 {
+    fn finish(mut self: Box<Self>) -> u64 {
         self.park();
-        self.cpus.surrender(self.cpu);
+        self.cpus.release(self.cpu);
         self.failed
     }
 }
@@ -174,12 +174,12 @@ pub(crate) struct OfSystem<'v> {
     pub(crate) visitor: Visitor<'v>,
 }
 
-impl WithSystem<Machine<NoProbe>> for OfSystem<'_> {
+impl WithSystem<ReplayPlatform<NoProbe>> for OfSystem<'_> {
     type Output = ();
 
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) {
+    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(self.threads);
-        services::beside(system, self.threads, &NoProbe::default, || {
+        services::alongside(system, self.threads, &NoProbe::default, || {
             (self.visitor)(&System { system, cpus });
         });
     }

@@ -18,9 +18,9 @@ use everybuddy::{Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
+use crate::replay::adapter::REFUSED;
 use crate::replay::host::AnySystem;
 use crate::replay::observe::Tally;
-use crate::replay::port::REFUSED;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::watch::Watch;
 
@@ -132,13 +132,13 @@ impl Caller for CountedCaller<'_> {
         self.counts = counts;
     }
 
-    fn leave(mut self: Box<Self>) -> u64 {
+    fn finish(mut self: Box<Self>) -> u64 {
         self.park();
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         for (sum, own) in sums.iter_mut().zip(&self.tallies) {
             sum.add(own);
         }
-        self.cpus.surrender(self.cpu);
+        self.cpus.release(self.cpu);
         self.failed
     }
 }

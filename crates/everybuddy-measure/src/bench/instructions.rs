@@ -13,7 +13,7 @@ use std::process::Command;
 
 use everybuddy_workload::{Setting, Variant};
 
-use super::Entrant;
+use super::ContenderSpec;
 use super::contender::Contender;
 use super::perform::{Belt, Tools};
 use crate::Error;
@@ -58,7 +58,7 @@ impl Perform<'_> {
             worker.perform(&section.body, u64::MAX);
             operations += section.body.operations();
         }
-        worker.leave();
+        worker.finish();
         Some(operations)
     }
 }
@@ -68,7 +68,11 @@ impl Perform<'_> {
 ///
 /// # Errors
 /// Returns a usage error if the contender cannot be built.
-pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<u64>, Error> {
+pub fn perform(
+    contender: &ContenderSpec,
+    variant: &Variant,
+    rounds: u32,
+) -> Result<Option<u64>, Error> {
     let timer = &Timer::standing();
     let mut arena = Arena::default();
     let visitor = Perform {
@@ -76,7 +80,7 @@ pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Opti
         rounds,
         timer,
     };
-    entrant.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
+    contender.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
 }
 
 /// Checks that instructions can be counted on this machine.
@@ -97,10 +101,10 @@ pub fn available() -> Result<(), Error> {
 ///
 /// # Errors
 /// Returns a usage error if valgrind cannot run this program.
-pub fn count(entrant: &Entrant, variant: &Variant) -> Result<Option<f64>, Error> {
+pub fn count(contender: &ContenderSpec, variant: &Variant) -> Result<Option<f64>, Error> {
     let (few, many) = (
-        run(entrant, variant, ROUNDS / 2)?,
-        run(entrant, variant, ROUNDS)?,
+        run(contender, variant, ROUNDS / 2)?,
+        run(contender, variant, ROUNDS)?,
     );
     let (Some(few), Some(many)) = (few, many) else {
         return Ok(None);
@@ -111,9 +115,13 @@ pub fn count(entrant: &Entrant, variant: &Variant) -> Result<Option<f64>, Error>
 }
 
 /// Runs this program under callgrind. Returns the instructions and the operations.
-fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64, u64)>, Error> {
+fn run(
+    contender: &ContenderSpec,
+    variant: &Variant,
+    rounds: u32,
+) -> Result<Option<(u64, u64)>, Error> {
     let fail = |what: String| {
-        let name = entrant.name();
+        let name = contender.name();
         Error::usage(format!(
             "--instructions: {name} on {}: {what}",
             variant.name
@@ -125,7 +133,7 @@ fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64,
     command
         .arg(program)
         .args(["bench", "--workloads", variant.name]);
-    command.args(["--contender", &entrant.name()]);
+    command.args(["--contender", &contender.name()]);
     command.args(["--count", &rounds.to_string()]);
     let output = command.output().map_err(|error| fail(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

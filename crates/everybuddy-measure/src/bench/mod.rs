@@ -8,7 +8,7 @@
 //! |------|--------------|
 //! | [`contender`] | the operations of an allocator; our systems as contenders |
 //! | `peer` | third-party allocators as contenders |
-//! | [`entrant`] | contenders by name |
+//! | [`contender_spec`] | contenders by name |
 //! | `perform` | the timed loops |
 //! | `meeting` | a barrier for the threads between sections |
 //! | [`visit`] | one workload on a new allocator, on its threads |
@@ -26,8 +26,8 @@
 mod check;
 pub mod claims;
 pub mod contender;
+pub mod contender_spec;
 mod counted;
-pub mod entrant;
 pub mod instructions;
 mod meeting;
 pub mod outcome;
@@ -51,16 +51,16 @@ use crate::replay::services;
 use crate::replay::watch::Watch;
 
 use check::{Checked, Shadow};
+pub use contender_spec::ContenderSpec;
 use counted::{Counted, Sums};
-pub use entrant::Entrant;
 pub use outcome::{Cell, Results};
 use visit::{Visit, Visited};
 
 /// The selection and the parameters of a benchmark.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BenchPlan {
     /// The contenders.
-    pub entrants: Vec<Entrant>,
+    pub contenders: Vec<ContenderSpec>,
     /// The workloads.
     pub variants: Vec<&'static Variant>,
     /// Numbers of threads.
@@ -75,7 +75,7 @@ pub struct Plan {
     pub shrink: u32,
 }
 
-impl Plan {
+impl BenchPlan {
     /// The default number of frames: 1 GiB.
     pub const FRAMES: u32 = 1 << 18;
     /// The default number of rounds.
@@ -97,13 +97,17 @@ impl Plan {
     }
 
     fn rounds_of(&self, variant: &Variant) -> u32 {
-        if variant.harvest { 1 } else { self.rounds }
+        if variant.counts_large_blocks {
+            1
+        } else {
+            self.rounds
+        }
     }
 
     /// Returns the number of visits.
     pub fn visits(&self) -> u64 {
         let rounds = |cell: &(&Variant, u16)| u64::from(self.rounds_of(cell.0));
-        self.cells().iter().map(rounds).sum::<u64>() * self.entrants.len() as u64
+        self.cells().iter().map(rounds).sum::<u64>() * self.contenders.len() as u64
     }
 
     fn setting(&self, threads: u16) -> Setting {
@@ -122,7 +126,7 @@ impl Plan {
 /// Returns a usage error if a contender cannot be set up with these parameters, or [`Error::Broken`] if one broke its
 /// contract.
 pub fn measure(
-    plan: &Plan,
+    plan: &BenchPlan,
     timer: &Timer,
     arena: &mut Arena,
     mut visited: impl FnMut(&str),
@@ -134,19 +138,19 @@ pub fn measure(
             if round >= plan.rounds_of(variant) {
                 continue;
             }
-            for turn in 0..plan.entrants.len() {
-                let who = (turn + round as usize) % plan.entrants.len();
+            for turn in 0..plan.contenders.len() {
+                let who = (turn + round as usize) % plan.contenders.len();
                 let visit = Visit {
                     variant,
                     setting: plan.setting(*threads),
                     timer,
                     repeats: variant.repeats,
                     is_timed: true,
-                    budget: Plan::BUDGET,
+                    budget: BenchPlan::BUDGET,
                 };
-                let entrant = &plan.entrants[who];
-                let came = entrant.with(plan.frames, *threads, arena, |c| visit.call(c))?;
-                if let Some(came) = judged(entrant, variant, came)? {
+                let contender = &plan.contenders[who];
+                let came = contender.with(plan.frames, *threads, arena, |c| visit.call(c))?;
+                if let Some(came) = judged(contender, variant, came)? {
                     results.cells[index][who].add(came);
                 }
                 visited(variant.name);
@@ -192,10 +196,10 @@ pub fn count(
         let cpus = NativeCpus::new(setting.threads);
         let sums = &sums;
         let call = || visit.call(&Counted { system, cpus, sums });
-        services::beside(system, setting.threads, &Watch::default, call).0
+        services::alongside(system, setting.threads, &Watch::default, call).0
     };
     let came = arena.build_any(spec, &memory, setting.threads, counted)?;
-    judged(&Entrant::System(*spec), variant, came)?;
+    judged(&ContenderSpec::System(*spec), variant, came)?;
     Ok(sums.into_inner().unwrap_or_default())
 }
 
@@ -203,7 +207,7 @@ pub fn count(
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The contender.
-    pub entrant: String,
+    pub contender: String,
     /// The workload.
     pub variant: &'static str,
     /// The number of threads.
@@ -219,14 +223,14 @@ pub struct Verdict {
 /// # Errors
 /// Like [`measure`]; wrong states are verdicts, not errors.
 pub fn check(
-    plan: &Plan,
+    plan: &BenchPlan,
     timer: &Timer,
     arena: &mut Arena,
     mut visited: impl FnMut(&str),
 ) -> Result<Vec<Verdict>, Error> {
     let mut verdicts = Vec::new();
     for (variant, threads) in plan.cells() {
-        for entrant in &plan.entrants {
+        for contender in &plan.contenders {
             let shadow = Shadow::new(plan.frames);
             let visit = Visit {
                 variant,
@@ -236,14 +240,14 @@ pub fn check(
                 is_timed: false,
                 budget: f64::INFINITY,
             };
-            let came = entrant.with(plan.frames, threads, arena, |inner| {
+            let came = contender.with(plan.frames, threads, arena, |inner| {
                 let shadow = &shadow;
                 visit.call(&Checked { inner, shadow })
             })?;
-            let done = judged(entrant, variant, came)?.is_some();
+            let done = judged(contender, variant, came)?.is_some();
             let (faults, checked) = shadow.faults();
             verdicts.push(Verdict {
-                entrant: entrant.name(),
+                contender: contender.name(),
                 variant: variant.name,
                 threads,
                 checked: done.then_some(checked),
@@ -256,12 +260,12 @@ pub fn check(
 }
 
 fn judged(
-    entrant: &Entrant,
+    contender: &ContenderSpec,
     variant: &Variant,
     came: Option<Result<Visited, &'static str>>,
 ) -> Result<Option<Visited>, Error> {
     let broken = |what: &str| {
-        let name = entrant.name();
+        let name = contender.name();
         Error::Broken(format!("{name} on workload {}: {what}", variant.name))
     };
     match came.transpose().map_err(broken)? {

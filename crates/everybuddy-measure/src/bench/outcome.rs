@@ -13,14 +13,14 @@
 use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
-use super::{Entrant, Plan};
+use super::{BenchPlan, ContenderSpec};
 use crate::replay::outcome::median;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The parameters.
-    pub plan: Plan,
+    pub plan: BenchPlan,
     /// The columns: workloads and numbers of threads.
     pub columns: Vec<(&'static Variant, u16)>,
     /// One cell per column and contender.
@@ -28,8 +28,8 @@ pub struct Results {
 }
 
 impl Results {
-    pub(super) fn new(plan: &Plan, columns: &[(&'static Variant, u16)]) -> Results {
-        let empty = vec![Cell::default(); plan.entrants.len()];
+    pub(super) fn new(plan: &BenchPlan, columns: &[(&'static Variant, u16)]) -> Results {
+        let empty = vec![Cell::default(); plan.contenders.len()];
         Results {
             plan: plan.clone(),
             columns: columns.to_vec(),
@@ -38,8 +38,8 @@ impl Results {
     }
 
     /// Returns the contenders.
-    pub fn entrants(&self) -> &[Entrant] {
-        &self.plan.entrants
+    pub fn contenders(&self) -> &[ContenderSpec] {
+        &self.plan.contenders
     }
 
     /// Returns the number of valid sections, and the number of dropped sections.
@@ -70,7 +70,7 @@ pub struct Cell {
     /// The number of failed requests.
     pub refused: u64,
     /// Blocks of large orders that could still be allocated at the end.
-    pub harvest: Vec<(u8, u64)>,
+    pub large_blocks: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
@@ -83,7 +83,7 @@ impl Cell {
         self.operations = visited.operations;
         self.requests += visited.requests;
         self.refused += visited.refused;
-        self.harvest = visited.harvest;
+        self.large_blocks = visited.large_blocks;
         self.metadata_bytes = visited.metadata_bytes;
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
             let of = |times: &[(Part, f64)]| -> Vec<f64> {

@@ -13,7 +13,7 @@ use everybuddy_peers::{Peer, PeerRow, WithPeer};
 
 use super::contender::{Caller, Contender, Visitor};
 use super::perform::{Tools, Work, Worker};
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
 
 /// A peer in the benchmark.
 struct Other<'p, P> {
@@ -74,7 +74,7 @@ impl<P: Peer> Caller for OtherCaller<'_, P> {
         self.peer.free(&mut self.local, Block { start, order });
     }
 
-    fn leave(self: Box<Self>) -> u64 {
+    fn finish(self: Box<Self>) -> u64 {
         0
     }
 }

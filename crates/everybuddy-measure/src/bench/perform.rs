@@ -17,9 +17,9 @@ use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Step};
 
 use super::contender::Caller;
+use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
-use crate::replay::port::REFUSED;
 
 /// Items between two timestamps: enough to make a timestamp cheap, few enough to observe the overlap of threads.
 const CHUNK: usize = 512;
@@ -68,7 +68,7 @@ pub trait Work {
     fn clear(&mut self);
 
     /// Returns the number of blocks of an order that can be allocated now, and frees them again.
-    fn harvest(&mut self, order: Order) -> u64;
+    fn count_large_blocks(&mut self, order: Order) -> u64;
 
     /// Like [`Local::park`].
     fn park(&mut self);
@@ -77,7 +77,7 @@ pub trait Work {
     fn watch(&mut self, counts: bool);
 
     /// Like [`Local::finish`].
-    fn leave(self: Box<Self>) -> u64;
+    fn finish(self: Box<Self>) -> u64;
 }
 
 /// A running thread.
@@ -383,7 +383,7 @@ impl<L: Caller> Work for Worker<'_, L> {
         }
     }
 
-    fn harvest(&mut self, order: Order) -> u64 {
+    fn count_large_blocks(&mut self, order: Order) -> u64 {
         let mut got = Vec::new();
         loop {
             match self.local.allocate(order) {
@@ -405,8 +405,8 @@ impl<L: Caller> Work for Worker<'_, L> {
         self.local.watch(counts);
     }
 
-    fn leave(self: Box<Self>) -> u64 {
-        Box::new(self.local).leave()
+    fn finish(self: Box<Self>) -> u64 {
+        Box::new(self.local).finish()
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::time::Instant;
 
-use super::{Entrant, Plan};
+use super::{BenchPlan, ContenderSpec};
 use crate::Error;
 use crate::replay::host::Arena;
 
@@ -22,7 +22,7 @@ pub const FRAMES: u32 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The contender.
-    pub entrant: Entrant,
+    pub contender: ContenderSpec,
     /// Milliseconds in each round.
     pub millis: Vec<f64>,
     /// Bytes of metadata, if known.
@@ -33,18 +33,18 @@ pub struct Start {
 ///
 /// # Errors
 /// Returns a usage error if a contender cannot be built.
-pub fn measure(plan: &Plan) -> Result<Vec<Start>, Error> {
-    let start = |entrant: &Entrant| Start {
-        entrant: *entrant,
+pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
+    let start = |contender: &ContenderSpec| Start {
+        contender: *contender,
         millis: Vec::new(),
         metadata_bytes: None,
     };
-    let mut starts: Vec<Start> = plan.entrants.iter().map(start).collect();
+    let mut starts: Vec<Start> = plan.contenders.iter().map(start).collect();
     for _ in 0..plan.rounds {
         for start in &mut starts {
             let mut fresh = Arena::default();
             let begin = Instant::now();
-            let (millis, bytes) = start.entrant.with(FRAMES, 1, &mut fresh, |contender| {
+            let (millis, bytes) = start.contender.with(FRAMES, 1, &mut fresh, |contender| {
                 (
                     begin.elapsed().as_secs_f64() * 1e3,
                     contender.metadata_bytes(),

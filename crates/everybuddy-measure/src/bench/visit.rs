@@ -22,11 +22,11 @@ use everybuddy_workload::{Part, Section, Setting, Variant};
 use super::contender::Contender;
 use super::meeting::Meeting;
 use super::perform::{Belt, Stamps, Tools, Work};
-use crate::replay::bystanders;
+use crate::replay::background_load;
 use crate::replay::clock::Timer;
 
 /// Orders whose blocks are counted at the end.
-pub const HARVESTED: [u8; 2] = [9, 10];
+pub const LARGE_ORDERS: [u8; 2] = [9, 10];
 
 /// The parameters of a visit.
 #[derive(Clone, Copy)]
@@ -57,8 +57,8 @@ pub struct Visited {
     pub refused: u64,
     /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
-    /// Blocks of the [`HARVESTED`] orders that could still be allocated at the end.
-    pub harvest: Vec<(u8, u64)>,
+    /// Blocks of the [`LARGE_ORDERS`] orders that could still be allocated at the end.
+    pub large_blocks: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
@@ -72,14 +72,14 @@ struct Seen {
 
 /// The results of one thread.
 #[derive(Default)]
-struct Haul {
+struct ThreadResult {
     /// The sections of each round.
     rounds: Vec<Vec<Seen>>,
     requests: u64,
     refused: u64,
     failed: u64,
     operations: f64,
-    harvest: Vec<(u8, u64)>,
+    large_blocks: Vec<(u8, u64)>,
 }
 
 impl Visit<'_> {
@@ -87,11 +87,11 @@ impl Visit<'_> {
     const MAX_RETRIES: u32 = 4;
 
     fn warm(&self) -> u32 {
-        u32::from(self.is_timed && !self.variant.harvest)
+        u32::from(self.is_timed && !self.variant.counts_large_blocks)
     }
 
     fn most(&self) -> u32 {
-        match self.is_timed && !self.variant.harvest {
+        match self.is_timed && !self.variant.counts_large_blocks {
             true => 1 + self.repeats * Self::MAX_RETRIES,
             false => self.repeats,
         }
@@ -116,7 +116,7 @@ impl Visit<'_> {
             let belt = &belts[usize::from(number / 2)];
             self.work(contender, number, &meeting, belt, &switched)
         };
-        let hauls: Option<Vec<Haul>> = thread::scope(|scope| {
+        let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
             let work = &work;
             let spawn = |number| scope.spawn(move || work(number));
             let threads: Vec<_> = (0..threads).map(spawn).collect();
@@ -124,9 +124,9 @@ impl Visit<'_> {
             // All threads are joined, even after a failure.
             joined.collect::<Vec<_>>().into_iter().collect()
         });
-        let hauls = hauls.ok_or("a thread of the benchmark failed");
-        Some(hauls.map(|hauls| {
-            let mut visited = self.sum_up(&hauls);
+        let thread_results = thread_results.ok_or("a thread of the benchmark failed");
+        Some(thread_results.map(|thread_results| {
+            let mut visited = self.sum_up(&thread_results);
             visited.metadata_bytes = contender.metadata_bytes();
             visited
         }))
@@ -149,7 +149,7 @@ impl Visit<'_> {
         meeting: &Meeting,
         belt: &Belt,
         switched: &[AtomicBool],
-    ) -> Option<Haul> {
+    ) -> Option<ThreadResult> {
         let guard = meeting.guard();
         let mut program = self.variant.program(&self.setting, number);
         let timer = self.timer;
@@ -166,18 +166,18 @@ impl Visit<'_> {
         worker.take_counts();
         worker.watch(true);
         let budget = self.timer.ticks(self.budget);
-        let mut haul = Haul::default();
+        let mut thread_result = ThreadResult::default();
         let mut counted = 0;
         let mut round = 0;
         while round < self.most() && counted < self.repeats {
             let sections = program.round();
             let mut seen = Vec::with_capacity(sections.len());
             for section in &sections {
-                haul.operations = operations_per_item(section);
-                let before = bystanders::switches();
+                thread_result.operations = operations_per_item(section);
+                let before = background_load::switches();
                 self.wait(&mut *worker, meeting)?;
                 let stamps = worker.perform(&section.body, budget);
-                let was_switched = bystanders::switches() != before;
+                let was_switched = background_load::switches() != before;
                 if was_switched {
                     // Relaxed: read after the next barrier.
                     switched[round as usize].store(true, Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Visit<'_> {
                     was_switched,
                 });
             }
-            haul.rounds.push(seen);
+            thread_result.rounds.push(seen);
             self.wait(&mut *worker, meeting)?;
             let is_warm_up = round < self.warm();
             if !is_warm_up && (!self.is_timed || !switched[round as usize].load(Ordering::Relaxed))
@@ -198,36 +198,41 @@ impl Visit<'_> {
             round += 1;
         }
         worker.watch(false);
-        (haul.requests, haul.refused) = worker.take_counts();
-        if self.variant.harvest && number == 0 {
-            let orders = HARVESTED.iter().filter_map(|order| Order::new(*order));
+        (thread_result.requests, thread_result.refused) = worker.take_counts();
+        if self.variant.counts_large_blocks && number == 0 {
+            let orders = LARGE_ORDERS.iter().filter_map(|order| Order::new(*order));
             for order in orders.filter(|order| *order <= contender.max_order()) {
-                haul.harvest.push((order.get(), worker.harvest(order)));
+                thread_result
+                    .large_blocks
+                    .push((order.get(), worker.count_large_blocks(order)));
             }
         }
         worker.park();
         meeting.meet()?;
         worker.clear();
-        haul.failed = worker.leave();
+        thread_result.failed = worker.finish();
         guard.disarm();
-        Some(haul)
+        Some(thread_result)
     }
 
-    fn sum_up(&self, hauls: &[Haul]) -> Visited {
+    fn sum_up(&self, thread_results: &[ThreadResult]) -> Visited {
         let mut visited = Visited::default();
-        for haul in hauls {
-            visited.requests += haul.requests;
-            visited.refused += haul.refused;
-            visited.failed += haul.failed;
-            visited.harvest.extend(&haul.harvest);
+        for thread_result in thread_results {
+            visited.requests += thread_result.requests;
+            visited.refused += thread_result.refused;
+            visited.failed += thread_result.failed;
+            visited.large_blocks.extend(&thread_result.large_blocks);
         }
-        let Some(first) = hauls.first() else {
+        let Some(first) = thread_results.first() else {
             return visited;
         };
         visited.operations = first.operations;
         for (round, sections) in first.rounds.iter().enumerate().skip(self.warm() as usize) {
             for (index, section) in sections.iter().enumerate() {
-                let all: Vec<&Seen> = hauls.iter().map(|h| &h.rounds[round][index]).collect();
+                let all: Vec<&Seen> = thread_results
+                    .iter()
+                    .map(|h| &h.rounds[round][index])
+                    .collect();
                 let (nanos, is_together) = together(&all, self.timer);
                 let Some(nanos) = nanos else { continue };
                 let is_calm = is_together && !all.iter().any(|seen| seen.was_switched);

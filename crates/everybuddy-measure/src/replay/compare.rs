@@ -26,7 +26,7 @@ use crate::replay::watch::Watch;
 
 /// The selection and the parameters of a comparison.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ComparePlan {
     /// The systems.
     pub systems: Vec<SystemSpec>,
     /// The number of frames to manage; by default 1.25 times the trace's peak.
@@ -39,7 +39,7 @@ pub struct Plan {
     pub rounds: u32,
 }
 
-impl Plan {
+impl ComparePlan {
     /// The default number of repetitions of timed passes.
     pub const ROUNDS: u32 = 5;
     /// The number of timed passes per round.
@@ -59,7 +59,7 @@ impl Plan {
 /// contract.
 pub fn compare(
     script: &Script,
-    plan: &Plan,
+    plan: &ComparePlan,
     timer: &Timer,
     arena: &mut Arena,
     mut passed: impl FnMut(),
@@ -262,7 +262,7 @@ mod tests {
             trace.events.push(Event::new(400 + i, 0, 1, Op::Free, i, 0));
         }
         let script = Script::new("small", &resolve(&trace).unwrap(), None).unwrap();
-        let plan = Plan {
+        let plan = ComparePlan {
             systems: ["bs", "lbs-31", "linux-6"]
                 .map(|name| name.parse().unwrap())
                 .to_vec(),

@@ -11,11 +11,11 @@
 //! [`pace`](crate::replay::pace). On several threads, which interleave differently each time, it is the latency in
 //! the last round.
 
+use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::observe::{Counting, Listed};
 use crate::replay::pace::{Round, repetitions};
-use crate::replay::port::REFUSED;
-use crate::replay::script::{Kind, Script};
+use crate::replay::script::{MoveKind, Script};
 
 /// The chart data of one system.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,7 +78,7 @@ impl Detail {
     pub(crate) fn places(script: &Script, observers: &[Counting]) -> Vec<u32> {
         let mut places = vec![REFUSED; script.blocks as usize];
         for (lane, observer) in script.lanes.iter().zip(observers) {
-            let allocations = lane.moves.iter().filter(|m| m.kind == Kind::Allocate);
+            let allocations = lane.moves.iter().filter(|m| m.kind == MoveKind::Allocate);
             for (allocation, place) in allocations.zip(&observer.places) {
                 places[allocation.block as usize] = *place;
             }

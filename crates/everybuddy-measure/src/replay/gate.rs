@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use crate::replay::port::{PENDING, Port, REFUSED};
+use crate::replay::adapter::{Adapter, PENDING, REFUSED};
 use crate::replay::script::Segment;
 
 /// The position of a thread, on its own cache line.
@@ -74,7 +74,7 @@ impl Gate {
 impl Turn<'_> {
     /// Waits until a segment is within the window, and publishes this thread's position.
     #[inline]
-    pub fn enter(&mut self, segment: &Segment, port: &mut impl Port) {
+    pub fn enter(&mut self, segment: &Segment, adapter: &mut impl Adapter) {
         if self.gate.progress.len() == 1 {
             return;
         }
@@ -90,7 +90,7 @@ impl Turn<'_> {
             {
                 return;
             }
-            wait.pause(port);
+            wait.pause(adapter);
         }
     }
 
@@ -104,22 +104,22 @@ impl Turn<'_> {
 
     /// Waits for the allocation of a block, and returns its placement.
     #[inline(always)]
-    pub fn take(&self, block: u32, port: &mut impl Port) -> u32 {
+    pub fn take(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
         // Acquire: pairs with the release in `put`.
         match self.gate.places[block as usize].load(Ordering::Acquire) {
-            PENDING => self.wait_for(block, port),
+            PENDING => self.wait_for(block, adapter),
             place => place,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wait_for(&self, block: u32, port: &mut impl Port) -> u32 {
+    fn wait_for(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
         let mut wait = Wait::default();
         while !self.gate.abandoned.load(Ordering::Relaxed) {
             // Acquire: like in `take`.
             match self.gate.places[block as usize].load(Ordering::Acquire) {
-                PENDING => wait.pause(port),
+                PENDING => wait.pause(adapter),
                 place => return place,
             }
         }
@@ -153,11 +153,11 @@ impl Wait {
     /// Pauses before the CPUs are parked: closing a list does not pay off for shorter waits.
     const SPINS: u32 = 200;
 
-    fn pause<P: Port>(&mut self, port: &mut P) {
+    fn pause<P: Adapter>(&mut self, adapter: &mut P) {
         self.pauses = self.pauses.saturating_add(1);
         match self.pauses {
             pauses if pauses < Self::SPINS => std::hint::spin_loop(),
-            Self::SPINS => port.park(),
+            Self::SPINS => adapter.park(),
             _ => thread::yield_now(),
         }
     }

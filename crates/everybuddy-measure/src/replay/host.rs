@@ -22,11 +22,11 @@ use everybuddy::{
 };
 
 use crate::Error;
+use crate::replay::adapter::{Adapter, REFUSED, Trouble};
 use crate::replay::memory::Memory;
-use crate::replay::port::{Port, REFUSED, Trouble};
 use crate::replay::retry::{MAX_RETRIES, retry};
-use crate::replay::script::{Kind, Lane, Move};
-use crate::replay::watch::Reading;
+use crate::replay::script::{Lane, Move, MoveKind};
+use crate::replay::watch::ReadableProbe;
 
 /// Waits by spinning briefly, then by yielding the processor: a thread that holds a lock may have been switched out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,10 +44,10 @@ impl Waiting for Yielding {
 }
 
 /// The platform of every replay.
-pub type Machine<B> = Native<Yielding, B>;
+pub type ReplayPlatform<B> = Native<Yielding, B>;
 
 /// A system of any composition, called through dynamic dispatch.
-pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
+pub type AnySystem<'s, B> = dyn FrameAllocator<ReplayPlatform<B>> + 's;
 
 /// Memory for metadata, reused for each system.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Arena {
     ///
     /// # Errors
     /// Returns a usage error if the system cannot be built.
-    pub fn build<B: Reading, V: WithSystem<Machine<B>>>(
+    pub fn build<B: ReadableProbe, V: WithSystem<ReplayPlatform<B>>>(
         &mut self,
         spec: &SystemSpec,
         memory: &Memory,
@@ -87,7 +87,7 @@ impl Arena {
     ///
     /// # Errors
     /// Like [`build`](Self::build).
-    pub fn build_any<B: Reading, T>(
+    pub fn build_any<B: ReadableProbe, T>(
         &mut self,
         spec: &SystemSpec,
         memory: &Memory,
@@ -112,8 +112,12 @@ impl Arena {
     }
 
     /// Allocates the memory for the metadata of a system.
-    fn reserve<B: Reading>(&mut self, spec: &SystemSpec, setup: &Setup<'_>) -> Result<(), Error> {
-        let layout = metadata_layout::<Machine<B>>(spec, setup);
+    fn reserve<B: ReadableProbe>(
+        &mut self,
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+    ) -> Result<(), Error> {
+        let layout = metadata_layout::<ReplayPlatform<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
         let needed = layout.size() + layout.align();
         if self.bytes.len() < needed {
@@ -142,7 +146,7 @@ pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u3
 }
 
 /// A thread's access to a system.
-pub struct SystemPort<'s, A: ?Sized, B: Probe> {
+pub struct SystemAdapter<'s, A: ?Sized, B: Probe> {
     system: &'s A,
     cpus: &'s NativeCpus,
     tokens: Vec<NativeCpu<B>>,
@@ -150,7 +154,7 @@ pub struct SystemPort<'s, A: ?Sized, B: Probe> {
     trouble: Trouble,
 }
 
-impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B> {
+impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> SystemAdapter<'s, A, B> {
     /// Claims the tokens of a lane's CPUs, with a probe on each. Returns `None` if a token is taken.
     pub fn claim(
         system: &'s A,
@@ -182,10 +186,10 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
     }
 
     /// Returns the tokens, and the probes' results. Every CPU must be parked.
-    pub fn surrender(self) -> Vec<B> {
+    pub fn release(self) -> Vec<B> {
         let give_back = |mut token: NativeCpu<B>| {
             let probe = std::mem::take(token.probe());
-            self.cpus.surrender(token);
+            self.cpus.release(token);
             probe
         };
         self.tokens.into_iter().map(give_back).collect()
@@ -194,7 +198,7 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
     /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
+    fn retry_until_served(&mut self, wanted: &Move, error: AllocateError) -> u32 {
         let (before, rest) = self.tokens.split_at_mut(usize::from(wanted.token));
         if let Some((own, after)) = rest.split_first_mut() {
             let system = self.system;
@@ -221,13 +225,15 @@ fn request(wanted: &Move, flags: Flags) -> Request {
     }
 }
 
-impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_, A, B> {
+impl<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> Adapter
+    for SystemAdapter<'_, A, B>
+{
     #[inline(always)]
     fn allocate(&mut self, wanted: &Move) -> u32 {
         let cpu = &mut self.tokens[usize::from(wanted.token)];
         match self.system.allocate(cpu, request(wanted, self.flags)) {
             Ok(pfn) => pfn.0,
-            Err(error) => self.insist(wanted, error),
+            Err(error) => self.retry_until_served(wanted, error),
         }
     }
 
@@ -240,7 +246,7 @@ impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_,
             order: release.order(),
         });
         let release = match release.kind {
-            Kind::FreePart => {
+            MoveKind::FreePart => {
                 Release::frames(start, release.order().frames()).with_hint(release.hint)
             }
             _ => whole.with_hint(release.hint),

@@ -31,7 +31,8 @@
 //!
 //! While a pass is timed, nothing is allocated, dispatched by name, or printed.
 
-pub mod bystanders;
+pub mod adapter;
+pub mod background_load;
 pub mod clock;
 pub mod compare;
 pub mod detail;
@@ -45,12 +46,11 @@ pub mod outcome;
 pub mod pace;
 pub mod pass;
 pub mod play;
-pub mod port;
 pub mod retry;
 pub mod script;
 pub mod services;
 pub mod watch;
 
-pub use compare::{Plan, compare};
+pub use compare::{ComparePlan, compare};
 pub use outcome::{Comparison, Outcome};
 pub use script::Script;

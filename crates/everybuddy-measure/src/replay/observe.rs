@@ -21,9 +21,9 @@ use std::vec::IntoIter;
 
 use everybuddy::{Counts, Order, Snapshot};
 
+use crate::replay::adapter::{Adapter, REFUSED};
 use crate::replay::clock::Timer;
-use crate::replay::port::{Port, REFUSED};
-use crate::replay::script::{Kind, Lane, Move, RunEnd, Segment};
+use crate::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 
 /// Observes the calls of a thread.
 pub trait Observer: Send {
@@ -37,18 +37,18 @@ pub trait Observer: Send {
     fn end(&mut self) {}
 
     /// Performs allocations and records the placement of the blocks.
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     );
 
     /// Performs frees, except for blocks whose allocation failed.
-    fn frees<P: Port>(
+    fn frees<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
@@ -56,17 +56,17 @@ pub trait Observer: Send {
 }
 
 #[inline(always)]
-fn allocate_all(port: &mut impl Port, moves: &[Move], places: &mut [u32]) {
+fn allocate_all(adapter: &mut impl Adapter, moves: &[Move], places: &mut [u32]) {
     for (request, place) in moves.iter().zip(places) {
-        *place = port.allocate(request);
+        *place = adapter.allocate(request);
     }
 }
 
 #[inline(always)]
-fn free_all(port: &mut impl Port, moves: &[Move], places: &[u32]) {
+fn free_all(adapter: &mut impl Adapter, moves: &[Move], places: &[u32]) {
     for (release, place) in moves.iter().zip(places) {
         if *place != REFUSED {
-            port.free(release, *place);
+            adapter.free(release, *place);
         }
     }
 }
@@ -143,19 +143,25 @@ impl Observer for Whole<'_> {
     }
 
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        allocate_all(port, moves, places);
+        allocate_all(adapter, moves, places);
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
-        free_all(port, moves, places);
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        free_all(adapter, moves, places);
     }
 }
 
@@ -196,23 +202,29 @@ impl From<Segments<'_>> for Ticks {
 
 impl Observer for Segments<'_> {
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         let start = self.timer.now();
-        allocate_all(port, moves, places);
+        allocate_all(adapter, moves, places);
         self.ticks[0].push(self.timer.since(start));
         self.operations[0] += moves.len() as u64;
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
         let start = self.timer.now();
-        free_all(port, moves, places);
+        free_all(adapter, moves, places);
         self.ticks[1].push(self.timer.since(start));
         self.operations[1] += places.iter().filter(|place| **place != REFUSED).count() as u64;
     }
@@ -247,26 +259,32 @@ impl From<Singles<'_>> for Ticks {
 
 impl Observer for Singles<'_> {
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         for (request, place) in moves.iter().zip(places) {
             let start = self.timer.now();
-            *place = port.allocate(request);
+            *place = adapter.allocate(request);
             self.ticks[0].push(self.timer.since(start));
         }
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
         for (release, place) in moves.iter().zip(places) {
             if *place != REFUSED {
                 let start = self.timer.now();
-                port.free(release, *place);
+                adapter.free(release, *place);
                 self.ticks[1].push(self.timer.since(start));
             }
         }
@@ -388,19 +406,19 @@ impl Counting {
     }
 
     /// Reads the contents of the list if a run ended with this move.
-    fn end_run(&mut self, port: &mut impl Port, at: u32, performed: &Move) {
+    fn end_run(&mut self, adapter: &mut impl Adapter, at: u32, performed: &Move) {
         let ended = self.ends.next_if(|end| end.at == at);
         // A single request is not a batch with a possible residual.
         if ended.is_some_and(|end| end.length > 1) {
-            let tally = &mut self.tallies[usize::from(performed.kind != Kind::Allocate)];
+            let tally = &mut self.tallies[usize::from(performed.kind != MoveKind::Allocate)];
             tally.runs += 1;
-            tally.residual += port.kept(performed.token);
+            tally.residual += adapter.kept(performed.token);
         }
     }
 
-    fn sample(&mut self, port: &mut impl Port, segment: &Segment) {
+    fn sample(&mut self, adapter: &mut impl Adapter, segment: &Segment) {
         if segment.sampled
-            && let Some(snapshot) = port.snapshot()
+            && let Some(snapshot) = adapter.snapshot()
         {
             self.samples.push(Sample {
                 position: segment.position,
@@ -411,56 +429,56 @@ impl Counting {
         if segment.mapped {
             self.listed.push(Listed {
                 position: segment.position,
-                frames: port.listed(),
+                frames: adapter.listed(),
             });
         }
     }
 }
 
 impl Observer for Counting {
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        self.sample(port, segment);
+        self.sample(adapter, segment);
         for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
-            let before = port.counts(request.token);
-            *place = port.allocate(request);
-            let after = port.counts(request.token);
+            let before = adapter.counts(request.token);
+            *place = adapter.allocate(request);
+            let after = adapter.counts(request.token);
             self.places.push(*place);
             if *place != REFUSED {
                 self.asked += i64::from(request.order().frames());
             }
             self.tallies[0].note(request.order(), &before, &after);
-            self.end_run(port, at, request);
+            self.end_run(adapter, at, request);
         }
     }
 
-    fn frees<P: Port>(
+    fn frees<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        self.sample(port, segment);
+        self.sample(adapter, segment);
         for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
             if *place != REFUSED {
-                let before = port.counts(release.token);
-                port.free(release, *place);
-                let after = port.counts(release.token);
+                let before = adapter.counts(release.token);
+                adapter.free(release, *place);
+                let after = adapter.counts(release.token);
                 self.asked -= i64::from(release.order().frames());
                 // A part of a larger block is not a single frame that a list could have cached.
                 let order = match (release.kind, release.order()) {
-                    (Kind::FreePart, Order::ZERO) => Order::TEN,
+                    (MoveKind::FreePart, Order::ZERO) => Order::TEN,
                     (_, order) => order,
                 };
                 self.tallies[1].note(order, &before, &after);
             }
-            self.end_run(port, at, release);
+            self.end_run(adapter, at, release);
         }
     }
 }

@@ -20,15 +20,15 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{CpuId, FrameAllocator, NoProbe, Order, Snapshot, SystemSpec, WithSystem};
 
 use crate::Error;
+use crate::replay::adapter::{Adapter, Floor};
 use crate::replay::clock::Timer;
-use crate::replay::host::{self, AnySystem, Arena, Machine, SystemPort};
+use crate::replay::host::{self, AnySystem, Arena, ReplayPlatform, SystemAdapter};
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::replay::play::{Part, Played, Stretch, play};
-use crate::replay::port::{Floor, Port};
 use crate::replay::script::{Lane, Script};
 use crate::replay::services::{self, Served};
-use crate::replay::watch::{Reading, Watch};
+use crate::replay::watch::{ReadableProbe, Watch};
 
 /// The results of a watched pass.
 pub struct Done<O> {
@@ -103,12 +103,12 @@ pub fn watch<O: Observer>(
         let cpus = pass.begin(system)?;
         let probes = Mutex::new(Vec::new());
         let (played, services, background) =
-            services::beside(system, script.cpus, &how.probe, || {
+            services::alongside(system, script.cpus, &how.probe, || {
                 play(script, window(script, memory), &|part| {
                     let observer = observer(part.lane);
-                    let port = SystemPort::claim(system, &cpus, part.lane, &how.probe);
-                    let (stretch, port) = part.perform(port, observer)?;
-                    let own = port.surrender();
+                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &how.probe);
+                    let (stretch, adapter) = part.perform(adapter, observer)?;
+                    let own = adapter.release();
                     if let Ok(mut probes) = probes.lock() {
                         probes.extend(own);
                     }
@@ -176,25 +176,25 @@ pub fn time_floor(
 }
 
 /// Runs a thread's part on an adapter with the observer for these times.
-fn timed<P: Port>(
+fn timed<P: Adapter>(
     part: Part<'_>,
-    port: Option<P>,
+    adapter: Option<P>,
     timer: &Timer,
     times: Times,
 ) -> Option<(Stretch<Ticks>, P)> {
-    fn by<'t, P: Port, O: Timing<'t>>(
+    fn by<'t, P: Adapter, O: Timing<'t>>(
         part: Part<'_>,
-        port: Option<P>,
+        adapter: Option<P>,
         timer: &'t Timer,
     ) -> Option<(Stretch<Ticks>, P)> {
         let observer = O::new(timer, part.lane);
-        let (stretch, port) = part.perform(port, observer)?;
-        Some((stretch.map(O::into), port))
+        let (stretch, adapter) = part.perform(adapter, observer)?;
+        Some((stretch.map(O::into), adapter))
     }
     match times {
-        Times::Stretches => by::<P, Whole<'_>>(part, port, timer),
-        Times::Segments => by::<P, Segments<'_>>(part, port, timer),
-        Times::Singles => by::<P, Singles<'_>>(part, port, timer),
+        Times::Stretches => by::<P, Whole<'_>>(part, adapter, timer),
+        Times::Segments => by::<P, Segments<'_>>(part, adapter, timer),
+        Times::Singles => by::<P, Singles<'_>>(part, adapter, timer),
     }
 }
 
@@ -205,24 +205,25 @@ struct Timed<'s> {
     times: Times,
 }
 
-impl WithSystem<Machine<NoProbe>> for Timed<'_> {
+impl WithSystem<ReplayPlatform<NoProbe>> for Timed<'_> {
     type Output = Result<Played<Ticks>, Error>;
 
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(
+    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(
         self,
         _: &'static str,
         system: &A,
     ) -> Self::Output {
         let Timed { pass, timer, times } = self;
         let cpus = pass.begin(system)?;
-        let (played, _, _) = services::beside(system, pass.script.cpus, &NoProbe::default, || {
-            play(pass.script, window(pass.script, pass.memory), &|part| {
-                let port = SystemPort::claim(system, &cpus, part.lane, &NoProbe::default);
-                let (stretch, port) = timed(part, port, timer, times)?;
-                port.surrender();
-                Some(stretch)
-            })
-        });
+        let (played, _, _) =
+            services::alongside(system, pass.script.cpus, &NoProbe::default, || {
+                play(pass.script, window(pass.script, pass.memory), &|part| {
+                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &NoProbe::default);
+                    let (stretch, adapter) = timed(part, adapter, timer, times)?;
+                    adapter.release();
+                    Some(stretch)
+                })
+            });
         let played = played?;
         sound(&played)?;
         Ok(played)
@@ -238,7 +239,7 @@ struct Pass<'s> {
 
 impl Pass<'_> {
     /// Ages the memory of a new system if requested, and returns the CPUs.
-    fn begin<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading>(
+    fn begin<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe>(
         &self,
         system: &A,
     ) -> Result<NativeCpus, Error> {
@@ -254,7 +255,7 @@ impl Pass<'_> {
                 .map_err(|error| Error::Broken(format!("aging memory: {error}")))?;
         }
         system.park(&mut first);
-        cpus.surrender(first);
+        cpus.release(first);
         Ok(cpus)
     }
 
@@ -286,7 +287,7 @@ impl Pass<'_> {
     }
 }
 
-fn first<B: Reading>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
+fn first<B: ReadableProbe>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
     let busy = || Error::Broken("the first CPU's token is in use".to_string());
     cpus.claim::<B>(CpuId(0)).ok_or_else(busy)
 }

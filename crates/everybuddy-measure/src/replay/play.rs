@@ -15,10 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::replay::bystanders;
+use crate::replay::adapter::{Adapter, REFUSED, Trouble};
+use crate::replay::background_load;
 use crate::replay::gate::{Gate, Turn};
 use crate::replay::observe::Observer;
-use crate::replay::port::{Port, REFUSED, Trouble};
 use crate::replay::script::{Lane, Script, Segment};
 
 /// The results of a script.
@@ -54,20 +54,20 @@ pub struct Stretch<O> {
 impl Part<'_> {
     /// Runs a lane on an adapter once all threads are ready; returns the adapter with its CPUs parked. Returns `None`
     /// if there is no adapter.
-    pub fn perform<P: Port, O: Observer>(
+    pub fn perform<P: Adapter, O: Observer>(
         mut self,
-        port: Option<P>,
+        adapter: Option<P>,
         mut observer: O,
     ) -> Option<(Stretch<O>, P)> {
-        let switches = bystanders::switches();
+        let switches = background_load::switches();
         self.start.wait();
         let start = Instant::now();
-        let mut port = port?;
-        run(self.lane, &mut self.turn, &mut port, &mut observer);
+        let mut adapter = adapter?;
+        run(self.lane, &mut self.turn, &mut adapter, &mut observer);
         let end = Instant::now();
-        let switches = bystanders::switches().saturating_sub(switches);
-        port.park();
-        let trouble = port.trouble();
+        let switches = background_load::switches().saturating_sub(switches);
+        adapter.park();
+        let trouble = adapter.trouble();
         let stretch = Stretch {
             observer,
             start,
@@ -75,7 +75,7 @@ impl Part<'_> {
             trouble,
             switches,
         };
-        Some((stretch, port))
+        Some((stretch, adapter))
     }
 }
 
@@ -150,27 +150,32 @@ pub fn play<O: Send>(
     Ok(played)
 }
 
-fn run<P: Port, O: Observer>(lane: &Lane, turn: &mut Turn<'_>, port: &mut P, observer: &mut O) {
+fn run<P: Adapter, O: Observer>(
+    lane: &Lane,
+    turn: &mut Turn<'_>,
+    adapter: &mut P,
+    observer: &mut O,
+) {
     let mut places = [REFUSED; Segment::LONGEST];
     for segment in &lane.segments {
         observer.next(segment.moves as usize);
-        turn.enter(segment, port);
+        turn.enter(segment, adapter);
         let first = segment.first as usize;
         let moves = &lane.moves[first..first + segment.moves as usize];
         let places = &mut places[..moves.len()];
         if segment.allocates {
-            observer.allocations(port, segment, moves, places);
+            observer.allocations(adapter, segment, moves, places);
             for (performed, place) in moves.iter().zip(places) {
                 turn.put(performed.block, *place);
             }
         } else {
             for (performed, place) in moves.iter().zip(&mut *places) {
-                *place = match turn.take(performed.block, port) {
+                *place = match turn.take(performed.block, adapter) {
                     REFUSED => REFUSED,
                     start => start + performed.offset,
                 };
             }
-            observer.frees(port, segment, moves, places);
+            observer.frees(adapter, segment, moves, places);
         }
     }
     observer.end();

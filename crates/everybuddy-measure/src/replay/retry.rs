@@ -9,7 +9,7 @@
 use everybuddy::platform::{NativeCpu, Waiting};
 use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};
 
-use crate::replay::host::{Machine, Yielding};
+use crate::replay::host::{ReplayPlatform, Yielding};
 
 /// How often a request is repeated.
 pub const MAX_RETRIES: u32 = 64;
@@ -34,7 +34,7 @@ pub fn retry<A, B>(
     mut between: impl FnMut(),
 ) -> Result<Pfn, AllocateError>
 where
-    A: FrameAllocator<Machine<B>> + ?Sized,
+    A: FrameAllocator<ReplayPlatform<B>> + ?Sized,
     B: Probe,
 {
     for attempt in 0..limit {

@@ -91,13 +91,13 @@ pub struct Move {
     /// The order that is allocated or freed, as a byte: see [`order`](Self::order).
     order: u8,
     /// The kind of the move.
-    pub kind: Kind,
+    pub kind: MoveKind,
 }
 
 /// The kinds of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MoveKind {
     /// Allocates a block.
     Allocate,
     /// Frees a whole block.
@@ -232,7 +232,7 @@ impl Script {
 impl Lane {
     /// Adds a move to the last segment if it fits; a move at a memory map starts a new segment.
     fn push(&mut self, position: u32, sampled: bool, mapped: bool, next: Move) {
-        let allocates = next.kind == Kind::Allocate;
+        let allocates = next.kind == MoveKind::Allocate;
         match self.segments.last_mut() {
             Some(last)
                 if last.allocates == allocates
@@ -263,7 +263,7 @@ impl Lane {
         let allocate = self
             .moves
             .iter()
-            .filter(|m| m.kind == Kind::Allocate)
+            .filter(|m| m.kind == MoveKind::Allocate)
             .count();
         [allocate, self.moves.len() - allocate]
     }
@@ -311,9 +311,9 @@ impl Move {
             token,
             order: step.order,
             kind: match step.kind {
-                StepKind::Allocate => Kind::Allocate,
-                StepKind::Free => Kind::Free,
-                StepKind::FreePart | StepKind::FreeLastPart => Kind::FreePart,
+                StepKind::Allocate => MoveKind::Allocate,
+                StepKind::Free => MoveKind::Free,
+                StepKind::FreePart | StepKind::FreeLastPart => MoveKind::FreePart,
             },
         }
     }
@@ -358,7 +358,7 @@ mod tests {
                     let of = &lane.moves[segment.first as usize..next as usize];
                     assert!(
                         of.iter()
-                            .all(|m| (m.kind == Kind::Allocate) == segment.allocates)
+                            .all(|m| (m.kind == MoveKind::Allocate) == segment.allocates)
                     );
                 }
                 assert_eq!(next as usize, lane.moves.len());

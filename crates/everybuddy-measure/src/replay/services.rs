@@ -22,7 +22,7 @@ use everybuddy::{CpuId, CpuToken, Progress};
 use quanta::Instant;
 
 use crate::replay::host::{AnySystem, Yielding};
-use crate::replay::watch::Reading;
+use crate::replay::watch::ReadableProbe;
 
 /// The work of a service.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ const SLEEP: Duration = Duration::from_micros(20);
 const DOUBLES: u32 = 5;
 
 /// Runs `body` concurrently with the services of a system, which act as the CPUs from `first` on and use `probe`.
-pub fn beside<B: Reading, T>(
+pub fn alongside<B: ReadableProbe, T>(
     system: &AnySystem<'_, B>,
     first: u16,
     probe: &(dyn Fn() -> B + Sync),

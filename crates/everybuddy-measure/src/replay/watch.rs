@@ -18,12 +18,12 @@ use quanta::Clock;
 use crate::replay::moments::Moments;
 
 /// A probe that can be read, even if it counts nothing.
-pub trait Reading: Probe + Send {
+pub trait ReadableProbe: Probe + Send {
     /// Returns the counts.
     fn read(&self) -> Counts;
 }
 
-impl Reading for NoProbe {
+impl ReadableProbe for NoProbe {
     #[inline(always)]
     fn read(&self) -> Counts {
         Counts::default()
@@ -36,12 +36,12 @@ pub struct Watch {
     /// The counts.
     pub counts: Counts,
     /// The additional quantity.
-    pub beside: Beside,
+    pub extra: ExtraProbe,
 }
 
 /// The quantities that can be recorded in addition to the counts.
 #[derive(Clone, Debug, Default)]
-pub enum Beside {
+pub enum ExtraProbe {
     /// Nothing.
     #[default]
     Nothing,
@@ -55,7 +55,7 @@ impl Watch {
     /// Also records refills and drains.
     pub fn bulks() -> Watch {
         Watch {
-            beside: Beside::Bulks(Bulks::default()),
+            extra: ExtraProbe::Bulks(Bulks::default()),
             ..Watch::default()
         }
     }
@@ -63,7 +63,7 @@ impl Watch {
     /// Also records locks; measurements of more than `longest` nanoseconds are ignored.
     pub fn locks(longest: f64) -> Watch {
         Watch {
-            beside: Beside::Locks(Box::new(Locks::new(longest))),
+            extra: ExtraProbe::Locks(Box::new(Locks::new(longest))),
             ..Watch::default()
         }
     }
@@ -75,12 +75,12 @@ impl Probe for Watch {
         self.counts.record(event);
         match event {
             Event::Refill { .. } | Event::Drain { .. } => {
-                if let Beside::Bulks(bulks) = &mut self.beside {
+                if let ExtraProbe::Bulks(bulks) = &mut self.extra {
                     bulks.record(event);
                 }
             }
             Event::LockWanted | Event::Lock { .. } | Event::Unlock => {
-                if let Beside::Locks(locks) = &mut self.beside {
+                if let ExtraProbe::Locks(locks) = &mut self.extra {
                     locks.record(event);
                 }
             }
@@ -89,7 +89,7 @@ impl Probe for Watch {
     }
 }
 
-impl Reading for Watch {
+impl ReadableProbe for Watch {
     #[inline]
     fn read(&self) -> Counts {
         self.counts
@@ -209,13 +209,13 @@ mod tests {
         for mut watch in [Watch::default(), Watch::bulks(), Watch::locks(1e12)] {
             events.iter().for_each(|event| watch.record(*event));
             assert_eq!(watch.read(), expected);
-            match watch.beside {
-                Beside::Nothing => {}
-                Beside::Bulks(bulks) => {
+            match watch.extra {
+                ExtraProbe::Nothing => {}
+                ExtraProbe::Bulks(bulks) => {
                     assert_eq!(bulks.refills.mean(), Some(16.0));
                     assert_eq!((bulks.drains.count, bulks.drains.sum), (1, 7));
                 }
-                Beside::Locks(locks) => {
+                ExtraProbe::Locks(locks) => {
                     assert_eq!((locks.wait.count, locks.hold.count), (1, 1));
                     assert_eq!(locks.disturbed, 0);
                 }

@@ -13,14 +13,14 @@ use everybuddy_workload::Part;
 use super::{Row, rounded};
 use crate::bench::outcome::extremes;
 use crate::bench::start::Start;
-use crate::bench::{Cell, Entrant, Results};
+use crate::bench::{Cell, ContenderSpec, Results};
 use crate::replay::outcome::median;
 
 /// The name of the experiment.
 const EXPERIMENT: &str = "bench";
 
-fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
-    let (system, options) = entrant.parts();
+fn common(contender: &ContenderSpec, source: &str, threads: u16, seed: u64) -> Row {
+    let (system, options) = contender.parts();
     Row {
         experiment: EXPERIMENT.to_string(),
         source: source.to_string(),
@@ -37,8 +37,8 @@ fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
 pub fn of(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((variant, threads), cells) in results.columns.iter().zip(&results.cells) {
-        for (entrant, cell) in results.entrants().iter().zip(cells) {
-            let common = common(entrant, variant.name, *threads, results.plan.seed);
+        for (contender, cell) in results.contenders().iter().zip(cells) {
+            let common = common(contender, variant.name, *threads, results.plan.seed);
             cell_rows(cell, &common, results, &mut rows);
         }
     }
@@ -78,7 +78,7 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     if let Some(share) = cell.refusals() {
         push("allocate", None, blocking, "rate", share);
     }
-    for (order, blocks) in &cell.harvest {
+    for (order, blocks) in &cell.large_blocks {
         push("all", Some(*order), "free_blocks", "value", *blocks as f64);
     }
     if let Some(bytes) = cell.metadata_bytes {
@@ -117,7 +117,7 @@ fn operation(part: Part) -> &'static str {
 /// Converts start-up times to rows.
 pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
-        let common = common(&start.entrant, "start", 1, seed);
+        let common = common(&start.contender, "start", 1, seed);
         let row = move |statistic, value| Row {
             metric: "start_time",
             statistic,
@@ -132,11 +132,11 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
 }
 
 /// Converts the instruction count of one contender to a row.
-pub fn of_instructions(entrant: &Entrant, source: &str, count: f64) -> Row {
+pub fn of_instructions(contender: &ContenderSpec, source: &str, count: f64) -> Row {
     Row {
         metric: "instructions",
         statistic: "mean",
         value: rounded(count),
-        ..common(entrant, source, 1, 1)
+        ..common(contender, source, 1, 1)
     }
 }

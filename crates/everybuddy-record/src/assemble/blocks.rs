@@ -1,4 +1,4 @@
-//! Allocations and frees: what a trace keeps of them.
+//! The allocations and frees of a trace.
 //!
 //! # Purpose
 //!
@@ -15,14 +15,14 @@ use super::tasks::TaskId;
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::{Context, Event, EventFlags, Fault, Op, PAGE_SHIFT};
 
-/// Most events of a trace: rows are counted with 31 bits.
+/// The maximum number of events: rows are numbered with 31 bits.
 const MOST_EVENTS: usize = (1 << 31) - 2;
 
-/// Mobility of pages that can be moved: those of programs and files.
+/// The mobility of movable pages: those of programs and files.
 const MOVABLE: i8 = 1;
 
 impl Assembly {
-    /// Keeps an allocation of a task of the tree, and infers the frees that it tells of.
+    /// Keeps an allocation of a task of the tree, and infers the frees that it implies.
     pub(super) fn allocate(
         &mut self,
         event: &KernelEvent,
@@ -87,7 +87,7 @@ impl Assembly {
         self.accounts.peak_frames = self.accounts.peak_frames.max(self.owners.live());
     }
 
-    /// Keeps a free of what the tree allocated, one event for each piece.
+    /// Keeps a free of the tree's memory, one event per piece.
     pub(super) fn free(&mut self, event: &KernelEvent, pfn: u64, order: u8, task: Option<TaskId>) {
         let all = self.owners.take(pfn, order);
         self.accounts.spread_frees += u64::from(all.len() > 1);
@@ -118,7 +118,7 @@ impl Assembly {
         }
     }
 
-    /// Adds a free of a piece that has been taken from its block.
+    /// Adds a free of a piece that was removed from its block.
     fn keep_free(&mut self, mut free: Event, taken: Taken) {
         if self.events.len() >= MOST_EVENTS {
             self.accounts.too_many += 1;
@@ -137,7 +137,7 @@ impl Assembly {
         self.events.push(free);
     }
 
-    /// Gives an event of the trace that tells who, where and when.
+    /// Creates an event of the trace with the task, the CPU and the time.
     fn event(&self, event: &KernelEvent, op: Op, pfn: u64, order: u8) -> Event {
         let time_ns = self.now_ns - self.begin_ns.unwrap_or(self.now_ns);
         let mut call = Event::new(time_ns, event.cpu, event.tid, op, pfn, order);

@@ -1,4 +1,4 @@
-//! What the file of a trace says about itself: its counts and its processes, as JSON.
+//! The metadata of a trace file: its counts and its processes, as JSON.
 //!
 //! # Purpose
 //!
@@ -49,7 +49,7 @@ fn stats(trace: &Trace, accounts: &Accounts) -> Value {
     })
 }
 
-/// A table: each task a row, threads with the process that they belong to as `tgid`.
+/// Creates a table with one row per task; threads have their process as `tgid`.
 fn processes(tasks: &[Task], begin_ns: u64) -> Value {
     let since = |time_ns: u64| time_ns.saturating_sub(begin_ns);
     let row = |task: &Task| {

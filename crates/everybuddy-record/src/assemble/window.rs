@@ -1,4 +1,4 @@
-//! The stretch of frame numbers that a trace can hold.
+//! The range of frame numbers that a trace can contain.
 //!
 //! # Purpose
 //!
@@ -14,7 +14,7 @@
 use everybuddy_trace::LARGEST_SPAN;
 use everybuddy_trace::{Event, Fault, LARGEST_ORDER};
 
-/// Leaves out events too far from the others, and their faults; returns how many.
+/// Removes events too far from the others, and their faults; returns their number.
 pub(super) fn narrow(events: &mut Vec<Event>, faults: &mut Vec<Fault>) -> u64 {
     let unit = |event: &Event| event.pfn >> LARGEST_ORDER;
     let (lowest, highest) = (events.iter().map(unit).min(), events.iter().map(unit).max());

@@ -1,4 +1,4 @@
-//! One sequence of events from the pages of all CPUs.
+//! Merges the pages of all CPUs to one sequence of events.
 //!
 //! # Purpose
 //!
@@ -21,12 +21,12 @@ use super::drain::Stream;
 use super::page::{Page, PageLayout};
 use crate::kernel::{KernelEvent, What};
 
-/// What was found to be wrong with pages.
+/// Problems found in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageFaults {
-    /// Pages before which records were lost.
+    /// Pages preceded by lost records.
     pub(super) lossy: u64,
-    /// Records that such pages say were lost, where they say it.
+    /// The number of lost records that such pages report, if they do.
     pub(super) lost: u64,
     /// Pages that ended within a record.
     pub(super) cut: u64,
@@ -45,13 +45,13 @@ pub(super) struct Merge<'a> {
     decoder: &'a Decoder,
     layout: &'a PageLayout,
     sources: Vec<Source>,
-    /// The next event of each source that has one: its time, its rank, the source.
+    /// The next event of each non-empty source: its time, its rank, the source.
     next: BinaryHeap<Reverse<(u64, u8, usize)>>,
     page: Vec<u8>,
     faults: PageFaults,
 }
 
-/// Returns which of events of the same time comes first.
+/// Returns the rank of an event among events with the same time.
 fn rank(event: &KernelEvent) -> u8 {
     match event.what {
         What::Free { .. } => 0,
@@ -61,7 +61,7 @@ fn rank(event: &KernelEvent) -> u8 {
 }
 
 impl<'a> Merge<'a> {
-    /// Begins with streams of any CPUs.
+    /// Starts with streams of any CPUs.
     pub(super) fn new(
         streams: Vec<Stream>,
         decoder: &'a Decoder,
@@ -85,7 +85,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Returns the earliest event that is left.
+    /// Returns the earliest remaining event.
     pub(super) fn next(&mut self) -> io::Result<Option<KernelEvent>> {
         let Some(Reverse((_, _, index))) = self.next.pop() else {
             return Ok(None);
@@ -95,12 +95,12 @@ impl<'a> Merge<'a> {
         Ok(event)
     }
 
-    /// Returns what was wrong with the pages so far.
+    /// Returns the problems found in pages so far.
     pub(super) fn faults(&self) -> PageFaults {
         self.faults
     }
 
-    /// Puts the next event of a source into the heap, if it has one.
+    /// Inserts the next event of a source into the heap, if there is one.
     fn advance(&mut self, index: usize) -> io::Result<()> {
         let source = &mut self.sources[index];
         while source.events.is_empty() && source.stream.next_page(&mut self.page)? {

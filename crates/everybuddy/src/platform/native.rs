@@ -208,7 +208,7 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 /// let cpus = NativeCpus::new(2);
 /// let token = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_none(), "in use");
-/// cpus.surrender(token);
+/// cpus.release(token);
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_some());
 /// ```
 pub struct NativeCpus {
@@ -244,7 +244,7 @@ impl NativeCpus {
             return None;
         }
         let bit = 1u64 << (id.index() % 64);
-        // Acquire: pairs with the release in `surrender`: what the last holder did on this CPU is seen.
+        // Acquire: pairs with the release in `release`: what the last holder did on this CPU is seen.
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
         (before & bit == 0).then(|| NativeCpu {
             id,
@@ -257,7 +257,7 @@ impl NativeCpus {
     ///
     /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
     /// its lists hold.
-    pub fn surrender<B: Probe>(&self, token: NativeCpu<B>) {
+    pub fn release<B: Probe>(&self, token: NativeCpu<B>) {
         let bit = 1u64 << (token.id.index() % 64);
         // Release: pairs with the acquire in `claim`.
         self.claimed[token.id.index() / 64].fetch_and(!bit, Ordering::Release);

@@ -147,7 +147,7 @@ impl Quiet<'_> {
                         );
                         system.park(&mut cpu);
                         sum(self.counts, &mut cpu);
-                        set.surrender(cpu);
+                        set.release(cpu);
                     });
                 }
             });
@@ -174,7 +174,7 @@ impl Quiet<'_> {
             );
             system.park(&mut cpu);
             sum(self.counts, &mut cpu);
-            set.surrender(cpu);
+            set.release(cpu);
         }
     }
 }
@@ -241,7 +241,7 @@ impl Hammer {
                         }
                     }
                     sum(counts, &mut cpu);
-                    set.surrender(cpu);
+                    set.release(cpu);
                 });
             }
         });
@@ -458,7 +458,7 @@ impl Twice<'_> {
             let mut cpu = claim(&set, 0);
             let mut get = || system.allocate(&mut cpu, Request::order(size)).unwrap();
             let blocks = (0..ROUNDS).map(|_| Block::new(get(), size)).collect();
-            set.surrender(cpu);
+            set.release(cpu);
             blocks
         };
         let believed: Vec<_> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
@@ -485,7 +485,7 @@ impl Twice<'_> {
                         }
                     }
                     turn[own].store(ROUNDS, Ordering::Release);
-                    set.surrender(cpu);
+                    set.release(cpu);
                 });
             }
         });

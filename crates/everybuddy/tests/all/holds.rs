@@ -141,7 +141,7 @@ fn both_run_out(name: &str, system: &System<'_>) {
                     system.drain(&mut cpu);
                 }
                 system.park(&mut cpu);
-                set.surrender(cpu);
+                set.release(cpu);
             });
         }
     });

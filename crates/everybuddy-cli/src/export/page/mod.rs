@@ -27,7 +27,7 @@ use crate::commit;
 use crate::show::comparison::dealt;
 use crate::show::output;
 use everybuddy_measure::Error;
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::detail::Latencies;
 use everybuddy_measure::replay::observe::Tally;
@@ -139,7 +139,7 @@ pub struct Occasion<'o> {
     /// The heading.
     pub title: &'o str,
     /// The machine.
-    pub machine: &'o Machine,
+    pub machine: &'o HostInfo,
     /// The timer, if times were measured.
     pub timer: Option<&'o Timer>,
     /// The seed of the order in which systems took turns.
@@ -165,7 +165,7 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
 }
 
 /// Describes the machine.
-fn machine(machine: &Machine) -> page::Machine {
+fn machine(machine: &HostInfo) -> page::Machine {
     let quiet = match (machine.was_busy(), machine.load) {
         (true, _) => {
             "Other programs were running: the order and the ratios are more reliable than the times."

@@ -1,4 +1,4 @@
-//! Numbers out of bytes, of the order that x86 has.
+//! Numbers from little-endian bytes.
 //!
 //! # Purpose
 //!
@@ -8,7 +8,7 @@
 //!
 //! What is read is taken off the front; at the end there is `None`.
 
-/// Bytes that are still to be read.
+/// The remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
@@ -36,7 +36,7 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Takes a text that ends with a zero.
+    /// Removes a zero-terminated text.
     pub(crate) fn text(&mut self) -> Option<&'a str> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let text = self.take(end as u64)?;

@@ -1,4 +1,4 @@
-//! Records that `perf record -z` compressed.
+//! Records compressed by `perf record -z`.
 //!
 //! # Purpose
 //!
@@ -18,11 +18,11 @@ use super::{HEAD, head_of};
 /// Bytes unpacked in one step: more than the largest record.
 const BUFFER: usize = 1 << 17;
 
-/// Most bytes that one byte may stand for: beyond it a piece is damaged. What perf compresses is an
-/// eighth to a fortieth of its size.
+/// The maximum expansion of one byte; beyond it, a section is damaged. perf's data compress to between an eighth and
+/// a fortieth of their size.
 const MOST_EXPANSION: usize = 4096;
 
-/// Unpacks a stream of records.
+/// Decompresses a stream of records.
 pub(super) struct Unpacker {
     decoder: Decoder<'static>,
     /// Unpacked bytes that do not form a whole record yet.
@@ -39,12 +39,12 @@ impl Unpacker {
         })
     }
 
-    /// Returns whether the stream ended within a record.
+    /// Returns `true` if the stream ended within a record.
     pub(super) fn is_amid(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Unpacks a piece, and hands on each record that is whole; `None` if the piece is damaged.
+    /// Decompresses a section, and passes on each complete record. Returns `None` if the section is damaged.
     pub(super) fn unpack(&mut self, packed: &[u8], mut take: impl FnMut(u32, &[u8])) -> Option<()> {
         let mut input = InBuffer::around(packed);
         let mut allowed = packed.len().saturating_mul(MOST_EXPANSION).max(BUFFER);

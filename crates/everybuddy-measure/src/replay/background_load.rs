@@ -13,7 +13,7 @@ use std::thread;
 
 /// The known facts about the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Machine {
+pub struct HostInfo {
     /// The processor's name.
     pub processor: Option<String>,
     /// Logical CPUs that this process may use.
@@ -24,12 +24,12 @@ pub struct Machine {
     pub load: Option<f64>,
 }
 
-impl Machine {
+impl HostInfo {
     /// Queries the machine.
-    pub fn look() -> Machine {
+    pub fn look() -> HostInfo {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Machine {
+        HostInfo {
             processor: info
                 .lines()
                 .find_map(|line| line.strip_prefix("model name"))

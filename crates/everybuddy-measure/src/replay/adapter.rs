@@ -19,7 +19,7 @@ pub const REFUSED: u32 = u32::MAX;
 pub const PENDING: u32 = u32::MAX - 1;
 
 /// A thread's access to a system.
-pub trait Port {
+pub trait Adapter {
     /// Performs an allocation. Returns the first frame, or [`REFUSED`].
     fn allocate(&mut self, request: &Move) -> u32;
 
@@ -69,7 +69,7 @@ pub struct Floor {
     freed: u32,
 }
 
-impl Port for Floor {
+impl Adapter for Floor {
     #[inline(always)]
     fn allocate(&mut self, request: &Move) -> u32 {
         self.next = (self.next + request.order().frames()) & (u32::MAX >> 1);

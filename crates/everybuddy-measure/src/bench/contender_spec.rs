@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Each call of [`Entrant::with`] builds a new allocator.
+//! Each call of [`ContenderSpec::with`] builds a new allocator.
 
 use everybuddy::{NoProbe, SystemSpec};
 
@@ -18,7 +18,7 @@ use crate::replay::memory::Memory;
 
 /// An allocator that can be selected for the benchmark.
 #[derive(Clone, Copy, Debug)]
-pub enum Entrant {
+pub enum ContenderSpec {
     /// One of our systems.
     System(SystemSpec),
     /// A third-party allocator.
@@ -26,17 +26,17 @@ pub enum Entrant {
     Peer(&'static everybuddy_peers::PeerRow),
 }
 
-impl Entrant {
+impl ContenderSpec {
     /// Returns the peers, the floor first.
     ///
     /// # Errors
     /// Returns a usage error if the program was built without peers.
-    pub fn peers() -> Result<Vec<Entrant>, Error> {
+    pub fn peers() -> Result<Vec<ContenderSpec>, Error> {
         #[cfg(feature = "peers")]
         {
             let mut rows: Vec<_> = everybuddy_peers::PEERS.iter().collect();
             rows.sort_by_key(|row| !row.is_floor);
-            Ok(rows.into_iter().map(Entrant::Peer).collect())
+            Ok(rows.into_iter().map(ContenderSpec::Peer).collect())
         }
         #[cfg(not(feature = "peers"))]
         Err(Error::usage(
@@ -48,39 +48,39 @@ impl Entrant {
     /// Returns the full name, options included.
     pub fn name(&self) -> String {
         match self {
-            Entrant::System(spec) => spec.to_string(),
+            ContenderSpec::System(spec) => spec.to_string(),
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => row.name.to_string(),
+            ContenderSpec::Peer(row) => row.name.to_string(),
         }
     }
 
     /// Returns the name and the options separately.
     pub fn parts(&self) -> (String, String) {
         match self {
-            Entrant::System(spec) => (spec.name().to_string(), choice::options(spec)),
+            ContenderSpec::System(spec) => (spec.name().to_string(), choice::options(spec)),
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => (row.name.to_string(), String::new()),
+            ContenderSpec::Peer(row) => (row.name.to_string(), String::new()),
         }
     }
 
     /// Returns `true` if it is the floor, the lower bound for all allocators.
     pub fn is_floor(&self) -> bool {
         match self {
-            Entrant::System(_) => false,
+            ContenderSpec::System(_) => false,
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => row.is_floor,
+            ContenderSpec::Peer(row) => row.is_floor,
         }
     }
 
     /// Returns `true` if it is a third-party allocator.
     pub fn is_peer(&self) -> bool {
-        !matches!(self, Entrant::System(_))
+        !matches!(self, ContenderSpec::System(_))
     }
 
     /// Returns the columns of its description: name, package and version, summary, missing features.
     pub fn description(&self) -> [String; 4] {
         match self {
-            Entrant::System(spec) => {
+            ContenderSpec::System(spec) => {
                 let row = spec.row();
                 let version = env!("CARGO_PKG_VERSION");
                 [
@@ -91,7 +91,7 @@ impl Entrant {
                 ]
             }
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => [
+            ContenderSpec::Peer(row) => [
                 row.name.to_string(),
                 format!("{} {}", row.package, row.version),
                 row.summary.to_string(),
@@ -116,7 +116,7 @@ impl Entrant {
             came = visitor.take().map(|visitor| visitor(contender));
         };
         match self {
-            Entrant::System(spec) => {
+            ContenderSpec::System(spec) => {
                 let memory = Memory {
                     frames: u64::from(frames),
                     taken: 0,
@@ -127,7 +127,7 @@ impl Entrant {
                 arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
             }
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => {
+            ContenderSpec::Peer(row) => {
                 let visitor = super::peer::OfPeer(visit);
                 everybuddy_peers::with_peer(row.name, frames, threads, visitor).ok_or_else(
                     || Error::usage(format!("unknown third-party allocator {}", row.name)),
