@@ -117,7 +117,7 @@ mod tests {
 
         use crate::replay::host::{AnySystem, Arena};
         use crate::replay::memory::Memory;
-        use crate::replay::watch::{Reading, Watch};
+        use crate::replay::watch::{ReadableProbe, Watch};
 
         let orders = [0u8, 3, 0, 9, 1, 0, 5, 5, 2, 0].map(|order| Order::new(order).unwrap());
         let mut need = Need {
