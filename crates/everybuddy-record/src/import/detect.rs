@@ -94,7 +94,11 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         }
     }
     let Some((number, line)) = first else {
-        return Err(Fault::refuse("", "the file contains only comments", EXPECTED));
+        return Err(Fault::refuse(
+            "",
+            "the file contains only comments",
+            EXPECTED,
+        ));
     };
     let shown: String = line
         .trim()

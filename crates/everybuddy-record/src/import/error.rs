@@ -56,7 +56,11 @@ impl fmt::Display for ImportError {
                 help,
             } => {
                 let comma = if place.is_empty() { "" } else { ", " };
-                write!(out, "{}{comma}{place}: {what}\nhelp: {help}", file.display())
+                write!(
+                    out,
+                    "{}{comma}{place}: {what}\nhelp: {help}",
+                    file.display()
+                )
             }
             ImportError::Trace(error) => write!(out, "{error}"),
         }

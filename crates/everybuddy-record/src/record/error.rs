@@ -107,7 +107,9 @@ impl fmt::Display for RecordError {
             RecordError::NoCommand { program, cause } => {
                 let remedy = match cause.kind() {
                     io::ErrorKind::NotFound => "program not found; check its name and the PATH",
-                    io::ErrorKind::PermissionDenied => "permission denied; check that it is executable",
+                    io::ErrorKind::PermissionDenied => {
+                        "permission denied; check that it is executable"
+                    }
                     _ => return write!(out, "failed to run {program}: {cause}"),
                 };
                 write!(out, "failed to run {program}: {remedy}")

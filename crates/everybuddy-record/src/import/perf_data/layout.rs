@@ -222,10 +222,7 @@ fn read_layouts(
         .iter()
         .all(|(layout, _)| layout.sample_format == first.sample_format);
     if !is_same && !all.iter().all(|(_, has_id)| *has_id) {
-        return Err(damaged(
-            place,
-            "samples do not identify their event",
-        ));
+        return Err(damaged(place, "samples do not identify their event"));
     }
     by_id.sort_by_key(|(id, _)| *id);
     Ok(Layouts {

@@ -155,9 +155,7 @@ impl Reader {
         let parse =
             || SampleRecord::parse::<byteorder::LittleEndian>(RawData::Single(body), 0, layout);
         let Some(Ok(record)) = quietly(parse) else {
-            return self
-                .log
-                .complain(self.place, "a sample is too short");
+            return self.log.complain(self.place, "a sample is too short");
         };
         let (Some(raw), Some(time_ns)) = (record.raw, record.timestamp) else {
             return self.log.skip("samples without data or time");
