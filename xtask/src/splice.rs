@@ -242,9 +242,9 @@ impl<'r> Numbers<'r> {
     fn read(results: &'r str) -> Self {
         let row = |line: &'r str| {
             let text = |name: &str| field(line, name).map(|value| value.trim_matches('"'));
-            let is_whole = text("order")? == "null"
-                && text("options")?.is_empty()
-                && !text("experiment")?.contains('@');
+            let is_empty = |name: &str| matches!(text(name), None | Some("null" | ""));
+            let is_whole =
+                is_empty("order") && is_empty("options") && !text("experiment")?.contains('@');
             is_whole.then_some(Row {
                 names: [
                     text("source")?,
