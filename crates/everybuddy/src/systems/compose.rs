@@ -237,7 +237,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let shape = builder.parameters.shape(builder.span);
         let part = shape.make(&mut builder.arena, table)?;
@@ -264,7 +264,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let Parameters {
             max_order,
@@ -300,7 +300,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let parameters = builder.parameters;
         let arena = &mut builder.arena;

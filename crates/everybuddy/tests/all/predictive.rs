@@ -239,7 +239,7 @@ fn no_more_is_kept_than_the_bound() {
 
 #[test]
 fn the_bound_follows_from_memory() {
-    let most = |frames, cpus| Bound::by_memory(frames, cpus).most;
+    let most = |frames, cpus| Bound::by_memory(frames, cpus).max;
     assert_eq!(most(1 << 16, 1), 4096);
     assert_eq!(most(1 << 20, 2), 4096, "not more than 16 MiB");
     assert_eq!(most(1 << 14, 2), 512);
