@@ -1,6 +1,8 @@
 //! Lists the experiments: every folder of `src` that holds an `experiment.toml`, in the order of the names.
 //!
-//! Exists so that a new experiment is one new file.
+//! # Purpose
+//!
+//! A new experiment is one new file.
 
 use std::path::Path;
 use std::{env, fs, io};

@@ -2,10 +2,10 @@
 //!
 //! Exists so that whatever a kernel is said to have done, the trace of it replays by itself.
 //!
-//! Invariant: all rules stand in [`everybuddy_record::trial::assemble`].
+//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::assemble`].
 #![no_main]
 
-use everybuddy_record::trial;
+use everybuddy_record::fuzz_checks;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| trial::assemble(bytes));
+fuzz_target!(|bytes: &[u8]| fuzz_checks::assemble(bytes));

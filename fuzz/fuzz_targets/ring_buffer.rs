@@ -2,10 +2,10 @@
 //!
 //! Exists so that no page makes the reader panic or take a record that does not lie inside of it.
 //!
-//! Invariant: all rules stand in [`everybuddy_record::trial::ring_buffer`].
+//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::ring_buffer`].
 #![no_main]
 
-use everybuddy_record::trial;
+use everybuddy_record::fuzz_checks;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| trial::ring_buffer(bytes));
+fuzz_target!(|bytes: &[u8]| fuzz_checks::ring_buffer(bytes));

@@ -1,9 +1,13 @@
 //! Fuzzes the names of systems.
 //!
-//! Exists so that no name makes the parser panic, and that each name that it accepts means the same
+//! # Purpose
+//!
+//! No name makes the parser panic, and that each name that it accepts means the same
 //! when it is written and read again.
 //!
-//! Invariant: a refusal has words.
+//! # Invariants
+//!
+//! A refusal has words.
 #![no_main]
 
 use everybuddy::prelude::SystemSpec;

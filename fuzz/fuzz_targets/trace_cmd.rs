@@ -2,10 +2,10 @@
 //!
 //! Exists so that no input makes it panic, or accept what is no trace.
 //!
-//! Invariant: all rules stand in [`everybuddy_record::trial::readers`].
+//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::readers`].
 #![no_main]
 
-use everybuddy_record::trial::readers;
+use everybuddy_record::fuzz_checks::readers;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| readers::trace_cmd(bytes));

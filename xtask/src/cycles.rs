@@ -7,7 +7,9 @@
 //! Paths that start with `crate::` and `super::` count, outside of comments and tests. Names that `lib.rs` or `mod.rs`
 //! re-exports count as uses of the module that they come from.
 //!
-//! Invariant: a cycle is reported once, at the folder whose members form it.
+//! # Invariants
+//!
+//! A cycle is reported once, at the folder whose members form it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -64,7 +66,7 @@ impl Tree {
             let text = own.map(fs::read_to_string).transpose()?;
             let text = match text {
                 Some(text) => text,
-                // The older way: `name.rs` beside the folder `name`.
+                // The older way: `name.rs` next to the folder `name`.
                 None => fs::read_to_string(folder.with_extension("rs")).unwrap_or_default(),
             };
             let tests = tree.add(path.clone(), &text, true);

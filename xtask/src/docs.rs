@@ -1,6 +1,8 @@
 //! Generated documents: SYSTEMS.md, and the lists of docs/metrics.md.
 //!
-//! Invariant: generated files say so, and with which command; `tidy` fails when one is out of date.
+//! # Invariants
+//!
+//! Generated files say so, and with which command; `tidy` fails when one is out of date.
 
 use std::error::Error;
 use std::fmt::Write;

@@ -1,6 +1,8 @@
 //! Rules of documents: links and paths of results exist, the glossary is sorted, the README is short.
 //!
-//! Invariant: a document that quotes a file of the repository names one that exists.
+//! # Invariants
+//!
+//! A document that quotes a file of the repository names one that exists.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,7 +3,9 @@
 //! The crates come from the `[dependencies]` of each manifest, the modules of the allocators from the paths that start
 //! with `crate::`. Code below `#[cfg(test)]` does not count.
 //!
-//! Invariant: the graphs show only what the sources say. An edge that follows from two others is left out, and modules
+//! # Invariants
+//!
+//! The graphs show only what the sources say. An edge that follows from two others is left out, and modules
 //! that use each other share a node.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,9 @@
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
 //! parentheses follows in parentheses; `%` and `x1000` scale the value.
 //!
-//! Invariant: a number that the results do not have is an error. Two exceptions: a high percentile that the timer
+//! # Invariants
+//!
+//! A number that the results do not have is an error. Two exceptions: a high percentile that the timer
 //! cannot tell from zero is shown as such, and a dash is the median of a benchmark that a system cannot run.
 
 use std::error::Error;
@@ -240,9 +242,9 @@ impl<'r> Numbers<'r> {
     fn read(results: &'r str) -> Self {
         let row = |line: &'r str| {
             let text = |name: &str| field(line, name).map(|value| value.trim_matches('"'));
-            let is_whole = text("order")? == "null"
-                && text("options")?.is_empty()
-                && !text("experiment")?.contains('@');
+            let is_empty = |name: &str| matches!(text(name), None | Some("null" | ""));
+            let is_whole =
+                is_empty("order") && is_empty("options") && !text("experiment")?.contains('@');
             is_whole.then_some(Row {
                 names: [
                     text("source")?,

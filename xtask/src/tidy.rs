@@ -138,7 +138,7 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     let tests = (0..lines.len())
         .find(|at| is_tests(*at))
         .unwrap_or(lines.len());
-    let for_tests = ["/tests/", "/examples/", "/everybuddy-suite/"];
+    let for_tests = ["/tests/", "/tests.rs", "/examples/", "/everybuddy-suite/"];
     let is_test = for_tests.iter().any(|part| name.contains(part));
     let is_guarded =
         name.starts_with("crates/everybuddy/src/") && !name.starts_with(UNGUARDED_ROOM);

@@ -1,16 +1,19 @@
-//! Which systems to run, as people name them.
+//! The selection of systems by name.
 //!
-//! Exists so that a mistyped name is answered with the nearest right one and the list, not with a
-//! bare refusal.
+//! # Purpose
 //!
-//! Invariant: the choice is never empty and holds no system twice.
+//! The error for a mistyped name suggests the nearest name and lists all names.
+//!
+//! # Invariants
+//!
+//! The selection is never empty and contains no system twice.
 
 use everybuddy::SystemSpec;
 use everybuddy::systems::{OPTIONS, ROWS, SpecError};
 
 use crate::Error;
 
-/// Returns every system, aliases left out.
+/// Returns every system, without aliases.
 pub fn all() -> Vec<SystemSpec> {
     ROWS.iter()
         .filter(|row| row.alias_of.is_none())
@@ -18,10 +21,10 @@ pub fn all() -> Vec<SystemSpec> {
         .collect()
 }
 
-/// Reads a list of systems, each `NAME` or `NAME+key=value+...`.
+/// Parses a list of systems, each `NAME` or `NAME+key=value+...`.
 ///
 /// # Errors
-/// The first text that names no system, with what is wrong and what there is.
+/// Returns an error for the first text that names no system, with a suggestion.
 pub fn parse(texts: &[String]) -> Result<Vec<SystemSpec>, Error> {
     let mut chosen: Vec<SystemSpec> = Vec::new();
     for text in texts {
@@ -32,21 +35,21 @@ pub fn parse(texts: &[String]) -> Result<Vec<SystemSpec>, Error> {
     }
     if chosen.is_empty() {
         return Err(Error::usage(
-            "--systems names no system; leave it out to run all",
+            "--systems: the list is empty; omit the option to run all systems",
         ));
     }
     Ok(chosen)
 }
 
-/// Reads one system.
+/// Parses one system.
 ///
 /// # Errors
-/// As [`parse`].
+/// Like [`parse`].
 pub fn one(text: &str) -> Result<SystemSpec, Error> {
     text.parse().map_err(|error| explain(text, error))
 }
 
-/// Returns the options of a system as they are written, without its name: `batch=7+order=9`.
+/// Returns the options of a system in the syntax of the command line, without the name: `batch=7+order=9`.
 pub fn options(spec: &SystemSpec) -> String {
     let text = spec.to_string();
     text.split_once('+')
@@ -79,17 +82,17 @@ fn explain(text: &str, error: SpecError) -> Error {
                 None => list,
             }
         }
-        _ => "options are written like lbs-31+batch=7+percpu=locked".to_string(),
+        _ => "write options as in lbs-31+batch=7+percpu=locked".to_string(),
     };
-    Error::usage(format!("system `{text}`: {error}: {help}"))
+    Error::usage(format!("system `{text}`: {error}\nhelp: {help}"))
 }
 
-/// Returns the name that is nearest to `text`, if any is near.
+/// Returns the name that is most similar to `text`, if any is similar.
 pub fn nearest<'n>(text: &str, names: &[&'n str]) -> Option<&'n str> {
     let text = text.to_lowercase();
     let letters =
         |name: &str| -> String { name.chars().filter(char::is_ascii_alphanumeric).collect() };
-    // Of names that are equally near, the one that differs in hyphens only.
+    // Among equally similar names, prefer the one that differs in hyphens only.
     let near = |name: &str| {
         (
             strsim::levenshtein(&text, name),

@@ -1,10 +1,13 @@
-//! What can go wrong in the program, in words for people.
+//! Errors of the program, with messages for users.
 //!
-//! Exists so that every failure is one clear message with one exit code: what was asked, what is
-//! wrong with it, what to do.
+//! # Purpose
 //!
-//! Invariant: exit code 1 means that a comparison failed, 2 that the usage, the input or a file
-//! did; 0 never comes with an error on the terminal.
+//! Every failure is one clear message and one exit code. The message states the request, the problem and a remedy.
+//!
+//! # Invariants
+//!
+//! Exit code 1 means that a comparison failed; 2 means an error in usage, input or a file; 0 never accompanies an
+//! error message.
 
 use std::fmt;
 use std::io;
@@ -12,12 +15,12 @@ use std::path::PathBuf;
 
 use everybuddy_trace::TraceError;
 
-/// Why a command gave no result.
+/// The reason why a command produced no result.
 #[derive(Debug)]
 pub enum Error {
-    /// The command line asks for something that does not exist or can't be.
+    /// The command line requests something that does not exist or is impossible.
     Usage(String),
-    /// A trace was refused.
+    /// A trace was rejected.
     Trace(TraceError),
     /// A recording could not be made or imported.
     Recording(Box<dyn std::error::Error + Send + Sync>),
@@ -25,14 +28,14 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
-    /// Whoever reads standard output has closed it (`everybuddy systems | head`): no failure.
+    /// The reader of standard output has closed the pipe (`everybuddy systems | head`). This is not a failure.
     ReaderGone,
-    /// An allocator broke its contract: a result of this run can't be trusted.
+    /// An allocator broke its contract: the results of this run are not reliable.
     Broken(String),
-    /// Somebody else's allocator, or a comparison, failed a check.
+    /// A third-party allocator, or a comparison, failed a check.
     Failed(String),
 }
 
@@ -46,17 +49,17 @@ impl Error {
         }
     }
 
-    /// Gives an error of a recording.
+    /// Creates an error of a recording.
     pub fn recording(error: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error::Recording(Box::new(error))
     }
 
-    /// Gives an error of the usage.
+    /// Creates a usage error.
     pub fn usage(message: impl Into<String>) -> Error {
         Error::Usage(message.into())
     }
 
-    /// Gives the error of writing to standard output or standard error.
+    /// Creates an error of writing to standard output or standard error.
     pub fn stream(name: &str, cause: io::Error) -> Error {
         match cause.kind() {
             io::ErrorKind::BrokenPipe => Error::ReaderGone,
@@ -76,14 +79,14 @@ impl fmt::Display for Error {
             Error::Recording(error) => write!(out, "{error}"),
             Error::Write { path, cause } => write!(
                 out,
-                "{}: {cause}: nothing was written; choose a file in a folder that can be written",
+                "{}: failed to write ({cause})\nhelp: choose a file in a writable directory",
                 path.display()
             ),
-            Error::ReaderGone => write!(out, "nobody reads the output any more"),
+            Error::ReaderGone => write!(out, "output pipe closed"),
             Error::Broken(message) => {
                 write!(
                     out,
-                    "{message}: a bug of Everybuddy; please report it with this command"
+                    "internal error: {message}\nhelp: please report this bug together with the command"
                 )
             }
         }

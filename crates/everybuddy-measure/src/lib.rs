@@ -1,17 +1,21 @@
-//! Measuring: what real programs asked for is asked of every system, timed and counted.
+//! Measurements: the requests of real programs are replayed on every system, timed and counted.
 //!
-//! Exists so that the program and the papers' experiments measure in the same way.
+//! # Purpose
 //!
-//! | folder | what is there |
+//! The program and the papers' experiments measure in the same way.
+//!
+//! | folder | contents |
 //! |--------|---------------|
-//! | [`replay`] | the replay of traces: preparing, aging memory, timing, counting |
+//! | [`replay`] | the replay of traces: preparation, aging of memory, timing, counting |
 //! | [`bench`] | synthetic workloads on all contenders |
 //! | [`rows`] | results as tidy rows |
-//! | [`claim`] | what has to come out, and whether it did |
+//! | [`claim`] | claims and their verdicts |
 //!
-//! Every number that is exported is defined once, in `docs/metrics.md`.
+//! `docs/metrics.md` defines every exported number.
 //!
-//! Invariant: nothing here prints, and nothing here knows a command line; a measurement is whole or an [`Error`].
+//! # Invariants
+//!
+//! This crate never prints, and does not depend on a command line. A measurement is complete or an [`Error`].
 
 pub mod bench;
 pub mod choice;

@@ -1,9 +1,12 @@
-//! Where traces are found.
+//! The locations of traces.
 //!
-//! Exists so that a trace can be named by its file or, when it comes with the project, by its bare
-//! name, from whatever folder the program runs in.
+//! # Purpose
 //!
-//! Invariant: the same name means the same file for every subcommand.
+//! A trace can be named by its file or, if it belongs to the project, by its bare name, from any working directory.
+//!
+//! # Invariants
+//!
+//! The same name selects the same file for every subcommand.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,19 +16,19 @@ use everybuddy_trace::{Leniency, Repairs, Trace};
 use crate::Error;
 use crate::choice::nearest;
 
-/// The traces that come with the project, in the order in which they run.
+/// The traces of the project, in the order in which they run.
 pub const BUNDLED: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
 
-/// Environment variable that names a folder of traces; it replaces the other places.
+/// The environment variable that names a directory of traces, which replaces the default locations.
 pub const FOLDER_VARIABLE: &str = "EVERYBUDDY_TRACES";
 
-/// The folders that bare names are looked up in.
+/// The directories that are searched for bare names.
 fn folders() -> Vec<PathBuf> {
     match env::var_os(FOLDER_VARIABLE) {
         Some(folder) if !folder.is_empty() => vec![PathBuf::from(folder)],
         _ => vec![
             PathBuf::from("traces"),
-            // The project's own folder, where the program was built: `cargo run` from anywhere.
+            // The project's own directory, if the program was built there: `cargo run` from anywhere.
             Path::new(env!("CARGO_MANIFEST_DIR"))
                 .ancestors()
                 .nth(2)
@@ -36,11 +39,11 @@ fn folders() -> Vec<PathBuf> {
 
 /// Returns the file of a trace that is given by path or by bare name.
 ///
-/// A name that can't be found is returned as a path, so that reading says what is wrong with it,
-/// unless it looks like a name: then the error lists the names that there are.
+/// A path that does not exist is returned anyway, and reading it reports the error. For an unknown bare name, the
+/// error lists the known names.
 ///
 /// # Errors
-/// A usage error for an unknown bare name.
+/// Returns a usage error for an unknown bare name.
 pub fn locate(name: &str) -> Result<PathBuf, Error> {
     let path = Path::new(name);
     let is_bare = path.components().count() == 1 && path.extension().is_none();
@@ -65,7 +68,7 @@ pub fn locate(name: &str) -> Result<PathBuf, Error> {
         None => String::new(),
     };
     Err(Error::usage(format!(
-        "trace `{name}`: no such file, and no {file} in {}: {hint}name a .parquet file, or one of {}",
+        "trace `{name}` not found (no {file} in {})\nhelp: {hint}pass a .parquet file, or one of {}",
         places.join(" or "),
         BUNDLED.join(", "),
     )))
@@ -74,16 +77,15 @@ pub fn locate(name: &str) -> Result<PathBuf, Error> {
 /// Reads a trace that is given by path or by bare name.
 ///
 /// # Errors
-/// As [`locate`], and the trace's own errors.
+/// Returns the errors of [`locate`] and of the trace.
 pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
     Ok(everybuddy_trace::read(&locate(name)?, leniency)?)
 }
 
-/// Refuses a file for a new trace that is not named as one, or that is one of the files that
-/// `input` is read from.
+/// Rejects an output file that is not named like a trace, or that is one of the files of `input`.
 ///
 /// # Errors
-/// A usage error that says what to name instead.
+/// Returns a usage error that suggests another name.
 pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
     if output
         .extension()
@@ -91,21 +93,21 @@ pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
     {
         let better = output.with_extension("parquet");
         return Err(Error::usage(format!(
-            "{}: a trace is a file NAME.parquet: name it {}",
+            "{}: the name of a trace must end in .parquet\nhelp: use {}",
             output.display(),
             better.display()
         )));
     }
-    // What is written is three files.
+    // Three files are written.
     of_trace(output)
         .iter()
         .try_for_each(|file| check_distinct(file, input))
 }
 
-/// Refuses to write a file that a trace, or a recording, is read from.
+/// Rejects an output file that is one of the files of `input`.
 ///
 /// # Errors
-/// A usage error.
+/// Returns a usage error.
 pub fn check_distinct(output: &Path, input: &Path) -> Result<(), Error> {
     let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
@@ -113,7 +115,7 @@ pub fn check_distinct(output: &Path, input: &Path) -> Result<(), Error> {
     };
     match same(output, input) || of_trace(input).iter().any(|read| same(output, read)) {
         true => Err(Error::usage(format!(
-            "{}: what is read is never changed: name another file with -o",
+            "{}: the input file is never changed\nhelp: choose another file with -o",
             output.display()
         ))),
         false => Ok(()),
@@ -140,7 +142,7 @@ mod tests {
         assert!(check_output(&input, &input).is_err());
         assert!(check_output(&folder.join("b.parquet"), &input).is_ok());
         assert!(check_output(&folder.join("b"), &input).is_err());
-        // Its faults would take the place of those that are read.
+        // Its faults would replace those of the input.
         assert!(check_output(&folder.join("a.faults.parquet"), &input).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }

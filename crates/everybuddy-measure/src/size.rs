@@ -1,9 +1,12 @@
-//! Amounts of memory as people write and read them.
+//! Parses and formats amounts of memory.
 //!
-//! Exists so that `--memory 512MiB` means the same everywhere, and is refused with an example
-//! when it is written otherwise.
+//! # Purpose
 //!
-//! Invariant: frames are 4 KiB; units are powers of 1024 whether or not the `i` is written.
+//! `--memory 512MiB` has the same meaning everywhere, and the error for any other syntax shows an example.
+//!
+//! # Invariants
+//!
+//! Frames are 4 KiB; units are powers of 1024, with or without the `i`.
 
 use std::str::FromStr;
 
@@ -20,7 +23,8 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let refuse = |why: &str| format!("`{text}` {why}; write a size like 512MiB, 2GiB or 64M");
+        let refuse =
+            |why: &str| format!("`{text}` {why}; write a size such as 512MiB, 2GiB or 64M");
         let digits = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
@@ -33,25 +37,25 @@ impl FromStr for Size {
             "m" | "mb" | "mib" => 20,
             "g" | "gb" | "gib" => 30,
             "t" | "tb" | "tib" => 40,
-            "" => return Err(refuse("lacks a unit")),
+            "" => return Err(refuse("has no unit")),
             _ => return Err(refuse("has an unknown unit")),
         };
         let bytes = number
             .checked_mul(1 << shift)
             .ok_or_else(|| refuse("is too large"))?;
         match bytes >> PAGE_SHIFT {
-            0 => Err(refuse("holds no frame of 4 KiB")),
+            0 => Err(refuse("is less than a frame of 4 KiB")),
             frames => Ok(Size { frames }),
         }
     }
 }
 
-/// Writes an amount of frames with the unit that keeps three digits: `76 MiB`, `1.2 GiB`.
+/// Formats a number of frames with a unit that keeps three digits: `76 MiB`, `1.2 GiB`.
 pub fn frames(frames: u64) -> String {
     bytes((frames as f64) * f64::from(1u32 << PAGE_SHIFT))
 }
 
-/// Writes an amount of bytes with the unit that keeps three digits.
+/// Formats a number of bytes with a unit that keeps three digits.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes;
@@ -66,7 +70,7 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// Writes a count with a comma between groups of three digits: `431,168`.
+/// Formats a count with a comma between groups of three digits: `431,168`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,8 +1,12 @@
-//! Statistics of sizes from files, and the division of a memory that they give.
+//! Statistics of sizes from files, and the division of memory that they determine.
 //!
-//! Exists because what was gathered for one memory says little of another: who divides memory asks here.
+//! # Purpose
 //!
-//! Invariant: a file that can't be used is refused with its name; one for another memory is not used, and that is said.
+//! Statistics for one memory size do not apply to another, and this module checks that.
+//!
+//! # Invariants
+//!
+//! An unusable file is rejected with its name; a file for another memory size is not used, and a note reports it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +19,13 @@ use crate::Error;
 use crate::replay::Script;
 use crate::size;
 
-/// Statistics with the file that they are from.
+/// Statistics, and the file that contains them.
 pub type Known = (PathBuf, Sizes);
 
 /// Reads statistics of sizes.
 ///
 /// # Errors
-/// A usage error that says what is wrong with which file.
+/// Returns a usage error with the file and the problem.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Known>, Error> {
     let read = |path: &PathBuf| {
         let refuse = |what: String| Error::usage(format!("sizes {}: {what}", path.display()));
@@ -32,8 +36,8 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Known>, Error> {
     paths.iter().map(read).collect()
 }
 
-/// Returns how a memory of so many frames is divided for the first `requests`: by the first statistics that are for it;
-/// not at all where there are none, and if others were given `note` is told of each.
+/// Returns the division of a memory of `frames` frames for the first `requests` requests, from the first statistics
+/// for this memory size. Returns no division if there are none; `note` is then called for each other file.
 pub fn division(
     known: &[Known],
     script: &Script,
@@ -57,8 +61,8 @@ pub fn division(
 
 fn other_memory(trace: &str, path: &Path, sizes: &Sizes, frames: u64) -> String {
     format!(
-        "sizes {}: they are for a memory of {}, and {trace} is replayed in {}: memory is divided as without them \
-         (`everybuddy trace sizes --memory SIZE` gathers sizes for another)",
+        "sizes {}: not used, because they are for a memory of {} and {trace} is replayed in {} \
+         (use `everybuddy trace sizes --memory SIZE`)",
         path.display(),
         size::frames(sizes.frames),
         size::frames(frames),
@@ -113,7 +117,7 @@ mod tests {
 
         use crate::replay::host::{AnySystem, Arena};
         use crate::replay::memory::Memory;
-        use crate::replay::watch::{Reading, Watch};
+        use crate::replay::watch::{ReadableProbe, Watch};
 
         let orders = [0u8, 3, 0, 9, 1, 0, 5, 5, 2, 0].map(|order| Order::new(order).unwrap());
         let mut need = Need {

@@ -58,6 +58,8 @@ pub struct Column {
     pub at: At,
     /// What it shows, and the unit or what else tells it from others: the two lines of the heading.
     pub head: [&'static str; 2],
+    /// What it shows, in a line.
+    pub legend: &'static str,
     /// What the rows' values are multiplied by.
     pub factor: f64,
     /// How its numbers are written.
@@ -72,6 +74,7 @@ const fn column(
     metric: &'static str,
     [operation, statistic]: [&'static str; 2],
     head: [&'static str; 2],
+    legend: &'static str,
     factor: f64,
     places: Places,
 ) -> Column {
@@ -81,6 +84,7 @@ const fn column(
         statistic,
         at: At::NoOrder,
         head,
+        legend,
         factor,
         places,
         when: When::Always,
@@ -114,6 +118,7 @@ pub const COLUMNS: &[Column] = &[
         "latency",
         ["allocate", "mean"],
         ["alloc", "mean ns"],
+        "mean time of an allocation, over segments of up to 64 calls",
         1.0,
         Places::Three,
     )
@@ -122,6 +127,7 @@ pub const COLUMNS: &[Column] = &[
         "latency",
         ["allocate", "p99"],
         ["alloc", "p99 ns"],
+        "99 of 100 allocations, timed one by one, took at most this; ≤: below the timer's floor",
         1.0,
         Places::AboveFloor,
     )
@@ -130,6 +136,7 @@ pub const COLUMNS: &[Column] = &[
         "latency",
         ["free", "mean"],
         ["free", "mean ns"],
+        "mean time of a free, over segments of up to 64 calls",
         1.0,
         Places::Three,
     )
@@ -138,6 +145,7 @@ pub const COLUMNS: &[Column] = &[
         "latency",
         ["free", "p99"],
         ["free", "p99 ns"],
+        "99 of 100 frees, timed one by one, took at most this",
         1.0,
         Places::AboveFloor,
     )
@@ -146,6 +154,7 @@ pub const COLUMNS: &[Column] = &[
         "throughput",
         ["all", "rate"],
         ["total", "Mcalls/s"],
+        "million calls per second over the whole replay, waiting included",
         1e-6,
         Places::Three,
     ),
@@ -153,6 +162,7 @@ pub const COLUMNS: &[Column] = &[
         "service_ratio",
         ["all", "value"],
         ["kept", "local %"],
+        "1 - frames that moved between lists and zone / order-0 calls (service ratio)",
         100.0,
         Places::Fixed(1),
     ),
@@ -160,6 +170,7 @@ pub const COLUMNS: &[Column] = &[
         "miss_rate",
         ["all", "value"],
         ["list", "misses %"],
+        "order-0 calls that the CPU's own list could not serve",
         100.0,
         Places::Fixed(1),
     )
@@ -169,6 +180,7 @@ pub const COLUMNS: &[Column] = &[
         "residual",
         ["allocate", "mean"],
         ["idle after", "allocs"],
+        "frames left in the CPU's list when a run of allocations ends, mean (residual)",
         1.0,
         Places::Three,
     )
@@ -177,6 +189,7 @@ pub const COLUMNS: &[Column] = &[
         "residual",
         ["free", "mean"],
         ["idle after", "frees"],
+        "frames in the CPU's list when a run of frees ends, mean (residual)",
         1.0,
         Places::Three,
     ),
@@ -184,6 +197,7 @@ pub const COLUMNS: &[Column] = &[
         "lock_acquisitions",
         ["all", "mean"],
         ["locks per", "1k calls"],
+        "lock acquisitions per 1,000 calls",
         1e3,
         Places::Fixed(0),
     )
@@ -192,6 +206,7 @@ pub const COLUMNS: &[Column] = &[
         "contention_rate",
         ["all", "value"],
         ["calls that", "wait %"],
+        "calls that had to wait for another CPU",
         100.0,
         Places::Fixed(2),
     )
@@ -201,6 +216,7 @@ pub const COLUMNS: &[Column] = &[
         "free_blocks",
         ["all", "mean"],
         ["free 4M", "avg"],
+        "free blocks of 4 MiB (order 10) that could be allocated, mean over the trace",
         1.0,
         Places::Fixed(1),
     )
@@ -209,6 +225,7 @@ pub const COLUMNS: &[Column] = &[
         "free_blocks",
         ["all", "min"],
         ["free 4M", "min"],
+        "the same, minimum over the trace",
         1.0,
         Places::Fixed(0),
     )
@@ -217,6 +234,7 @@ pub const COLUMNS: &[Column] = &[
         "fragmentation_rate",
         ["all", "mean"],
         ["unusable", "at 4M %"],
+        "free memory that is not in blocks of the largest order (4 MiB), mean",
         100.0,
         Places::Fixed(1),
     )
@@ -226,6 +244,7 @@ pub const COLUMNS: &[Column] = &[
         "domains",
         ["all", "mean"],
         ["domains", "avg"],
+        "parts that free memory is divided into, mean; blocks of different parts do not merge",
         1.0,
         Places::Fixed(1),
     )
@@ -234,6 +253,7 @@ pub const COLUMNS: &[Column] = &[
         "internal_fragmentation",
         ["all", "mean"],
         ["held", "/asked"],
+        "frames held over frames asked for, mean (internal fragmentation)",
         1.0,
         Places::Fixed(3),
     )
@@ -243,6 +263,7 @@ pub const COLUMNS: &[Column] = &[
         "blocking_probability",
         ["allocate", "count"],
         ["refused", "requests"],
+        "requests for which no block was found",
         1.0,
         Places::Fixed(0),
     )
@@ -252,6 +273,7 @@ pub const COLUMNS: &[Column] = &[
         "metadata_bytes_per_frame",
         ["all", "value"],
         ["metadata", "B/frame"],
+        "bytes of metadata per managed frame",
         1.0,
         Places::Fixed(2),
     ),

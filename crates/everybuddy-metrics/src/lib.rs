@@ -140,7 +140,7 @@ impl Metric {
         first.chain(letters).collect()
     }
 
-    /// Makes a metric of a count.
+    /// Creates the metric of a count.
     const fn counting(counted: &'static Counted) -> Metric {
         Metric {
             name: counted.metric,

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use crate::{Group, METRICS, Metric, OPERATIONS, STATISTICS};
 
-/// Makes the lists: statistics, operations, and the metrics of each group.
+/// Returns the lists: statistics, operations, and the metrics of each group.
 pub fn markdown() -> String {
     let mut text = String::from("| statistic | meaning |\n|---|---|\n");
     let words = |text: &mut String, all: &[(&str, &str)]| {

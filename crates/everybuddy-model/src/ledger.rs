@@ -125,7 +125,7 @@ impl Ledger {
         let state = &mut *self.state();
         for pfn in start.0..start.0 + frames {
             let holder = state.holders[pfn as usize].take();
-            assert_eq!(holder, Some(cpu), "who held frame {pfn:#x}");
+            assert_eq!(holder, Some(cpu), "the holder of frame {pfn:#x}");
             state.returning[pfn as usize] += 1;
         }
     }
@@ -147,7 +147,7 @@ impl Ledger {
         let holders = &mut self.state().holders;
         for pfn in start.0..start.0 + frames {
             let holder = holders[pfn as usize].replace(to);
-            assert_eq!(holder, Some(from), "who held frame {pfn:#x}");
+            assert_eq!(holder, Some(from), "the holder of frame {pfn:#x}");
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! # Purpose
 //!
-//! `assets/library` contains the script, compressed, so that a build needs nothing but cargo. The crate `plotly` contains
-//! it too, but it brings 39 crates along, and its script supports chart types that no page uses: the page would be 1 MB
-//! larger. The script is the basic bundle of plotly.js 3.0.1, made from the package of that name in the npm registry:
+//! `assets/library` contains the script, compressed, so that a build needs nothing but cargo. The crate `plotly`
+//! contains it too, but it brings 39 crates along, and its script supports chart types that no page uses:
+//! the page would be 1 MB larger. The script is the basic bundle of plotly.js 3.0.1, made from the package of that name
+//! in the npm registry:
 //!
 //! ```text
 //! npm pack plotly.js-basic-dist-min@3.0.1

@@ -13,12 +13,14 @@
 mod map;
 mod statistics;
 mod system;
+mod table;
 
 use serde::Serialize;
 
 pub use map::{FREE, LISTED, Map, MapRun, OWNERS};
 pub use statistics::{Bin, LiveSample, OrderShare, Quantiles, RunLengths, Share, Statistics};
 pub use system::{Latency, OverTrace, Samples, System, Window};
+pub use table::{Better, Column, Table};
 
 /// The contents of the page.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -81,8 +83,6 @@ pub struct Trace {
     pub owners: Vec<String>,
     /// The systems. If there are none, the page shows the trace's statistics alone.
     pub systems: Vec<System>,
-    /// The replay overhead: mean time of an allocation and of a free without an allocator, in nanoseconds.
-    pub floor_ns: [Option<f64>; 2],
-    /// The throughput of the replay without an allocator, in calls per second.
-    pub floor_throughput: Option<f64>,
+    /// The table of the systems.
+    pub table: Table,
 }

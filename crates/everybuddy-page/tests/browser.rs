@@ -180,7 +180,7 @@ fn tabs_work_by_key_and_are_in_the_address() {
     page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
     // An address of a definition does not change the trace.
-    page.text("location.hash = 'def-miss', ''");
+    page.text("location.hash = 'def-miss_rate', ''");
     page.settle();
     assert_eq!(page.text(front), "trace-gcc_build");
     page.is_clean();
@@ -337,7 +337,6 @@ fn names_with_markup_and_odd_numbers_break_nothing() {
     system.latency = Default::default();
     system.samples = Default::default();
     system.maps.clear();
-    system.throughput = f64::NAN;
     (
         system.service_ratio,
         system.miss_rate,

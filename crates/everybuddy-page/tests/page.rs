@@ -13,7 +13,7 @@ mod specimen;
 
 use std::collections::HashSet;
 
-use everybuddy_page::report::{Bin, FREE, Latency, Map, Samples, System, Trace};
+use everybuddy_page::report::{Bin, Column, FREE, Latency, Map, Samples, System, Table, Trace};
 use everybuddy_page::{BUDGET, Report, render, render_within};
 
 const FIGURES: [&str; 11] = [
@@ -196,7 +196,7 @@ fn a_trace_without_systems_shows_what_it_is_like_and_nothing_else() {
         !markup.contains("data-figure=\"latency\"") && !markup.contains("table class=\"systems\"")
     );
     assert!(
-        !markup.contains("def-service"),
+        !markup.contains("def-service_ratio"),
         "definitions of what is not there"
     );
 }
@@ -205,8 +205,6 @@ fn a_trace_without_systems_shows_what_it_is_like_and_nothing_else() {
 fn odd_numbers_are_shown_as_nothing() {
     let odd = System {
         name: "odd".into(),
-        throughput: f64::NAN,
-        metadata_bytes_per_frame: f64::INFINITY,
         service_ratio: Some(f64::NAN),
         latency: [
             Latency {
@@ -230,6 +228,12 @@ fn odd_numbers_are_shown_as_nothing() {
     let report = Report {
         traces: vec![
             Trace {
+                table: Table {
+                    columns: vec![Column {
+                        values: vec![Some(f64::NAN), None, Some(f64::INFINITY)],
+                        ..Column::default()
+                    }],
+                },
                 systems: vec![odd.clone(), System::default(), odd],
                 managed_frames: 1,
                 ..Trace::default()

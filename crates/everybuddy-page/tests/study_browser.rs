@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Reading code does not reveal a figure that is not drawn, or a page that is too wide for a telephone. Without Chromium,
-//! these tests report that and pass.
+//! Reading code does not reveal a figure that is not drawn, or a page that is too wide for a telephone. Without
+//! Chromium, these tests report that and pass.
 //!
 //! # Invariants
 //!

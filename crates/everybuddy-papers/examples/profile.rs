@@ -12,8 +12,8 @@ use everybuddy_papers::emulation::function::Function;
 use everybuddy_papers::emulation::manager::{Case, Heap};
 use everybuddy_papers::emulation::paper;
 use everybuddy_papers::emulation::program::ITERATIONS;
-use everybuddy_papers::emulation::runs::{self, Plan};
-use everybuddy_papers::emulation::store::Kind;
+use everybuddy_papers::emulation::runs::{self, StoreRun};
+use everybuddy_papers::emulation::store::StoreKind;
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,13 +25,13 @@ fn main() -> Result<(), String> {
     };
     let store = match arguments.first() {
         Some(name) => name.parse()?,
-        None => Kind::QueueTail,
+        None => StoreKind::QueueTail,
     };
     let iterations = number(1, "iterations", ITERATIONS)?;
     let seed = number(2, "seed", 1)?;
     let mut seconds = Vec::new();
     for case in Case::ALL {
-        let plan = Plan {
+        let plan = StoreRun {
             heap: Heap::PAPER,
             case,
             store,
@@ -49,7 +49,7 @@ fn main() -> Result<(), String> {
 }
 
 /// Runs one case twice, counted and timed, and prints its profile.
-fn print(plan: Plan, seconds: &mut Vec<f64>) -> Result<(), String> {
+fn print(plan: StoreRun, seconds: &mut Vec<f64>) -> Result<(), String> {
     let counted = runs::steps(plan)?;
     let timed = runs::time(plan)?;
     let time = timed.sampled.time.as_secs_f64();

@@ -10,13 +10,13 @@
 use everybuddy_papers::emulation::function::Function;
 use everybuddy_papers::emulation::manager::{Case, Heap};
 use everybuddy_papers::emulation::program::ITERATIONS;
-use everybuddy_papers::emulation::runs::{self, Plan};
-use everybuddy_papers::emulation::store::Kind;
+use everybuddy_papers::emulation::runs::{self, StoreRun};
+use everybuddy_papers::emulation::store::StoreKind;
 
 const SEEDS: u32 = 10;
 
-fn plan(store: Kind, case: Case, seed: u32) -> Plan {
-    Plan {
+fn plan(store: StoreKind, case: Case, seed: u32) -> StoreRun {
+    StoreRun {
         heap: Heap::PAPER,
         case,
         store,
@@ -35,9 +35,9 @@ fn main() -> Result<(), String> {
     };
     let mut stores = arguments
         .map(|name| name.parse())
-        .collect::<Result<Vec<Kind>, String>>()?;
+        .collect::<Result<Vec<StoreKind>, String>>()?;
     if stores.is_empty() {
-        stores = vec![Kind::QueueTail, Kind::Tree, Kind::Bitmap];
+        stores = vec![StoreKind::QueueTail, StoreKind::Tree, StoreKind::Bitmap];
     }
     let mut times = vec![[const { Vec::new() }; 2]; stores.len()];
     for _ in 0..rounds {
@@ -50,7 +50,7 @@ fn main() -> Result<(), String> {
     }
     for (store, times) in stores.iter().zip(&times) {
         let mut steps = [const { Vec::new() }; 2];
-        let seeds = if *store == Kind::Queue { 1 } else { SEEDS };
+        let seeds = if *store == StoreKind::Queue { 1 } else { SEEDS };
         for (case, steps) in Case::ALL.into_iter().zip(&mut steps) {
             let (mut merges, mut splits) = (Vec::new(), Vec::new());
             for seed in 1..=seeds {

@@ -1,6 +1,8 @@
 //! Papers' experiments: what was measured, measured again.
 //!
-//! Exists so that an experiment is a folder: its file with systems, tables and claims, its method, its figure.
+//! # Purpose
+//!
+//! An experiment is a folder: its file with systems, tables and claims, its method, its figure.
 //!
 //! | folder | what is there |
 //! |--------|---------------|
@@ -9,7 +11,9 @@
 //! | [`streams`] | message buffers: what `streams_*` measure |
 //! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
 //!
-//! Invariant: tables, figures and claims look at the rows that are exported, and at nothing else.
+//! # Invariants
+//!
+//! Tables, figures and claims look at the rows that are exported, and at nothing else.
 
 pub mod actions;
 pub mod break_even;

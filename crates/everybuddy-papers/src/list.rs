@@ -1,9 +1,13 @@
 //! The lists: experiments, methods, figures.
 //!
-//! Exists so that what is chosen by name is found in one place. To add an experiment on a method that exists: a folder
+//! # Purpose
+//!
+//! What is chosen by name is found in one place. To add an experiment on a method that exists: a folder
 //! with an `experiment.toml`, and nothing else. To add a method or a figure: its file, and a line here.
 //!
-//! Invariant: an [`Experiment`] that is given names only systems, methods and figures that there are.
+//! # Invariants
+//!
+//! An [`Experiment`] that is given names only systems, methods and figures that there are.
 
 use std::fs;
 use std::path::Path;

@@ -1,27 +1,31 @@
-//! Recordings: what a kernel told while a program ran becomes a trace.
+//! Recordings: turns the events of a kernel, recorded while a program ran, into a trace.
 //!
-//! Exists apart from the trace format because it is bound to platforms: recording needs Linux and root, and importing
-//! reads what Linux's tools write. Whoever reads traces needs neither.
+//! # Purpose
 //!
-//! | folder | what is there |
+//! Separate from the trace format because it is platform-specific: recording requires Linux and root, and importing
+//! reads the output of Linux's tools. Readers of traces need neither.
+//!
+//! | folder | contents |
 //! |--------|---------------|
 //! | [`record`] | recording a command on this machine |
 //! | `import` | [`import()`]: recordings by perf, ftrace or trace-cmd, and CSV |
-//! | `assemble` | [`Assembly`]: a trace of the events of a kernel |
-//! | [`trial`] | entry points for fuzzing |
+//! | `assemble` | [`Assembly`]: a trace from the events of a kernel |
+//! | [`fuzz_checks`] | entry points for fuzzing |
 //!
-//! Invariant: what comes out is a trace that replays by itself, whatever went in.
+//! # Invariants
+//!
+//! The result is a trace that replays by itself, whatever the input.
 
 mod assemble;
 mod format;
+pub mod fuzz_checks;
 mod import;
 mod kernel;
 #[cfg(target_os = "linux")]
 pub mod record;
-pub mod trial;
 
 pub use assemble::{Accounts, Assembled, Assembly, KnownProcess, KnownRegion, Scope};
 pub use import::{
-    Heard, ImportError, ImportOptions, Imported, Source, import, import_file, import_stream,
+    ImportError, ImportLog, ImportOptions, Imported, Source, import, import_file, import_stream,
 };
 pub use kernel::{KernelEvent, What};

@@ -1,4 +1,4 @@
-//! Real commands are recorded, where that is possible: as root, with tracefs.
+//! Real commands are recorded if possible: as root, with tracefs.
 #![cfg(target_os = "linux")]
 
 #[path = "all/common.rs"]
@@ -13,7 +13,7 @@ use everybuddy_record::record::{
 };
 use everybuddy_trace::{Leniency, Op, RegionKind, Resolved, StepKind, read, resolve, write};
 
-/// Says whether recording is possible here; tests that need it are passed over if not.
+/// Returns `true` if recording is possible here; otherwise tests that need it are skipped.
 fn possible(test: &str) -> bool {
     match can_record() {
         Ok(()) => true,
@@ -70,8 +70,8 @@ fn freed_share(resolved: &Resolved) -> f64 {
     1.0 - of(StepKind::Allocate) / resolved.steps.len() as f64
 }
 
-/// Whether the regions of a process's faults are what the kernel itself says at its end: the share
-/// of faults in mapped regions that agree, and their number.
+/// Compares the regions of a process's faults with the kernel's at its end. Returns the share of faults in mapped
+/// regions that agree, and their number.
 fn agreement(recorded: &Recorded, pid: u32, maps: &str) -> (f64, usize) {
     let range = |line: &str| {
         let (start, end) = line.split_whitespace().next()?.split_once('-')?;
@@ -96,10 +96,10 @@ fn agreement(recorded: &Recorded, pid: u32, maps: &str) -> (f64, usize) {
         let is_same = match region.kind {
             RegionKind::Heap => path == "[heap]",
             RegionKind::File => path.starts_with('/'),
-            // Shared memory of no file is one of the kernel's own.
+            // Shared memory without a file is one of the kernel's own.
             RegionKind::Anonymous => path.is_empty() || path == "/dev/zero",
             RegionKind::Stack => path == "[stack]",
-            // Guessed from where it lies: the image and its data, the loader.
+            // Inferred from the address: the image and its data, the loader.
             RegionKind::Image | RegionKind::Other => continue,
         };
         same += usize::from(is_same);
@@ -116,7 +116,7 @@ fn real_commands_are_recorded() {
     }
     let scratch = Scratch::new();
 
-    // A shell that makes processes, which touch memory of their own.
+    // A shell that creates processes, which use memory of their own.
     let script = "i=0; while [ $i -lt 20 ]; do tar cf - /etc 2>/dev/null | sort >/dev/null; i=$((i+1)); done";
     let recorded = record(&scratch, "sh", &["-c", script]);
     assert!(recorded.losses.is_none(), "{:?}", recorded.losses);
@@ -128,7 +128,7 @@ fn real_commands_are_recorded() {
         accounts.odd_orders + accounts.misaligned + accounts.too_far,
         0
     );
-    // Whoever lives in memory until the end was seen to go.
+    // The exit of every process that holds memory until the end was recorded.
     assert!(
         accounts.frees as f64 > 0.9 * accounts.allocations as f64,
         "{accounts:?}"
@@ -159,7 +159,7 @@ fn real_commands_are_recorded() {
     assert!(trace.faults.iter().any(|fault| fault.region.is_some()));
     assert!(freed_share(&resolve(&trace).unwrap()) > 0.45);
 
-    // Regions are those that the kernel tells of.
+    // The regions agree with those of the kernel.
     let script = "import os, mmap; x = [bytearray(3000) for i in range(30000)]; m = mmap.mmap(-1, 1 << 22); \
         m.write(bytes(1 << 21)); y = list(range(300000)); maps = open('/proc/self/maps').read(); \
         open(os.environ['MAPS'], 'w').write(str(os.getpid()) + '\\n' + maps)";
@@ -177,7 +177,7 @@ fn real_commands_are_recorded() {
         assert!(faults > 1000 && share >= 0.99, "{share} of {faults}");
     }
 
-    // A command that fails, or is killed, is recorded all the same.
+    // A command that fails or is killed is recorded anyway.
     let failing = record(&scratch, "sh", &["-c", "kill -9 $$"]);
     assert!(
         failing
@@ -188,7 +188,7 @@ fn real_commands_are_recorded() {
             .any(|event| event.op == Op::Allocate)
     );
 
-    // One that does not exist leaves nothing behind.
+    // A command that does not exist leaves nothing behind.
     let mut recorder = Recorder::new(&options(&scratch)).unwrap();
     let error = recorder
         .start(&mut Command::new("/no/such/program"))
@@ -197,7 +197,7 @@ fn real_commands_are_recorded() {
     drop(recorder);
     assert_eq!(instances(), [""; 0]);
 
-    // A recording may end before its command does.
+    // A recording may end before its command.
     let mut recorder = Recorder::new(&options(&scratch)).unwrap();
     let mut child = recorder.start(Command::new("sleep").arg("60")).unwrap();
     recorder.settle();
@@ -207,7 +207,7 @@ fn real_commands_are_recorded() {
     assert!(!child.wait().unwrap().success());
     assert!(recorded.assembled.accounts.allocations > 10);
 
-    // The whole machine, of which at least the child is busy.
+    // The whole machine, on which at least the child is busy.
     let mut recorder = Recorder::new(&options(&scratch)).unwrap();
     recorder.start_machine().unwrap();
     let script = "i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done";

@@ -1,6 +1,8 @@
 //! What every system must do, and what tests of systems share. For development only: nothing depends on it but tests.
 //!
-//! Why it exists: a property is written once, and holds for every system on every platform that has a [`Host`].
+//! # Purpose
+//!
+//! A property is written once, and holds for every system on every platform that has a [`Host`].
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -10,7 +12,9 @@
 //! | [`shadow`] | the owner of each frame; random numbers |
 //! | [`platform`] | the platform of all native tests, for which systems are compiled once |
 //!
-//! Invariant: nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
+//! # Invariants
+//!
+//! Nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
 
 pub mod model;
 pub mod platform;
@@ -88,7 +92,7 @@ pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
     }
 }
 
-/// Makes a test of each property, over all systems, for a platform and its host.
+/// Defines a test of each property, over all systems, for a platform and its host.
 #[macro_export]
 macro_rules! conformance {
     ($platform:ty, $host:expr, [$($property:ident),* $(,)?]) => {

@@ -1,7 +1,7 @@
 //! A plain model: the set of free frames, and the definition of a buddy.
 //!
 //! It says which requests *can* be served: one of order j exactly when some aligned run of 2^j frames is
-//! wholly free. A system that coalesces at once, and looks into all lists before it fails, serves exactly
+//! wholly free. A system that coalesces immediately, and looks into all lists before it fails, serves exactly
 //! these.
 
 use everybuddy::{FrameRange, Order, Pfn, Span};
@@ -12,7 +12,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Makes the model of memory that is all free.
+    /// Creates the model of memory that is all free.
     ///
     /// # Panics
     /// If a range lies outside the span.

@@ -68,7 +68,7 @@ pub struct Step {
 pub enum StepKind {
     /// Allocates the block.
     Allocate,
-    /// Frees the whole block at once.
+    /// Frees the whole block in one step.
     Free,
     /// Frees a part of the block; some frames stay in use.
     FreePart,
@@ -82,7 +82,7 @@ impl StepKind {
         matches!(self, StepKind::Allocate)
     }
 
-    /// Returns `true` if the step frees all frames of its block at once.
+    /// Returns `true` if the step frees all frames of its block.
     pub const fn is_whole_free(self) -> bool {
         matches!(self, StepKind::Free)
     }

@@ -32,7 +32,7 @@ pub use batch::BATCH;
 pub use burst::BURST;
 pub use churn::{Churn, Mix};
 pub use program::{Body, Part, Program, Round, Section, Setting};
-pub use rows::{Row, Variant, WORKLOADS};
+pub use rows::{Variant, WORKLOADS, WorkloadInfo};
 
 use everybuddy::Size;
 

@@ -16,7 +16,7 @@ use crate::{Program, Setting, batch, burst, fill, handover, hot, steady};
 
 /// The description of a workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct WorkloadInfo {
     /// The name.
     pub name: &'static str,
     /// A description in one sentence.
@@ -42,7 +42,7 @@ pub struct Variant {
     pub repeats: u32,
     /// Whether the variant measures the state of memory afterwards: how many blocks of orders 9 and 10 can still be
     /// allocated. Such a variant takes long and runs once.
-    pub harvest: bool,
+    pub counts_large_blocks: bool,
     make: fn(&Setting, u16) -> Program,
 }
 
@@ -72,7 +72,7 @@ const fn variant(
         largest: Order::ZERO,
         threads: 1,
         repeats: 3,
-        harvest: false,
+        counts_large_blocks: false,
         make,
     }
 }
@@ -85,9 +85,9 @@ impl Variant {
         }
     }
 
-    const fn harvesting(self) -> Variant {
+    const fn counting_large_blocks(self) -> Variant {
         Variant {
-            harvest: true,
+            counts_large_blocks: true,
             repeats: churn::ROUNDS,
             ..self
         }
@@ -101,8 +101,8 @@ const MIXED: &str =
     "orders as in [iBuddy] figure 3: 98.4 % single frames, the rest over orders 1 to 4";
 
 /// All workloads.
-pub const WORKLOADS: &[Row] = &[
-    Row {
+pub const WORKLOADS: &[WorkloadInfo] = &[
+    WorkloadInfo {
         name: "hot",
         summary: "Pairs: allocates one block and frees it immediately, repeatedly.",
         source: OURS,
@@ -127,7 +127,7 @@ pub const WORKLOADS: &[Row] = &[
             .up_to(NINE),
         ],
     },
-    Row {
+    WorkloadInfo {
         name: "burst",
         summary: "Bursts: allocates 8,192 single frames, then frees them all.",
         source: OURS,
@@ -140,13 +140,13 @@ pub const WORKLOADS: &[Row] = &[
             }),
         ],
     },
-    Row {
+    WorkloadInfo {
         name: "batch",
         summary: "Batches: allocates 512 single frames, then frees them.",
         source: OURS,
         variants: &[variant("batch", "single frames", |s, _| batch::batch(s))],
     },
-    Row {
+    WorkloadInfo {
         name: "steady",
         summary: "Random replacement at a constant level: frees a random block and allocates another.",
         source: MIXED,
@@ -167,7 +167,7 @@ pub const WORKLOADS: &[Row] = &[
             .up_to(FOUR),
         ],
     },
-    Row {
+    WorkloadInfo {
         name: "handover",
         summary: "One thread allocates single frames, another frees them.",
         source: OURS,
@@ -176,7 +176,7 @@ pub const WORKLOADS: &[Row] = &[
             ..variant("handover", "single frames", handover::handover)
         }],
     },
-    Row {
+    WorkloadInfo {
         name: "fill",
         summary: "Allocates and frees runs of 64 single frames while memory is filled at random to a level.",
         source: OURS,
@@ -189,7 +189,7 @@ pub const WORKLOADS: &[Row] = &[
             variant("fill:99", "99 % full", |s, t| fill::fill(s, t, 99)),
         ],
     },
-    Row {
+    WorkloadInfo {
         name: "churn",
         summary: "Random replacement, 10 million operations: each step empties a random slot or fills it; \
             finally counts the large blocks that can still be allocated.",
@@ -199,11 +199,11 @@ pub const WORKLOADS: &[Row] = &[
                 churn::churn(s, t, Mix::Mostly)
             })
             .up_to(FOUR)
-            .harvesting(),
+            .counting_large_blocks(),
             variant("churn:order0", "single frames", |s, t| {
                 churn::churn(s, t, Mix::Single)
             })
-            .harvesting(),
+            .counting_large_blocks(),
         ],
     },
 ];

@@ -218,7 +218,7 @@ impl Streams {
         }
     }
 
-    /// Makes a request at this moment and schedules its free.
+    /// Returns a request at this moment and schedules its free.
     fn request(&mut self, at: u64, source: usize) -> Call {
         let Source { order, holding, .. } = self.sources[source];
         let slot = self.empty.pop().unwrap_or_else(|| {

@@ -92,7 +92,7 @@ fn slots_alternate_and_what_is_held_fits() {
                 for section in program.round() {
                     assert!(slots.perform(&section.body, variant.largest) > 0);
                 }
-                let is_neutral = variant.largest == Order::ZERO && !variant.harvest;
+                let is_neutral = variant.largest == Order::ZERO && !variant.counts_large_blocks;
                 assert!(!is_neutral || slots.frames() == level, "{}", variant.name);
             }
             held += slots.frames();

@@ -125,7 +125,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
                         .unwrap();
                 }
                 system.park(&mut cpu);
-                cpus.surrender(cpu);
+                cpus.release(cpu);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
         }

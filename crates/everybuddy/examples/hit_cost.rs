@@ -158,7 +158,7 @@ fn floor_pair(list: &mut Vec<u32>) -> bool {
     floor_allocate(list).is_some_and(|frame| floor_free(list, frame))
 }
 
-/// Runs `then` on a system, inside the visitor: the next system is built within, so that all live at once
+/// Runs `then` on a system, inside the visitor: the next system is built within, so that all live simultaneously
 /// and can be timed in turn.
 struct Timed<'t>(&'t mut dyn FnMut() -> f64);
 

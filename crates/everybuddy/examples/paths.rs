@@ -12,7 +12,7 @@
 //! | `next` | the second allocation: hits the list; without a list, takes a free block of this order |
 //! | `free-next` | frees the second block: hits the list; without a list, does not coalesce |
 //! | `free-first` | frees the first block: hits the list; without a list, coalesces up to the largest block |
-//! | `many`, `free-many` | so many allocations (frees) that refills (drains) are among them |
+//! | `many`, `free-many` | enough allocations (frees) that refills (drains) are among them |
 //! | `drain` | the first free that finds the list full |
 //!
 //! `bulk` and `free-bulk` move 31 frames. `run` allocates exactly 260 frames and `free-run` frees them; `free-part`
@@ -25,7 +25,7 @@ use everybuddy::prelude::*;
 use everybuddy::systems::ROWS;
 use everybuddy::{Progress, Size};
 
-/// The systems beside the rows.
+/// Systems other than the rows.
 const VARIANTS: &[&str] = &[
     "bs+lock=ticket",
     "bs+line=beside",
@@ -192,7 +192,7 @@ struct Paths<'s, A: ?Sized> {
 }
 
 impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
-    /// Ends a path: what was counted since the last one took so many operations.
+    /// Ends a path: what was counted since the last one took the given number of operations.
     fn end(&self, path: &str, operations: u32) {
         if self.is_trial {
             discard(path);
@@ -329,7 +329,7 @@ impl WithSystem<Native> for Visitor<'_> {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(2);
-        let mut cpu = cpus.claim(CpuId(0)).expect("nobody has it");
+        let mut cpu = cpus.claim(CpuId(0)).expect("no other thread has it");
         for is_trial in [true, false] {
             Paths {
                 name: self.0,

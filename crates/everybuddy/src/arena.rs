@@ -1,11 +1,14 @@
 //! The memory for metadata, provided by the caller.
 //!
-//! Why it exists: a kernel needs frames before it has a heap. A system says how much metadata it needs
+//! # Purpose
+//!
+//! A kernel needs frames before it has a heap. A system says how much metadata it needs
 //! ([`metadata_layout`](crate::metadata_layout)), the caller provides that memory, and everything shared
 //! lies in it, at offsets that depend on the parameters alone: a simulator can name a cache line by its
 //! offset.
 //!
-//! Invariants:
+//! # Invariants
+//!
 //! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,
 //!    and overlaps no other.
 //! 2. Every element was constructed in place before the slice is returned, or lies in zeroed bytes that the platform
@@ -165,12 +168,12 @@ impl<'a> Arena<'a> {
             // SAFETY: element `index` lies in the place of `length` elements, so inside the arena.
             let place = unsafe { first.add(index) };
             // SAFETY: the place is inside the arena and aligned (the arena's start and `start` are
-            // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nobody else
+            // multiples of `LINE`, which is at least the type's alignment), and by invariant 1 nothing else
             // refers to it.
             unsafe { place.write(element(index)) };
         }
         // SAFETY: all `length` elements were written above; the memory is borrowed for 'a and `used` moved
-        // past it, so nobody else will get it (invariants 1 and 2).
+        // past it, so no other slice will contain it (invariants 1 and 2).
         Ok(unsafe { core::slice::from_raw_parts(first, length) })
     }
 

@@ -192,7 +192,7 @@ const LEAN_SHIFT: u32 = u32::BITS - LEAN_BITS;
 const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
 
 /// The maximum number of frames that a tree can link, limited by the bits of a right child's number.
-pub(crate) const MOST_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
+pub(crate) const MAX_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
 
 /// The records of all frames of a span.
 pub struct FrameTable<'a, P: Platform> {
@@ -282,7 +282,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         (word < Tag::FIRST).then_some(Frame(word))
     }
 
-    /// Makes the frame the head of a free block that is followed by `next`.
+    /// Turns the frame into the head of a free block that `next` follows.
     #[inline(always)]
     pub(crate) fn set_next(&self, frame: Frame, next: Option<Frame>) {
         let word = next.map_or(Tag::END.0, |next| next.0);
@@ -321,7 +321,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         (right, lean)
     }
 
-    /// Sets a node's right child and its lean. The child lies above the node, and below [`MOST_TREE_FRAMES`].
+    /// Sets a node's right child and its lean. The child lies above the node, and below [`MAX_TREE_FRAMES`].
     #[inline(always)]
     pub(crate) fn set_right(&self, node: Frame, right: Option<Frame>, lean: Option<Side>) {
         debug_assert!(right.is_none_or(|right| right > node && right.0 <= RIGHT));

@@ -1,9 +1,13 @@
 //! A system made of layers: a per-CPU layer over a zone layer.
 //!
-//! Why it exists: validation, exact requests, partial frees, bulk, nested requests and the search before a
-//! failure are the same for every system of this kind, and stand here once.
+//! # Purpose
 //!
-//! Invariant: nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
+//! Validation, exact requests, partial frees, bulk, nested requests and the search before a
+//! failure are the same for every system of this kind, and are implemented here once.
+//!
+//! # Invariants
+//!
+//! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 
 use core::marker::PhantomData;
@@ -20,7 +24,7 @@ use crate::request::{Flags, Hint, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use crate::zone::{Caller, ZoneLayer};
 
-/// A request, tried once more when all lists were brought home.
+/// A request, tried once more after all lists were drained.
 type LastTry<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
 
 /// A per-CPU layer over a zone layer.
@@ -59,7 +63,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
     }
 
-    /// Serves a run that is no block.
+    /// Serves a run that is not a block.
     #[cold]
     #[inline(never)]
     fn allocate_run(
@@ -88,8 +92,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
     }
 
-    /// Serves a block that is no hit. Out of line, so that a hit saves no registers; with the request in
-    /// its pieces, so that a hit doesn't write it to memory for a call that it won't make.
+    /// Serves a request for a block that missed the list. Out of line, so that a hit saves no registers. The request is
+    /// passed in pieces, so that a hit does not write it to memory for a call that it does not make.
     #[inline(never)]
     fn allocate_block(
         &self,
@@ -139,7 +143,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         tried
     }
 
-    /// Frees what is no hit; in pieces, as above.
+    /// Frees a block that missed the list; in pieces, as above.
     #[inline(never)]
     fn free_block(
         &self,

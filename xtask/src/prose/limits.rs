@@ -1,6 +1,8 @@
 //! Reads and writes the stored counts of the prose rules.
 //!
-//! Invariant: the file is sorted by rule and file, so that two changes of different files merge without a conflict.
+//! # Invariants
+//!
+//! The file is sorted by rule and file, so that two changes of different files merge without a conflict.
 
 use std::error::Error;
 use std::fmt::Write;

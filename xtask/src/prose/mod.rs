@@ -3,7 +3,9 @@
 //! A rule is a ratchet: `xtask/prose-limits.toml` stores how often each file breaks it, and the counts may only fall.
 //! `cargo run -p xtask -- prose` stores the present counts, and refuses if a rule is broken more often than before.
 //!
-//! Invariant: a file without an entry breaks no rule. A moved passage is not a fault: only the sum of a rule counts
+//! # Invariants
+//!
+//! A file without an entry breaks no rule. A moved passage is not a fault: only the sum of a rule counts
 //! when the limits are stored again.
 
 mod limits;

@@ -1,7 +1,9 @@
-//! The rules of plain English, each with a sentence that breaks it and one that does not.
+//! The rules of plain English, each with sentences that break it and sentences that do not.
 //!
-//! Invariant: the examples of a rule are its test. A rule fires on each of its wrong examples and on none of the right
-//! ones, which are the usual false positives and the corrected sentences.
+//! # Invariants
+//!
+//! The examples of a rule are its test. A rule fires on each of its wrong examples and on none of the right ones, which
+//! are the usual false positives and the corrected sentences.
 
 /// A pattern that must not occur, and what to write instead.
 pub(super) struct Rule {
@@ -276,9 +278,9 @@ pub(super) const RULES: &[Rule] = &[
         right: &["Creates a trace.", "This makes a difference."],
     },
     Rule {
-        name: "module-head",
-        advice: "write the heading `# Purpose`",
-        pattern: r"^(Why it exists|Exists (because|so that))\b",
+        name: "module-heads",
+        advice: "write the headings Purpose, Invariants, Design decisions, Complexity, Source",
+        pattern: r"^(Why it exists|Exists (because|so that|to)|(Invariants?|Decides|Cost|Source):)",
         except: "",
         documents_only: false,
         wrong: &["Why it exists: a kernel needs frames before it has a heap."],

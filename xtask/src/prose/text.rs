@@ -1,6 +1,8 @@
 //! Finds the prose of a file: paragraphs of Markdown, comments and string literals of Rust and TOML.
 //!
-//! Invariant: a passage never contains code. Code blocks are left out, and a code span is replaced by `CODE`, so that
+//! # Invariants
+//!
+//! A passage never contains code. Code blocks are left out, and a code span is replaced by `CODE`, so that
 //! a rule about words cannot fire on an identifier. Each character of a passage maps to the line that it came from.
 
 /// Text that reads as one paragraph.

@@ -16,10 +16,10 @@ use everybuddy_workload::{Variant, WORKLOADS};
 use crate::export::Pending;
 use crate::show::{self, bench as tables, output, progress::Progress};
 use everybuddy_measure::Error;
-use everybuddy_measure::bench::{self, Entrant, Plan, instructions, start};
+use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
 use everybuddy_measure::choice::{self, nearest};
 use everybuddy_measure::claim::{Claim, Verdict};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::{Row, bench as rows};
@@ -82,7 +82,7 @@ pub(super) struct Arguments {
     memory: Option<Size>,
 
     /// Repeat N rounds, in each of which all contenders take turns
-    #[arg(long, value_name = "N", default_value_t = Plan::ROUNDS)]
+    #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS)]
     rounds: u32,
 
     /// Set the seed of all random choices
@@ -126,8 +126,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
         return count(&variants, name, rounds);
     }
-    let plan = Plan {
-        entrants: entrants(&arguments)?,
+    let plan = BenchPlan {
+        contenders: contenders(&arguments)?,
         variants,
         threads: threads(&arguments)?,
         frames: frames(&arguments)?,
@@ -168,14 +168,14 @@ impl Stage<'_> {
 
     fn measure(
         &self,
-        plan: &Plan,
+        plan: &BenchPlan,
         baseline: Option<usize>,
         doc: Option<PathBuf>,
     ) -> Result<(Vec<Row>, Vec<(Claim, Verdict)>), Error> {
         let open =
             |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
         let doc = doc.map(open).transpose()?;
-        let machine = Machine::look();
+        let machine = HostInfo::look();
         let timer = Timer::calibrated();
         let mut arena = Arena::default();
         let progress = Progress::new(plan.visits());
@@ -194,7 +194,7 @@ impl Stage<'_> {
         let mut exported = rows::of(&results);
         exported.extend(rows::of_starts(&starts, plan.seed));
         // Neither shortened sections nor fewer rounds decide anything.
-        let verdicts = match plan.shrink == 1 && plan.rounds >= Plan::ROUNDS {
+        let verdicts = match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
             true => bench::claims::judge(&exported)?,
             false => Vec::new(),
         };
@@ -209,9 +209,9 @@ impl Stage<'_> {
         Ok((exported, verdicts))
     }
 
-    fn check(&self, plan: &Plan) -> Result<(), Error> {
+    fn check(&self, plan: &BenchPlan) -> Result<(), Error> {
         let timer = Timer::calibrated();
-        let visits = plan.cells().len() * plan.entrants.len();
+        let visits = plan.cells().len() * plan.contenders.len();
         let progress = Progress::new(visits as u64);
         let verdicts = bench::check(plan, &timer, &mut Arena::default(), |what| {
             progress.says(what);
@@ -222,36 +222,36 @@ impl Stage<'_> {
         match verdicts.iter().find(|verdict| verdict.faults > 0) {
             Some(v) => {
                 let what = "a frame was handed out twice or lost";
-                Err(Error::Failed(format!("{}: {what}", v.entrant)))
+                Err(Error::Failed(format!("{}: {what}", v.contender)))
             }
             None => Ok(()),
         }
     }
 
-    fn count(&self, plan: &Plan) -> Result<Vec<Row>, Error> {
+    fn count(&self, plan: &BenchPlan) -> Result<Vec<Row>, Error> {
         instructions::available()?;
         let one_thread = plan
             .variants
             .iter()
-            .filter(|v| v.threads == 1 && !v.harvest);
+            .filter(|v| v.threads == 1 && !v.counts_large_blocks);
         let variants: Vec<&'static Variant> = one_thread.copied().collect();
-        let progress = Progress::new((variants.len() * plan.entrants.len()) as u64);
+        let progress = Progress::new((variants.len() * plan.contenders.len()) as u64);
         let mut exported = Vec::new();
         let mut counts = Vec::new();
         for variant in variants {
             let mut column = Vec::new();
-            for entrant in &plan.entrants {
+            for contender in &plan.contenders {
                 progress.says(variant.name);
-                let count = instructions::count(entrant, variant)?;
-                exported.extend(count.map(|c| rows::of_instructions(entrant, variant.name, c)));
+                let count = instructions::count(contender, variant)?;
+                exported.extend(count.map(|c| rows::of_instructions(contender, variant.name, c)));
                 column.push(count);
                 progress.step();
             }
             counts.push((variant, column));
         }
         progress.done();
-        let names: Vec<String> = plan.entrants.iter().map(Entrant::name).collect();
-        let floors = plan.entrants.iter().take_while(|e| e.is_floor()).count();
+        let names: Vec<String> = plan.contenders.iter().map(ContenderSpec::name).collect();
+        let floors = plan.contenders.iter().take_while(|e| e.is_floor()).count();
         self.print(&tables::instructions(
             &names,
             floors,
@@ -265,15 +265,15 @@ impl Stage<'_> {
 /// Runs rounds of a workload for callgrind. Prints the number of operations, or nothing if the contender cannot run
 /// it.
 fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), Error> {
-    let peers = Entrant::peers().unwrap_or_default();
-    let entrant = match peers.into_iter().find(|peer| peer.name() == name) {
+    let peers = ContenderSpec::peers().unwrap_or_default();
+    let contender = match peers.into_iter().find(|peer| peer.name() == name) {
         Some(peer) => peer,
-        None => Entrant::System(choice::one(name)?),
+        None => ContenderSpec::System(choice::one(name)?),
     };
     let Some(variant) = variants.first() else {
         return Err(Error::usage("--count needs a workload"));
     };
-    match instructions::perform(&entrant, variant, rounds)? {
+    match instructions::perform(&contender, variant, rounds)? {
         Some(operations) => output::text(&format!("{operations}\n")),
         None => Ok(()),
     }
@@ -311,9 +311,9 @@ fn parse(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
     Ok(chosen)
 }
 
-fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
-    let mut entrants = match arguments.peers {
-        true => Entrant::peers()?,
+fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
+    let mut contenders = match arguments.peers {
+        true => ContenderSpec::peers()?,
         false => Vec::new(),
     };
     let systems = match &arguments.systems {
@@ -321,19 +321,19 @@ fn entrants(arguments: &Arguments) -> Result<Vec<Entrant>, Error> {
         None => choice::all(),
     };
     // The floor first, then our systems, then third-party allocators.
-    let floors = entrants.iter().take_while(|e| e.is_floor()).count();
-    let others = entrants.split_off(floors);
-    entrants.extend(systems.into_iter().map(Entrant::System));
-    entrants.extend(others);
-    Ok(entrants)
+    let floors = contenders.iter().take_while(|e| e.is_floor()).count();
+    let others = contenders.split_off(floors);
+    contenders.extend(systems.into_iter().map(ContenderSpec::System));
+    contenders.extend(others);
+    Ok(contenders)
 }
 
 /// Finds the contender that is the baseline.
-fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> {
+fn baseline(arguments: &Arguments, plan: &BenchPlan) -> Result<Option<usize>, Error> {
     let Some(name) = &arguments.baseline else {
         return Ok(None);
     };
-    let names: Vec<String> = plan.entrants.iter().map(Entrant::name).collect();
+    let names: Vec<String> = plan.contenders.iter().map(ContenderSpec::name).collect();
     match names.iter().position(|other| other == name) {
         Some(position) => Ok(Some(position)),
         None => Err(Error::usage(format!(
@@ -344,7 +344,7 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<usize>, Error> 
 }
 
 fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {
-    let cores = Machine::look().cores.unwrap_or(1);
+    let cores = HostInfo::look().cores.unwrap_or(1);
     let Some(given) = &arguments.threads else {
         return Ok((1..=2).filter(|n| usize::from(*n) <= cores).collect());
     };
@@ -362,7 +362,7 @@ fn frames(arguments: &Arguments) -> Result<u32, Error> {
     /// 64 GiB: slots for all frames are stored.
     const MOST: u64 = 1 << 24;
     let Some(size) = arguments.memory else {
-        return Ok(Plan::FRAMES);
+        return Ok(BenchPlan::FRAMES);
     };
     // Rounded up to whole blocks of order 10.
     let frames = size.frames.next_multiple_of(1024);

@@ -19,10 +19,11 @@ use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
-use everybuddy_measure::replay::{self, Plan, Script};
+use everybuddy_measure::replay::{self, ComparePlan, Script};
+use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
@@ -109,6 +110,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     files: Files,
 
+    /// Show all columns and counters instead of the most important ones
+    #[arg(long)]
+    all_columns: bool,
+
     /// Repair invalid traces and report the repairs, instead of rejecting them
     #[arg(long)]
     lenient: bool,
@@ -129,12 +134,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let (scripts, subjects) = scripts(&arguments, page.is_some())?;
     let print = |text: &str| sinks.print(text);
-    let plan = Plan {
+    let plan = ComparePlan {
         systems,
         memory: arguments.memory.map(|size| size.frames),
         aged: arguments.aged,
         seed: arguments.seed,
-        rounds: Plan::ROUNDS,
+        rounds: ComparePlan::ROUNDS,
     };
     let known = sizes::read(&arguments.sizes)?;
     let mut divisions = Vec::with_capacity(scripts.len());
@@ -150,22 +155,31 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             &mut output::note,
         ));
     }
-    let machine = Machine::look();
+    let machine = HostInfo::look();
     let progress = Progress::new(plan.passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
     let style = sinks.style();
     let mut arena = Arena::default();
+    let which = match arguments.all_columns {
+        true => Which::All,
+        false => Which::Default,
+    };
     let mut comparisons = Vec::with_capacity(scripts.len());
+    let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
     for (script, division) in scripts.iter().zip(divisions) {
         progress.says(&script.name);
         arena.divide(division);
         let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
-        progress.hidden(|| print(&show::comparison::text(&comparison, &timer, &style)))?;
+        let rows = rows::of(&comparison, &timer, plan.seed, plan.memory.is_some());
+        progress.hidden(|| print(&show::comparison::text(&comparison, &rows, which, &style)))?;
         comparisons.push(comparison);
+        results.push(rows);
     }
     progress.done();
     print(&show::comparison::closing(
         &comparisons,
+        &results,
+        which,
         &machine,
         &timer,
         &style,
@@ -179,19 +193,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             rounds: plan.rounds,
         };
         let mut report = export::page::report(&occasion);
-        let traces = comparisons.iter().zip(&subjects);
+        let traces = comparisons.iter().zip(&results).zip(&subjects);
         report.traces = traces
-            .map(|(c, subject)| export::page::compared(c, subject))
+            .map(|((c, rows), subject)| export::page::compared(c, rows, subject))
             .collect();
         page.write(&report)?;
     }
-    if sinks.is_empty() {
-        return Ok(());
-    }
-    let of = |comparison| rows::of(comparison, &timer, plan.seed, plan.memory.is_some());
-    let exported: Vec<Row> = comparisons.iter().flat_map(of).collect();
-    sinks.write(&exported)?;
-    Ok(())
+    sinks.write(&results.concat())
 }
 
 /// Reads all traces; the data for a page is kept only if a page is written.

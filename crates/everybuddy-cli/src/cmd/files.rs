@@ -72,11 +72,6 @@ impl Sinks {
         self.sinks.iter().any(Sink::is_output)
     }
 
-    /// Returns `true` if no rows are wanted.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sinks.is_empty()
-    }
-
     /// Prints text for people, where it does not disturb rows.
     pub(super) fn print(&self, text: &str) -> Result<(), Error> {
         match self.take_output() {

@@ -19,7 +19,7 @@ use crate::export::page::{Page, study};
 use crate::show::{claims, experiments, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::Row;
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let print = |text: &str| sinks.print(text);
     let style = sinks.style();
-    let machine = Machine::look();
+    let machine = HostInfo::look();
     let mut steps = 0;
     for own in &chosen {
         steps += list::method(own)?.steps(own);

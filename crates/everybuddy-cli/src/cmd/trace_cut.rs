@@ -118,7 +118,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         count(report.kept),
         count(report.before)
     ))?;
-    tell(&report);
+    report_removed(&report);
     Ok(())
 }
 
@@ -179,7 +179,7 @@ fn rows(text: &str) -> Result<Range<usize>, String> {
 }
 
 /// Reports what was removed.
-fn tell(report: &CutReport) {
+fn report_removed(report: &CutReport) {
     for (value, meaning) in [
         (report.outside, "calls outside the selection"),
         (report.others, "allocations of other threads"),

@@ -86,7 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let input = input.map_err(Error::recording)?;
         import_file(progress::watched(input), file, options).map_err(Error::recording)?
     };
-    tell(&imported);
+    report(&imported);
     write(&imported.trace, &path)?;
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
     output::text(&format!(
@@ -117,13 +117,13 @@ fn place(arguments: &Arguments) -> Result<PathBuf, Error> {
 }
 
 /// Reports what was read and what was not.
-fn tell(imported: &Imported) {
-    let heard = &imported.heard;
-    output::note(&heard.to_string());
-    for (place, what) in &heard.complaints {
+fn report(imported: &Imported) {
+    let log = &imported.log;
+    output::note(&log.to_string());
+    for (place, what) in &log.complaints {
         output::note(&format!(
             "not recognized, {} {place}: {what}",
-            heard.place_name()
+            log.place_name()
         ));
     }
     let accounts = imported

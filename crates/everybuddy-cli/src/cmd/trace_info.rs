@@ -18,7 +18,7 @@ use crate::export::page::{Occasion, Page, Subject};
 use crate::show::{output, trace};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 
 use super::files::Files;
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         output::text(&trace::text(&read.name, &statistics))?;
     }
     if let Some(page) = page {
-        let machine = Machine::look();
+        let machine = HostInfo::look();
         let occasion = Occasion {
             title: "A page-allocation trace",
             machine: &machine,

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if !arguments.json {
         return output::text(&systems::workloads());
     }
-    let line = |row: &everybuddy_workload::Row| {
+    let line = |row: &everybuddy_workload::WorkloadInfo| {
         let variants: Vec<_> = row.variants.iter().map(|variant| variant.name).collect();
         let object = json!({
             "name": row.name,

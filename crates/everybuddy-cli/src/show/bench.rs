@@ -8,7 +8,7 @@
 //!
 //! The floor comes first and does not compete. An empty cell means that the contender cannot run the workload.
 
-use everybuddy_workload::{Part, Row, Variant, WORKLOADS};
+use everybuddy_workload::{Part, Variant, WORKLOADS, WorkloadInfo};
 
 use super::output::Style;
 use super::table::{self, Better, Column};
@@ -16,7 +16,7 @@ use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::bench::ratio::Ratio;
 use everybuddy_measure::bench::start::Start;
 use everybuddy_measure::bench::{Cell, Results, Verdict};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::size;
@@ -49,7 +49,7 @@ pub fn text(results: &Results, style: &Style) -> String {
 /// Renders the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
 /// contains 1 is marked `=`.
 pub fn ratios(results: &Results, baseline: usize, style: &Style) -> String {
-    let name = results.entrants()[baseline].name();
+    let name = results.contenders()[baseline].name();
     let text = format!(
         "Time relative to {name}: median of the ratios within each round; =: not significant, the rounds \
          disagree"
@@ -59,14 +59,14 @@ pub fn ratios(results: &Results, baseline: usize, style: &Style) -> String {
 }
 
 fn tables(results: &Results, view: View, style: &Style) -> String {
-    let measured = |row: &&Row| columns_of(results, row).next().is_some();
+    let measured = |row: &&WorkloadInfo| columns_of(results, row).next().is_some();
     let rows = WORKLOADS.iter().filter(measured);
     rows.map(|row| workload(results, row, view, style))
         .collect()
 }
 
 /// Renders the headline and the table of a workload.
-fn workload(results: &Results, row: &Row, view: View, style: &Style) -> String {
+fn workload(results: &Results, row: &WorkloadInfo, view: View, style: &Style) -> String {
     let mut out = style.wrapped("", 0, &format!("{}: {}", row.name, row.summary));
     let columns = match view {
         View::Times => columns(results, row),
@@ -82,32 +82,33 @@ fn workload(results: &Results, row: &Row, view: View, style: &Style) -> String {
 }
 
 fn lay_out(results: &Results, columns: &[Column], style: &Style) -> String {
-    let names: Vec<String> = results.entrants().iter().map(|e| e.name()).collect();
-    let floors = results.entrants().iter().take_while(|e| e.is_floor());
+    let names: Vec<String> = results.contenders().iter().map(|e| e.name()).collect();
+    let floors = results.contenders().iter().take_while(|e| e.is_floor());
     table::text(&names, columns, floors.count()..names.len(), style)
 }
 
 fn columns_of<'r>(
     results: &'r Results,
-    row: &'r Row,
+    row: &'r WorkloadInfo,
 ) -> impl Iterator<Item = (&'static Variant, u16, &'r [Cell])> {
     let all = results.columns.iter().zip(&results.cells);
     let own = all.filter(|(column, _)| row.variants.iter().any(|v| v.name == column.0.name));
     own.map(|(column, cells)| (column.0, column.1, &cells[..]))
 }
 
-fn columns(results: &Results, row: &Row) -> Vec<Column> {
+fn columns(results: &Results, row: &WorkloadInfo) -> Vec<Column> {
     let mut columns = Vec::new();
     for (variant, threads, cells) in columns_of(results, row) {
         let short = short_name(row, variant);
         let make = |what: &str, better, values: Vec<Option<f64>>, show: &dyn Fn(f64) -> String| {
             let texts = values.iter().map(|value| value.map_or(String::new(), show));
             Column {
+                metric: "",
+                legend: "".into(),
                 head: [short.clone().into(), format!("{what}{threads}T").into()],
                 better,
                 texts: texts.collect(),
                 values,
-                expendable: 0,
             }
         };
         for (part, what) in PARTS {
@@ -132,9 +133,9 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
             let percent = |share| format!("{:.1}%", share * 100.0);
             columns.push(make("refused ", Better::Lower, refusals, &percent));
         }
-        for order in everybuddy_measure::bench::visit::HARVESTED {
+        for order in everybuddy_measure::bench::visit::LARGE_ORDERS {
             let blocks = |cell: &Cell| {
-                let own = cell.harvest.iter().find(|own| own.0 == order);
+                let own = cell.large_blocks.iter().find(|own| own.0 == order);
                 own.map(|own| own.1 as f64)
             };
             let values: Vec<_> = cells.iter().map(blocks).collect();
@@ -149,7 +150,7 @@ fn columns(results: &Results, row: &Row) -> Vec<Column> {
 }
 
 /// Returns columns of ratios to one contender.
-fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
+fn ratio_columns(results: &Results, row: &WorkloadInfo, baseline: usize) -> Vec<Column> {
     let mut columns = Vec::new();
     for (variant, threads, cells) in columns_of(results, row) {
         for (part, what) in PARTS {
@@ -166,6 +167,8 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
                 None => String::new(),
             };
             columns.push(Column {
+                metric: "",
+                legend: "".into(),
                 head: [
                     short_name(row, variant).into(),
                     format!("{what}{threads}T").into(),
@@ -173,7 +176,6 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
                 better: Better::Lower,
                 texts: ratios.iter().enumerate().map(text).collect(),
                 values: ratios.iter().map(|r| r.map(|r| r.median)).collect(),
-                expendable: 0,
             });
         }
     }
@@ -181,7 +183,7 @@ fn ratio_columns(results: &Results, row: &Row, baseline: usize) -> Vec<Column> {
 }
 
 /// Returns the variant's name without the workload's name.
-fn short_name(row: &Row, variant: &Variant) -> String {
+fn short_name(row: &WorkloadInfo, variant: &Variant) -> String {
     let rest = variant.name.strip_prefix(row.name).unwrap_or(variant.name);
     match rest.strip_prefix(':') {
         Some(rest) => rest.replace("scattered", "scatt"),
@@ -210,7 +212,7 @@ pub fn variants(results: &Results, style: &Style) -> String {
 
 /// Renders the table of start-up times.
 pub fn starts(starts: &[Start], style: &Style) -> String {
-    let names: Vec<String> = starts.iter().map(|start| start.entrant.name()).collect();
+    let names: Vec<String> = starts.iter().map(|start| start.contender.name()).collect();
     let times: Vec<f64> = starts.iter().map(|s| median(s.millis.clone())).collect();
     let frames = f64::from(everybuddy_measure::bench::start::FRAMES);
     let bytes: Vec<Option<f64>> = starts
@@ -220,21 +222,23 @@ pub fn starts(starts: &[Start], style: &Style) -> String {
     let show = |value: &Option<f64>| value.map_or("unknown".to_string(), |v| format!("{v:.2}"));
     let columns = [
         Column {
+            metric: "",
+            legend: "".into(),
             head: ["start".into(), "ms".into()],
             better: Better::Lower,
             texts: times.iter().map(|time| format!("{time:.2}")).collect(),
             values: times.iter().copied().map(Some).collect(),
-            expendable: 0,
         },
         Column {
+            metric: "",
+            legend: "".into(),
             head: ["metadata".into(), "B/frame".into()],
             better: Better::Lower,
             texts: bytes.iter().map(show).collect(),
             values: bytes,
-            expendable: 0,
         },
     ];
-    let floors = starts.iter().take_while(|s| s.entrant.is_floor()).count();
+    let floors = starts.iter().take_while(|s| s.contender.is_floor()).count();
     let text = table::text(&names, &columns, floors..names.len(), style);
     format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
 }
@@ -249,6 +253,8 @@ pub fn instructions(
     let column = |(variant, counts): &(&'static Variant, Vec<Option<f64>>)| {
         let (head, rest) = variant.name.split_once(':').unwrap_or((variant.name, ""));
         Column {
+            metric: "",
+            legend: "".into(),
             head: [head.into(), rest.replace("scattered", "scatt").into()],
             better: Better::Lower,
             texts: counts
@@ -256,7 +262,6 @@ pub fn instructions(
                 .map(|count| count.map_or(String::new(), |c| format!("{c:.0}")))
                 .collect(),
             values: counts.clone(),
-            expendable: 0,
         }
     };
     let columns: Vec<Column> = counts.iter().map(column).collect();
@@ -276,7 +281,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
         .map(|v| {
             format!(
                 "{} on {} with {} threads: {} of {} blocks were in the wrong state\n",
-                v.entrant,
+                v.contender,
                 v.variant,
                 v.threads,
                 size::count(v.faults),
@@ -296,7 +301,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
 }
 
 /// Renders the notes on the method.
-pub fn closing(results: &Results, machine: &Machine, timer: &Timer, style: &Style) -> String {
+pub fn closing(results: &Results, machine: &HostInfo, timer: &Timer, style: &Style) -> String {
     let (counted, dropped) = results.sections();
     let all = || results.cells.iter().flatten();
     let spreads: Vec<f64> = all()

@@ -15,7 +15,7 @@ use super::output::Style;
 use everybuddy_measure::bench::Results;
 use everybuddy_measure::bench::start::Start;
 use everybuddy_measure::claim::{Claim, Verdict};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 
 /// Renders the page.
@@ -23,7 +23,7 @@ pub fn page(
     results: &Results,
     starts: &[Start],
     verdicts: &[(Claim, Verdict)],
-    machine: &Machine,
+    machine: &HostInfo,
     timer: &Timer,
 ) -> String {
     let style = &Style::PLAIN;
@@ -37,8 +37,8 @@ pub fn page(
         tables::closing(results, machine, timer, style),
     );
     out += "\n## Contenders\n\n| name | version | description | unsupported |\n|---|---|---|---|\n";
-    for entrant in results.entrants() {
-        let [name, version, summary, cannot] = entrant.description();
+    for contender in results.contenders() {
+        let [name, version, summary, cannot] = contender.description();
         out += &format!("| `{name}` | {version} | {summary} | {cannot} |\n");
     }
     out

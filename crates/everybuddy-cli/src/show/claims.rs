@@ -40,7 +40,7 @@ pub fn text(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
     out
 }
 
-/// Writes the claims of a benchmark under a headline; nothing if none was judged.
+/// Writes the claims of a benchmark under a headline, if any was judged.
 pub fn listed(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
     match verdicts.is_empty() {
         true => String::new(),

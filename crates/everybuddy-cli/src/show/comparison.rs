@@ -8,35 +8,60 @@
 //!
 //! Every column that can appear has one line of legend.
 
-use everybuddy::Order;
-
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::outcome::{Comparison, Outcome, least, mean};
-use everybuddy_measure::replay::pace::Latency;
+use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::table::{self, Column, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
 use super::output::Style;
-use super::table::{self, Better, Column};
-
-/// The order of the counted blocks: 4 MiB, the largest of Linux and of the papers.
-const LARGE: Order = Order::TEN;
+use super::table as show;
 
 /// Renders the headline and the table of a trace.
-pub fn text(comparison: &Comparison, timer: &Timer, style: &Style) -> String {
+pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) -> String {
     let mut out = headline(comparison, style);
-    let mut names: Vec<String> = comparison
-        .systems
-        .iter()
-        .map(|outcome| outcome.spec.to_string())
-        .collect();
-    let competing = names.len();
-    names.push("(replay alone)".to_string());
-    out += &table::text(&names, &columns(comparison, timer), 0..competing, style);
+    let Table {
+        mut names,
+        competing,
+        columns,
+    } = table::compared(rows, which, comparison.threads);
+    for (name, outcome) in names.iter_mut().zip(&comparison.systems) {
+        *name += &effective(name, &outcome.parameters);
+    }
+    out += &show::text(&names, &columns, competing, style);
     out += &parameters(comparison, style);
     out.push('\n');
     out
+}
+
+/// Returns the batch with which a system works, where its name does not tell it: Linux scales it with memory.
+fn effective(name: &str, parameters: &str) -> String {
+    let batch = parameters
+        .split(", ")
+        .find_map(|part| part.strip_prefix("batch "));
+    match batch {
+        Some(batch) if !name.split(['-', '=', '+']).any(|part| part == batch) => {
+            format!(" (batch {batch})")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Renders the legend of all columns that the tables have, each once.
+fn legend<'c>(columns: impl Iterator<Item = &'c Column>, style: &Style) -> String {
+    let mut heads: Vec<String> = Vec::new();
+    let mut out = String::new();
+    for column in columns {
+        let head = column.head.join(" ");
+        if !heads.contains(&head) {
+            out += &style.wrapped(&head, 22, &column.legend);
+            heads.push(head);
+        }
+    }
+    let meaning = "the same replay with nothing behind it; its time is contained in all others";
+    out + &style.wrapped(OVERHEAD, 22, meaning)
 }
 
 /// Describes the threads and the memory of a replay in a sentence.
@@ -106,221 +131,21 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
     text.lines().map(|line| style.dim(line) + "\n").collect()
 }
 
-/// Returns `true` if the number of domains of any system changed; otherwise it is a parameter, not a result.
-fn has_elastic_domains(comparison: &Comparison) -> bool {
-    let changes = |outcome: &Outcome| {
-        let first = outcome.domains().next();
-        outcome.domains().any(|domains| Some(domains) != first)
-    };
-    comparison.systems.iter().any(changes)
-}
-
-/// Returns `true` if any system uses more frames than requested, which is impossible if all requests are for whole
-/// blocks.
-fn has_internal(comparison: &Comparison) -> bool {
-    let holds_more = |outcome: &Outcome| outcome.internal().any(|held| (held - 1.0).abs() > 5e-4);
-    comparison.systems.iter().any(holds_more)
-}
-
-fn columns(comparison: &Comparison, timer: &Timer) -> Vec<Column> {
-    use Better::{Higher, Lower};
-    let systems = &comparison.systems;
-    let mut columns = Vec::new();
-    let mut add = |head: [&'static str; 2],
-                   better,
-                   expendable,
-                   values: Vec<Option<f64>>,
-                   show: &dyn Fn(f64) -> String| {
-        let texts = values
-            .iter()
-            .map(|value| value.map_or(String::new(), show))
-            .collect();
-        columns.push(Column {
-            head: head.map(Into::into),
-            better,
-            values,
-            texts,
-            expendable,
-        });
-    };
-    let of =
-        |value: &dyn Fn(&Outcome) -> Option<f64>| systems.iter().map(value).collect::<Vec<_>>();
-    let latencies = |direction: usize, value: &dyn Fn(&Latency) -> Option<f64>| {
-        let floor = std::iter::once(&comparison.floor.latency[direction]);
-        let all = systems
-            .iter()
-            .map(|outcome| &outcome.pace.latency[direction])
-            .chain(floor);
-        all.map(value).collect::<Vec<_>>()
-    };
-    let below = format!("≤{:.0}", timer.floor());
-    for (direction, name) in [(0, "alloc"), (1, "free")] {
-        let some = |latency: &Latency| (latency.count > 0).then_some(latency.mean);
-        add([name, "ns"], Lower, 0, latencies(direction, &some), &short);
-        // Values below the timer's resolution are equal, and are shown as such.
-        let p99 = |l: &Latency| (l.count > 0).then(|| l.p99().unwrap_or(0.0));
-        let show = |value: f64| {
-            if value > 0.0 {
-                short(value)
-            } else {
-                below.clone()
-            }
-        };
-        add(["p99", "ns"], Lower, 1, latencies(direction, &p99), &show);
-    }
-    let mut throughput = of(&|outcome| Some(outcome.pace.throughput / 1e6));
-    throughput.push(Some(comparison.floor.throughput / 1e6));
-    add(["Mops", "/s"], Higher, 0, throughput, &short);
-    let percent = |value: f64| format!("{:.1}", value + 0.0);
-    let of_all = |ratio: &dyn Fn(&Outcome) -> Option<f64>| {
-        systems
-            .iter()
-            .map(|o| ratio(o).map(|value| value * 100.0))
-            .collect::<Vec<_>>()
-    };
-    add(
-        ["served", "%"],
-        Higher,
-        0,
-        of_all(&|o| o.all().service_ratio()),
-        &percent,
-    );
-    add(
-        ["miss", "%"],
-        Lower,
-        0,
-        of_all(&|o| o.all().miss_rate()),
-        &percent,
-    );
-    // Separate columns: an empty list suits frees, a full one allocations.
-    for (direction, name) in [(0, "alloc"), (1, "free")] {
-        let residual = of(&|o| o.tallies[direction].residual());
-        add(["left", name], Lower, 0, residual, &short);
-    }
-    let locks = of(&|o| o.all().locks().map(|locks| locks * 1000.0));
-    add(["locks", "/1000"], Lower, 0, locks, &|v| format!("{v:.0}"));
-    if comparison.threads > 1 {
-        let contended = of_all(&|o| o.all().contention_rate());
-        add(["waits", "%"], Lower, 0, contended, &|v| format!("{v:.2}"));
-    }
-    let whole = |value: f64| format!("{value:.0}");
-    add(
-        ["4 MiB", "mean"],
-        Higher,
-        0,
-        of(&|o| mean(o.available(LARGE))),
-        &|v| format!("{v:.1}"),
-    );
-    add(
-        ["4 MiB", "least"],
-        Higher,
-        4,
-        of(&|o| least(o.available(LARGE))),
-        &whole,
-    );
-    let unusable = of_all(&|o| mean(o.unusable(o.max_order)));
-    add(["unusable", "%"], Lower, 0, unusable, &percent);
-    if has_elastic_domains(comparison) {
-        let domains = of(&|o| mean(o.domains()));
-        add(["domains", "mean"], Lower, 0, domains, &|v| {
-            format!("{v:.1}")
-        });
-    }
-    if has_internal(comparison) {
-        let internal = of(&|o| mean(o.internal()));
-        add(["held", "/asked"], Lower, 0, internal, &|v| {
-            format!("{v:.3}")
-        });
-    }
-    if systems.iter().any(|outcome| outcome.refused > 0) {
-        let refused = of(&|o| Some(o.refused as f64));
-        add(["refused", ""], Lower, 0, refused, &|v| {
-            size::count(v as u64)
-        });
-    }
-    let frames = comparison.memory.frames as f64;
-    let metadata = of(&|o| Some(o.metadata_bytes as f64 / frames));
-    add(["meta", "B/frame"], Lower, 2, metadata, &|v| {
-        format!("{v:.2}")
-    });
-    columns
-}
-
-/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
-fn short(value: f64) -> String {
-    match value {
-        v if v < 9.95 => format!("{v:.2}"),
-        v if v < 99.5 => format!("{v:.1}"),
-        v => size::count(v.round() as u64),
-    }
-}
-
-/// The definition of each column.
-const LEGEND: [(&str, &str); 15] = [
-    (
-        "alloc, free",
-        "mean time of an allocation and of a free, by runs of up to 64 calls",
-    ),
-    (
-        "p99",
-        "99 of 100 calls took at most this, each timed singly; ≤N: below the timer's spread",
-    ),
-    (
-        "Mops/s",
-        "million calls a second, over the whole replay, waiting included",
-    ),
-    (
-        "served",
-        "1 - frames that crossed the border of the per-CPU lists / order-0 calls",
-    ),
-    (
-        "miss",
-        "order-0 calls that went past or beyond the lists (refill, drain, bypass)",
-    ),
-    (
-        "left",
-        "frames in the CPU's list at the end of a run of one task and region (residual); mean",
-    ),
-    ("locks", "lock acquisitions in 1,000 calls"),
-    ("waits", "calls that had to wait for another CPU"),
-    (
-        "4 MiB",
-        "free blocks of order 10 that could be given: mean over the trace, and least",
-    ),
-    (
-        "unusable",
-        "unusable free space index: free memory not in 4 MiB blocks, lists included; mean",
-    ),
-    (
-        "domains",
-        "parts that free memory is divided into, within which blocks split and coalesce",
-    ),
-    (
-        "held/asked",
-        "internal fragmentation: frames held over frames asked for; shown where it is not 1",
-    ),
-    ("refused", "requests that could not be served"),
-    ("meta", "metadata, in bytes for each frame managed"),
-    (
-        "(replay alone)",
-        "the same replay with nothing behind it: contained in the numbers above it",
-    ),
-];
-
 /// Renders the legend and the notes on the method, below all tables.
 pub fn closing(
     comparisons: &[Comparison],
-    machine: &Machine,
+    rows: &[Vec<Row>],
+    which: Which,
+    machine: &HostInfo,
     timer: &Timer,
     style: &Style,
 ) -> String {
     let several_threads = comparisons.iter().any(|c| c.threads > 1);
-    let refused = comparisons
+    let tables: Vec<Table> = comparisons
         .iter()
-        .flat_map(|c| &c.systems)
-        .any(|o| o.refused > 0);
-    let domains = comparisons.iter().any(has_elastic_domains);
-    let internal = comparisons.iter().any(has_internal);
+        .zip(rows)
+        .map(|(comparison, rows)| table::compared(rows, which, comparison.threads))
+        .collect();
     let rounds = comparisons
         .first()
         .map_or(0, |comparison| comparison.rounds);
@@ -328,18 +153,9 @@ pub fn closing(
         .iter()
         .map(|comparison| comparison.switches)
         .sum();
-    let mut out = String::new();
-    for (name, meaning) in LEGEND {
-        let is_shown = match name {
-            "waits" => several_threads,
-            "refused" => refused,
-            "domains" => domains,
-            "held/asked" => internal,
-            _ => true,
-        };
-        if is_shown {
-            out += &style.wrapped(name, 16, meaning);
-        }
+    let mut out = legend(tables.iter().flat_map(|table| &table.columns), style);
+    if which == Which::Default {
+        out += "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers\n";
     }
     out.push('\n');
     let how = format!(
@@ -377,4 +193,24 @@ pub fn closing(
         out += &style.warning(&style.wrapped("busy", 10, &busy));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_is_told_where_the_name_does_not_tell_it() {
+        assert_eq!(
+            effective("lbs-31", "batch 18, high mark 108"),
+            " (batch 18)"
+        );
+        assert_eq!(effective("lbs-31", "batch 31, high mark 186"), "");
+        assert_eq!(effective("lbs-31+batch=7", "batch 7, high mark 42"), "");
+        assert_eq!(
+            effective("linux-6", "batch 3, high mark 173 to 1216"),
+            " (batch 3)"
+        );
+        assert_eq!(effective("bs", "no per-CPU list"), "");
+    }
 }

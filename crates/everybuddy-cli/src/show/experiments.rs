@@ -9,7 +9,7 @@
 //! Shows exported rows, and nothing else.
 
 use everybuddy_measure::claim::{Claim, Verdict, short};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
@@ -67,6 +67,8 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
     let mut shown = Vec::new();
     for own in columns {
         shown.push(Column {
+            metric: "",
+            legend: "".into(),
             head: [own.source.clone().into(), own.what.into()],
             better: match spec.better.as_deref() {
                 Some("higher") => Better::Higher,
@@ -74,16 +76,16 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
             },
             texts: texts(&own.values),
             values: own.values,
-            expendable: 0,
         });
         if spec.beside && own.expected.iter().any(Option::is_some) {
             shown.push(Column {
+                metric: "",
+                legend: "".into(),
                 head: [own.source.into(), "source".into()],
                 better: Better::Lower,
                 texts: texts(&own.expected),
                 // The source does not compete.
                 values: names.iter().map(|_| None).collect(),
-                expendable: 0,
             });
         }
     }
@@ -123,11 +125,12 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         .map(|p| p.what.clone())
         .collect();
     let column = |head: &'static str, of: &dyn Fn(usize) -> String| Column {
+        metric: "",
+        legend: "".into(),
         head: [head.into(), "".into()],
         better: Better::Lower,
         values: names.iter().map(|_| None).collect(),
         texts: (0..names.len()).map(of).collect(),
-        expendable: 0,
     };
     let all = &experiment.published;
     let mut columns = vec![
@@ -182,7 +185,7 @@ pub fn verdicts(
 }
 
 /// Renders the description of the machine, below all experiments.
-pub fn closing(machine: &Machine, timer: &Timer, style: &Style) -> String {
+pub fn closing(machine: &HostInfo, timer: &Timer, style: &Style) -> String {
     let mut on: Vec<String> = vec!["measured natively".to_string()];
     on.extend(machine.processor.clone());
     on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));

@@ -8,68 +8,50 @@
 //!
 //! Without colour the text contains no escape codes; marks never change the layout.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
+pub use everybuddy_measure::rows::table::Column;
+pub use everybuddy_metrics::Better;
+
 use crate::show::output::Style;
-
-/// The direction in which values improve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Smaller values are better.
-    Lower,
-    /// Larger values are better.
-    Higher,
-}
-
-/// A column of numbers.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// The name and the unit: the two lines of the heading.
-    pub head: [Cow<'static, str>; 2],
-    /// The direction in which values improve.
-    pub better: Better,
-    /// The values for comparison, one per row; `None` if there is no value.
-    pub values: Vec<Option<f64>>,
-    /// The values as text.
-    pub texts: Vec<String>,
-    /// If the table is too wide, columns are dropped in decreasing order of this rank; rank 0 is never dropped.
-    pub expendable: u8,
-}
 
 /// Zero-width characters that represent escape codes during the layout.
 const BEST: char = '\u{2062}';
 const DIM: char = '\u{2061}';
 const END: char = '\u{2063}';
 
-/// Renders a table from names and columns; rows outside `competing` are never the best.
+/// Renders a table from names and columns; rows outside `competing` are never the best. What is too wide for one table
+/// becomes several, one below the other.
 pub fn text(
     names: &[String],
     columns: &[Column],
     competing: Range<usize>,
     style: &Style,
 ) -> String {
-    let mut columns: Vec<&Column> = columns.iter().collect();
-    loop {
-        let text = lay_out(names, &columns, &competing, style);
-        let widest = text.lines().map(visible_width).max().unwrap_or(0);
-        let next = columns
-            .iter()
-            .filter(|c| c.expendable > 0)
-            .map(|c| c.expendable)
-            .max();
-        match next {
-            Some(rank) if widest > style.width => columns.retain(|c| c.expendable != rank),
-            _ => return paint(text, style),
+    let mut out = String::new();
+    let mut rest = columns;
+    while !rest.is_empty() || out.is_empty() {
+        // As many columns as fit, one at least.
+        let mut wide = rest.len();
+        let mut text = lay_out(names, rest, &competing, style);
+        while wide > 1 && text.lines().map(visible_width).max().unwrap_or(0) > style.width {
+            wide -= 1;
+            text = lay_out(names, &rest[..wide], &competing, style);
         }
+        rest = &rest[wide..];
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &text;
     }
+    paint(out, style)
 }
 
 fn lay_out(
     names: &[String],
-    columns: &[&Column],
+    columns: &[Column],
     competing: &Range<usize>,
     style: &Style,
 ) -> String {
@@ -83,9 +65,9 @@ fn lay_out(
         .iter()
         .map(|column| format!("{}\n{}", column.head[0], column.head[1]));
     table.set_header(std::iter::once("system\n".to_string()).chain(head));
-    let bests: Vec<Option<&str>> = columns
+    let bests: Vec<Vec<bool>> = columns
         .iter()
-        .map(|column| best(column, competing))
+        .map(|column| column.best(competing))
         .collect();
     for (row, name) in names.iter().enumerate() {
         let mut cells = vec![if competing.contains(&row) {
@@ -95,10 +77,10 @@ fn lay_out(
         }];
         for (column, best) in columns.iter().zip(&bests) {
             let text = column.texts.get(row).map_or("", String::as_str);
-            cells.push(match best {
-                _ if !competing.contains(&row) => mark(DIM, text, style),
-                Some(best) if *best == text => mark(BEST, text, style),
-                _ => text.to_string(),
+            cells.push(match competing.contains(&row) {
+                false => mark(DIM, text, style),
+                true if best[row] => mark(BEST, text, style),
+                true => text.to_string(),
             });
         }
         table.add_row(cells);
@@ -116,21 +98,6 @@ fn lay_out(
     let mut text = table.trim_fmt();
     text.push('\n');
     text
-}
-
-/// Returns the text of the best value among the competing rows, unless all are equal.
-fn best<'c>(column: &'c Column, competing: &Range<usize>) -> Option<&'c str> {
-    let all = || column.values.iter().zip(&column.texts);
-    let competitors = || all().take(competing.end).skip(competing.start);
-    let numbers = competitors().filter_map(|(value, text)| value.map(|value| (value, text)));
-    let best = match column.better {
-        Better::Lower => numbers.min_by(|a, b| a.0.total_cmp(&b.0)),
-        Better::Higher => numbers.max_by(|a, b| a.0.total_cmp(&b.0)),
-    };
-    let text = best?.1.as_str();
-    competitors()
-        .any(|(_, other)| other != text)
-        .then_some(text)
 }
 
 fn mark(kind: char, text: &str, style: &Style) -> String {
@@ -160,13 +127,14 @@ fn visible_width(line: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn column(head: &'static str, values: [f64; 3], expendable: u8) -> Column {
+    fn column(head: &'static str, values: [f64; 3]) -> Column {
         Column {
+            metric: "latency",
+            legend: "".into(),
             head: [head.into(), "ns".into()],
             better: Better::Lower,
             values: values.map(Some).to_vec(),
             texts: values.map(|v| format!("{v:.1}")).to_vec(),
-            expendable,
         }
     }
 
@@ -174,8 +142,8 @@ mod tests {
     fn the_best_is_marked_and_nothing_moves() {
         let names = ["bs", "lbs-31+batch=7+high=42+percpu=locked", "floor"].map(String::from);
         let columns = [
-            column("alloc", [3.0, 2.0, 1.0], 0),
-            column("free", [5.0, 5.0, 1.0], 1),
+            column("alloc", [3.0, 2.0, 1.0]),
+            column("free", [5.0, 5.0, 1.0]),
         ];
         let plain = text(
             &names,
@@ -216,24 +184,33 @@ mod tests {
     }
 
     #[test]
-    fn columns_go_when_there_is_no_room() {
+    fn what_is_too_wide_becomes_several_tables() {
         let names = ["bs", "is", "floor"].map(String::from);
         let columns = [
-            column("alloc", [3.0, 2.0, 1.0], 0),
-            column("free", [5.0, 4.0, 1.0], 1),
+            column("alloc", [3.0, 2.0, 1.0]),
+            column("free", [5.0, 4.0, 1.0]),
         ];
-        let narrow = text(
-            &names,
-            &columns,
-            0..2,
-            &Style {
-                colour: false,
-                width: 18,
-            },
-        );
-        assert!(
-            narrow.contains("alloc") && !narrow.contains("free"),
-            "{narrow}"
-        );
+        let style = |width| Style {
+            colour: false,
+            width,
+        };
+        let narrow = text(&names, &columns, 0..2, &style(18));
+        let expected = "\
+ system   alloc
+             ns
+═══════════════
+ bs         3.0
+ is         2.0
+ floor      1.0
+
+ system   free
+            ns
+══════════════
+ bs        5.0
+ is        4.0
+ floor     1.0
+";
+        assert_eq!(narrow, expected);
+        assert_eq!(text(&names, &columns, 0..2, &style(80)).lines().count(), 6);
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn everybuddy(arguments: &[&str]) -> Run {
     Run::of(
         Command::new(program)
             .args(arguments)
-            // Files that nobody named appear in the current folder.
+            // Files that no argument names appear in the current folder.
             .current_dir(env!("CARGO_TARGET_TMPDIR"))
             .env_remove("EVERYBUDDY_TRACES")
             .output()
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// The run was done; beside its results there may be notes.
+    /// The run succeeded; notes may accompany its results.
     pub(crate) fn noted(self) -> String {
         let is_note = |line: &str| line.starts_with("note: ");
         assert!(
@@ -147,7 +147,7 @@ impl Run {
         self.out
     }
 
-    /// The run was done, without a word beside its results.
+    /// The run succeeded, and printed only its results.
     pub(crate) fn done(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out

@@ -67,7 +67,7 @@ fn every_system_replays_on_one_thread_and_on_two() {
             "{table}"
         );
         // iBuddy scatters single frames over its spaces, so that few large blocks are left: what its paper says of
-        // it. Nobody else refuses anything.
+        // it. No other system refuses anything.
         let header = table.lines().find(|line| line.starts_with(" system"));
         let Some(end) = header.and_then(|header| header.find("refused")) else {
             continue;
@@ -94,7 +94,7 @@ fn variants_and_scarce_memory() {
         table.contains("lbs-31+batch=7") && table.contains("refused"),
         "{table}"
     );
-    // Several times as much as can be live at once in 4 MiB.
+    // Several times as much as can be allocated simultaneously in 4 MiB.
     let mut trace = crate::common::trace();
     let end = trace.events.last().unwrap().time_ns;
     for block in 0..3 {

@@ -1,10 +1,13 @@
-//! Contenders behind a shadow of memory.
+//! Contenders checked against a shadow of memory.
 //!
-//! Exists because a fast allocator that gives a frame twice is no allocator. Each block that is given or
-//! taken back flips its bits in a shadow; a bit that is in the wrong state is a fault.
+//! # Purpose
 //!
-//! Invariant: the shadow changes before a block is freed and after it was given, so that no two threads
-//! own a bit at a time.
+//! A fast allocator that hands out a frame twice is useless. Every allocation and free flips the bits of its frames
+//! in a shadow; a bit in the wrong state is an error.
+//!
+//! # Invariants
+//!
+//! The shadow changes before a block is freed and after it was allocated, so that a bit never belongs to two threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,9 +15,9 @@ use everybuddy::Order;
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
 
-/// One bit a frame: set while somebody has it.
+/// One bit per frame, set while the frame is allocated.
 pub(crate) struct Shadow {
     words: Vec<AtomicU64>,
     frames: u32,
@@ -23,7 +26,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Makes the shadow of free memory.
+    /// Creates the shadow of free memory.
     pub(crate) fn new(frames: u32) -> Shadow {
         Shadow {
             words: (0..frames.div_ceil(64))
@@ -35,7 +38,7 @@ impl Shadow {
         }
     }
 
-    /// Returns how many blocks were given or taken back wrongly, and how many in all.
+    /// Returns the number of allocations and frees of blocks in the wrong state, and the total.
     pub(crate) fn faults(&self) -> (u64, u64) {
         (
             self.faults.load(Ordering::Relaxed),
@@ -71,13 +74,13 @@ impl Shadow {
     }
 }
 
-/// A contender behind a shadow.
+/// A contender with a shadow.
 pub(crate) struct Checked<'c> {
     pub(crate) inner: &'c dyn Contender,
     pub(crate) shadow: &'c Shadow,
 }
 
-/// A thread's access to a contender behind a shadow.
+/// A thread's access to a contender with a shadow.
 pub(crate) struct CheckedCaller<'c> {
     inner: Box<dyn Caller + 'c>,
     shadow: &'c Shadow,
@@ -133,7 +136,7 @@ impl Caller for CheckedCaller<'_> {
         self.inner.park();
     }
 
-    fn leave(self: Box<Self>) -> u64 {
-        self.inner.leave()
+    fn finish(self: Box<Self>) -> u64 {
+        self.inner.finish()
     }
 }

@@ -1,10 +1,14 @@
-//! What a benchmark asks of an allocator.
+//! The operations that a benchmark needs of an allocator.
 //!
-//! Exists so that our systems and other people's allocators are measured by the very same loops, which
-//! are compiled for each of them: nothing is dispatched while time is taken. What goes on around the loops is compiled
-//! once, for [`Contender`]: each line of the loops is compiled some twenty times.
+//! # Purpose
 //!
-//! Invariant: a local is used by one thread, the one that asked for it.
+//! Our systems and third-party allocators are measured by the same loops. The loops are compiled for each allocator,
+//! so that nothing is dispatched dynamically while time is measured. The code around the loops is compiled once, for
+//! [`AnyContender`], because every line of the loops is compiled about twenty times.
+//!
+//! # Invariants
+//!
+//! A `Local` is used only by the thread that created it.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
@@ -12,19 +16,19 @@ use everybuddy::{
 };
 
 use super::perform::{Tools, Work, Worker};
-use crate::replay::host::Machine;
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
+use crate::replay::host::ReplayPlatform;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
 
 /// An allocator that threads can call.
 pub trait Contender: Sync {
-    /// Returns a thread's access for single calls, which are dispatched one by one; `None` when another thread holds
-    /// its place.
+    /// Returns a thread's access for single calls, which are dispatched dynamically. Returns `None` if another thread
+    /// uses that number.
     fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>>;
 
-    /// Returns a thread that performs programs, with the given number of empty slots; `None` when another thread holds
-    /// its place. Its loops are compiled for the caller, and dispatch nothing.
+    /// Returns a thread that runs programs, with the given number of empty slots. Returns `None` if another thread uses
+    /// that number. Its loops are compiled for the caller, and dispatch nothing dynamically.
     fn worker<'c>(
         &'c self,
         thread: u16,
@@ -35,32 +39,32 @@ pub trait Contender: Sync {
     /// Returns the order of the largest block.
     fn max_order(&self) -> Order;
 
-    /// Returns the bytes of metadata, if they are known.
+    /// Returns the bytes of metadata, if known.
     fn metadata_bytes(&self) -> Option<usize>;
 }
 
 /// A thread's access to an allocator.
 pub trait Caller {
-    /// Allocates a block; its first frame, or [`REFUSED`].
+    /// Allocates a block. Returns its first frame, or [`REFUSED`].
     fn allocate(&mut self, order: Order) -> u32;
 
     /// Frees a block that was allocated.
     fn free(&mut self, place: u32, order: Order);
 
-    /// Says that this thread won't call for a while.
+    /// Parks the thread: it makes no calls for a while.
     fn park(&mut self) {}
 
-    /// Says whether what comes now counts: preparation and clearing up do not.
+    /// Sets whether the following operations count: preparation and cleanup do not.
     #[inline(always)]
     fn watch(&mut self, counts: bool) {
         let _ = counts;
     }
 
-    /// Ends the use; returns how many releases were refused, which only a broken allocator does.
-    fn leave(self: Box<Self>) -> u64;
+    /// Ends the use. Returns the number of failed frees, which is 0 unless the allocator is broken.
+    fn finish(self: Box<Self>) -> u64;
 }
 
-/// What is done with a contender.
+/// A function that is called with a contender.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Contender);
 
 /// One of our systems.
@@ -77,7 +81,7 @@ pub struct SystemCaller<'c, A> {
     failed: u64,
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> System<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> System<'_, A> {
     fn local(&self, thread: u16) -> Option<SystemCaller<'_, A>> {
         Some(SystemCaller {
             system: self.system,
@@ -88,7 +92,7 @@ impl<A: FrameAllocator<Machine<NoProbe>>> System<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Contender for System<'_, A> {
     fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
         Some(Box::new(self.local(thread)?))
     }
@@ -111,11 +115,11 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Contender for System<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
-    /// Tries again what found no frame at once.
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> SystemCaller<'_, A> {
+    /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, order: Order, error: AllocateError) -> u32 {
+    fn retry_until_served(&mut self, order: Order, error: AllocateError) -> u32 {
         let request = Request::order(order);
         let again = retry(
             self.system,
@@ -129,12 +133,12 @@ impl<A: FrameAllocator<Machine<NoProbe>>> SystemCaller<'_, A> {
     }
 }
 
-impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Caller for SystemCaller<'_, A> {
     #[inline(always)]
     fn allocate(&mut self, order: Order) -> u32 {
         match self.system.allocate(&mut self.cpu, Request::order(order)) {
             Ok(pfn) => pfn.0,
-            Err(error) => self.insist(order, error),
+            Err(error) => self.retry_until_served(order, error),
         }
     }
 
@@ -157,25 +161,25 @@ impl<A: FrameAllocator<Machine<NoProbe>>> Caller for SystemCaller<'_, A> {
         self.system.park(&mut self.cpu);
     }
 
-    fn leave(mut self: Box<Self>) -> u64 {
+    fn finish(mut self: Box<Self>) -> u64 {
         self.park();
-        self.cpus.surrender(self.cpu);
+        self.cpus.release(self.cpu);
         self.failed
     }
 }
 
-/// Makes a contender of a system.
+/// Converts a system to a contender.
 pub(crate) struct OfSystem<'v> {
     pub(crate) threads: u16,
     pub(crate) visitor: Visitor<'v>,
 }
 
-impl WithSystem<Machine<NoProbe>> for OfSystem<'_> {
+impl WithSystem<ReplayPlatform<NoProbe>> for OfSystem<'_> {
     type Output = ();
 
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(self, _: &'static str, system: &A) {
+    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(self.threads);
-        services::beside(system, self.threads, &NoProbe::default, || {
+        services::alongside(system, self.threads, &NoProbe::default, || {
             (self.visitor)(&System { system, cpus });
         });
     }

@@ -1,11 +1,15 @@
-//! One of our systems on a workload, counted instead of timed.
+//! A system on a workload, with its events counted instead of timed.
 //!
-//! Exists because what threads do to each other shows in counts that a timed run may not take. The program of
-//! each thread is the same as in benchmarks; preparation and clearing up are left out.
+//! # Purpose
 //!
-//! Each thread is a task with one address region, and its requests say so.
+//! Counters show interactions between threads that would distort a timed run. Each thread runs the same program as in
+//! a benchmark, without preparation and cleanup.
 //!
-//! Invariant: what a thread counts goes to the common sum once, when it leaves.
+//! Each thread is one task with one address region, and its requests carry both as hints.
+//!
+//! # Invariants
+//!
+//! The counters of a thread are added to the common sum once, when it finishes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,13 +18,13 @@ use everybuddy::{Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
+use crate::replay::adapter::REFUSED;
 use crate::replay::host::AnySystem;
 use crate::replay::observe::Tally;
-use crate::replay::port::REFUSED;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::watch::Watch;
 
-/// What all threads counted: allocations, frees.
+/// The counters of all threads: of allocations, of frees.
 pub(crate) type Sums = Mutex<[Tally; 2]>;
 
 /// A system whose operations are counted.
@@ -30,13 +34,13 @@ pub(crate) struct Counted<'s> {
     pub(crate) sums: &'s Sums,
 }
 
-/// A thread's access to it.
+/// A thread's access to the system.
 pub(crate) struct CountedCaller<'c> {
     system: &'c AnySystem<'c, Watch>,
     cpus: &'c NativeCpus,
     cpu: NativeCpu<Watch>,
     hint: Hint,
-    /// Whether what is done now counts.
+    /// Whether the current operations count.
     counts: bool,
     tallies: [Tally; 2],
     failed: u64,
@@ -128,13 +132,13 @@ impl Caller for CountedCaller<'_> {
         self.counts = counts;
     }
 
-    fn leave(mut self: Box<Self>) -> u64 {
+    fn finish(mut self: Box<Self>) -> u64 {
         self.park();
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         for (sum, own) in sums.iter_mut().zip(&self.tallies) {
             sum.add(own);
         }
-        self.cpus.surrender(self.cpu);
+        self.cpus.release(self.cpu);
         self.failed
     }
 }

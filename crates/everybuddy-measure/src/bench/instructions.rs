@@ -1,29 +1,33 @@
-//! What an operation costs in instructions.
+//! The number of instructions per operation.
 //!
-//! Exists because instruction counts repeat where times don't: the program runs itself under callgrind
-//! twice, with few and with many rounds of a workload, and the difference is the rounds' own.
+//! # Purpose
 //!
-//! Invariant: both runs make the same programs, so that making them cancels out.
+//! Instruction counts are reproducible, times are not. The program runs itself under callgrind twice, with few and
+//! with many rounds of a workload. The difference is the cost of the additional rounds.
+//!
+//! # Invariants
+//!
+//! Both runs create the same programs, so that the cost of creating them cancels out.
 
 use std::process::Command;
 
 use everybuddy_workload::{Setting, Variant};
 
-use super::Entrant;
+use super::ContenderSpec;
 use super::contender::Contender;
 use super::perform::{Belt, Tools};
 use crate::Error;
 use crate::replay::clock::Timer;
 use crate::replay::host::Arena;
 
-/// Frames of the memory: enough for the batches of a large machine, few enough to be prepared slowly.
+/// Frames of the memory: enough for the batches of a large machine, and few enough to be prepared under callgrind.
 const FRAMES: u32 = 1 << 16;
-/// How much shorter sections are than when they are timed.
+/// The factor by which sections are shorter than in a timed run.
 const SHRINK: u32 = 100;
-/// Rounds of the longer run; the shorter does half of them.
+/// Rounds of the longer run; the shorter run has half as many.
 const ROUNDS: u32 = 4;
 
-/// Performs `rounds` rounds of a workload on one thread, untimed.
+/// Runs `rounds` rounds of a workload on one thread, untimed.
 struct Perform<'v> {
     variant: &'v Variant,
     rounds: u32,
@@ -49,22 +53,26 @@ impl Perform<'_> {
         }
         let rounds: Vec<_> = (0..ROUNDS).map(|_| program.round()).collect();
         let mut operations = 0;
-        // One indirect call for each section, of hundreds of operations.
+        // One indirect call per section of hundreds of operations.
         for section in rounds.iter().take(self.rounds as usize).flatten() {
             worker.perform(&section.body, u64::MAX);
             operations += section.body.operations();
         }
-        worker.leave();
+        worker.finish();
         Some(operations)
     }
 }
 
-/// Performs rounds for an instruction counter; returns the operations, or nothing when the contender
-/// can't do the workload.
+/// Runs rounds for an instruction counter. Returns the number of operations, or `None` if the contender cannot run
+/// the workload.
 ///
 /// # Errors
-/// A usage error when the contender can't be built.
-pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<u64>, Error> {
+/// Returns a usage error if the contender cannot be built.
+pub fn perform(
+    contender: &ContenderSpec,
+    variant: &Variant,
+    rounds: u32,
+) -> Result<Option<u64>, Error> {
     let timer = &Timer::standing();
     let mut arena = Arena::default();
     let visitor = Perform {
@@ -72,31 +80,31 @@ pub fn perform(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Opti
         rounds,
         timer,
     };
-    entrant.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
+    contender.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
 }
 
-/// Tells whether instructions can be counted here.
+/// Checks that instructions can be counted on this machine.
 ///
 /// # Errors
-/// A usage error that says what to install.
+/// Returns a usage error with an installation hint.
 pub fn available() -> Result<(), Error> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),
         _ => Err(Error::usage(
-            "--instructions needs valgrind, which is not installed: on Debian and Ubuntu `apt install \
+            "--instructions requires valgrind\nhelp: on Debian and Ubuntu `apt install \
              valgrind`, on Fedora `dnf install valgrind`",
         )),
     }
 }
 
-/// Counts the instructions of an operation; nothing when the contender can't do the workload.
+/// Counts the instructions per operation. Returns `None` if the contender cannot run the workload.
 ///
 /// # Errors
-/// A usage error when valgrind can't run this program.
-pub fn count(entrant: &Entrant, variant: &Variant) -> Result<Option<f64>, Error> {
+/// Returns a usage error if valgrind cannot run this program.
+pub fn count(contender: &ContenderSpec, variant: &Variant) -> Result<Option<f64>, Error> {
     let (few, many) = (
-        run(entrant, variant, ROUNDS / 2)?,
-        run(entrant, variant, ROUNDS)?,
+        run(contender, variant, ROUNDS / 2)?,
+        run(contender, variant, ROUNDS)?,
     );
     let (Some(few), Some(many)) = (few, many) else {
         return Ok(None);
@@ -106,10 +114,14 @@ pub fn count(entrant: &Entrant, variant: &Variant) -> Result<Option<f64>, Error>
     Ok((operations > 0).then(|| instructions as f64 / operations as f64))
 }
 
-/// Runs this program under callgrind: instructions and operations.
-fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64, u64)>, Error> {
+/// Runs this program under callgrind. Returns the instructions and the operations.
+fn run(
+    contender: &ContenderSpec,
+    variant: &Variant,
+    rounds: u32,
+) -> Result<Option<(u64, u64)>, Error> {
     let fail = |what: String| {
-        let name = entrant.name();
+        let name = contender.name();
         Error::usage(format!(
             "--instructions: {name} on {}: {what}",
             variant.name
@@ -121,7 +133,7 @@ fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64,
     command
         .arg(program)
         .args(["bench", "--workloads", variant.name]);
-    command.args(["--contender", &entrant.name()]);
+    command.args(["--contender", &contender.name()]);
     command.args(["--count", &rounds.to_string()]);
     let output = command.output().map_err(|error| fail(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -136,6 +148,6 @@ fn run(entrant: &Entrant, variant: &Variant, rounds: u32) -> Result<Option<(u64,
     match (instructions, operations) {
         (Some(instructions), Some(operations)) => Ok(Some((instructions, operations))),
         (Some(_), None) => Ok(None),
-        _ => Err(fail("valgrind said nothing of instructions".to_string())),
+        _ => Err(fail("valgrind reported no instruction count".to_string())),
     }
 }

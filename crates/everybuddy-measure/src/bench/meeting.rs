@@ -1,9 +1,13 @@
-//! Where threads meet between sections.
+//! A barrier for the threads between sections.
 //!
-//! Exists because sections are short: threads that were woken one after the other would have nothing of
-//! them in common. Here they spin, and yield when it takes long.
+//! # Purpose
 //!
-//! Invariant: a thread that dies lets the others go on, with the news.
+//! Sections are short. Threads that are woken one after another would hardly overlap. Here they spin, and yield if
+//! the wait is long.
+//!
+//! # Invariants
+//!
+//! If a thread dies, the others continue and learn of it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,7 +15,7 @@ use everybuddy::platform::Waiting;
 
 use crate::replay::host::Yielding;
 
-/// A meeting point for a number of threads, to be used again and again.
+/// A reusable barrier for a number of threads.
 pub(crate) struct Meeting {
     threads: u32,
     arrived: AtomicU32,
@@ -19,7 +23,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Makes a meeting point.
+    /// Creates a barrier.
     pub(crate) fn new(threads: u16) -> Meeting {
         Meeting {
             threads: u32::from(threads),
@@ -28,9 +32,9 @@ impl Meeting {
         }
     }
 
-    /// Waits for all; nothing when somebody won't come any more.
+    /// Waits for all threads. Returns `None` if a thread will not arrive.
     pub(crate) fn meet(&self) -> Option<()> {
-        // Acquire and release: pairs with itself: what anyone did before a meeting is seen by all after it.
+        // Acquire and release: pairs with itself: all threads see everything that happened before the barrier.
         let mine = self.arrived.fetch_add(1, Ordering::AcqRel);
         let wanted = (mine / self.threads + 1) * self.threads;
         let mut attempt = 0;
@@ -45,7 +49,7 @@ impl Meeting {
         Some(())
     }
 
-    /// Returns a guard that calls meetings off unless it is disarmed.
+    /// Returns a guard that cancels the barrier unless it is disarmed.
     pub(crate) fn guard(&self) -> Guard<'_> {
         Guard {
             meeting: self,
@@ -54,14 +58,14 @@ impl Meeting {
     }
 }
 
-/// Calls meetings off when its thread ends early.
+/// Cancels the barrier if its thread ends early.
 pub(crate) struct Guard<'m> {
     meeting: &'m Meeting,
     is_armed: bool,
 }
 
 impl Guard<'_> {
-    /// Says that the thread has done all it should.
+    /// Declares that the thread has finished its work.
     pub(crate) fn disarm(mut self) {
         self.is_armed = false;
     }

@@ -1,30 +1,33 @@
-//! The benchmark: workloads that isolate what traces mix, on all contenders in one run.
+//! The benchmark: workloads that isolate the effects that are mixed in traces, on all contenders in one run.
 //!
-//! Exists so that the question "how fast, beside whom?" has a repeatable answer.
+//! # Purpose
 //!
-//! | file | what it does |
+//! The question "how fast, compared with what?" has a reproducible answer.
+//!
+//! | file | contents |
 //! |------|--------------|
-//! | [`contender`] | what is asked of an allocator; our systems as contenders |
-//! | `peer` | other people's allocators as contenders |
-//! | [`entrant`] | who takes part, by name |
+//! | [`contender`] | the operations of an allocator; our systems as contenders |
+//! | `peer` | third-party allocators as contenders |
+//! | [`contender_spec`] | contenders by name |
 //! | `perform` | the timed loops |
-//! | `meeting` | where threads meet between sections |
-//! | [`visit`] | one workload on a fresh allocator, on its threads |
+//! | `meeting` | a barrier for the threads between sections |
+//! | [`visit`] | one workload on a new allocator, on its threads |
 //! | `counted` | a system whose operations are counted instead |
-//! | `check` | contenders behind a shadow of memory |
-//! | [`outcome`] | from many times to a few numbers |
-//! | [`ratio`] | how many times as long one takes as another, with an interval |
-//! | [`instructions`] | the same in instructions, by callgrind |
-//! | [`start`] | how long a system takes to start |
+//! | `check` | contenders checked against a shadow of memory |
+//! | [`outcome`] | the reduction of many times to a few numbers |
+//! | [`ratio`] | the ratio of two contenders' times, with an interval |
+//! | [`instructions`] | instruction counts, by callgrind |
+//! | [`start`] | the start-up time of a system |
 //!
-//! Invariant: in each round each contender is visited once for each workload, on a fresh allocator, in an
-//! order that rotates from round to round.
+//! # Invariants
+//!
+//! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
 mod check;
 pub mod claims;
 pub mod contender;
+pub mod contender_spec;
 mod counted;
-pub mod entrant;
 pub mod instructions;
 mod meeting;
 pub mod outcome;
@@ -48,39 +51,39 @@ use crate::replay::services;
 use crate::replay::watch::Watch;
 
 use check::{Checked, Shadow};
+pub use contender_spec::ContenderSpec;
 use counted::{Counted, Sums};
-pub use entrant::Entrant;
 pub use outcome::{Cell, Results};
 use visit::{Visit, Visited};
 
-/// What to measure, and how.
+/// The selection and the parameters of a benchmark.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Who takes part.
-    pub entrants: Vec<Entrant>,
+pub struct BenchPlan {
+    /// The contenders.
+    pub contenders: Vec<ContenderSpec>,
     /// The workloads.
     pub variants: Vec<&'static Variant>,
     /// Numbers of threads.
     pub threads: Vec<u16>,
     /// Frames of the memory.
     pub frames: u32,
-    /// How often all are visited.
+    /// The number of rounds.
     pub rounds: u32,
-    /// What random choices come from.
+    /// The seed of random choices.
     pub seed: u64,
-    /// Sections are so many times shorter than usual.
+    /// The factor by which sections are shortened.
     pub shrink: u32,
 }
 
-impl Plan {
-    /// Frames when nothing else is asked for: 1 GiB.
+impl BenchPlan {
+    /// The default number of frames: 1 GiB.
     pub const FRAMES: u32 = 1 << 18;
-    /// Rounds when nothing else is asked for.
+    /// The default number of rounds.
     pub const ROUNDS: u32 = 5;
-    /// Nanoseconds after which a section that can end anywhere ends.
+    /// Nanoseconds after which a section that can end anywhere is ended.
     const BUDGET: f64 = 5e6;
 
-    /// Returns the workloads with the numbers of threads that they can be done on.
+    /// Returns the workloads with the numbers of threads on which they can run.
     pub fn cells(&self) -> Vec<(&'static Variant, u16)> {
         let of = |variant: &&'static Variant| {
             let variant = *variant;
@@ -94,13 +97,17 @@ impl Plan {
     }
 
     fn rounds_of(&self, variant: &Variant) -> u32 {
-        if variant.harvest { 1 } else { self.rounds }
+        if variant.counts_large_blocks {
+            1
+        } else {
+            self.rounds
+        }
     }
 
-    /// Returns how many visits there are.
+    /// Returns the number of visits.
     pub fn visits(&self) -> u64 {
         let rounds = |cell: &(&Variant, u16)| u64::from(self.rounds_of(cell.0));
-        self.cells().iter().map(rounds).sum::<u64>() * self.entrants.len() as u64
+        self.cells().iter().map(rounds).sum::<u64>() * self.contenders.len() as u64
     }
 
     fn setting(&self, threads: u16) -> Setting {
@@ -113,12 +120,13 @@ impl Plan {
     }
 }
 
-/// Measures everything. `visited` is told what was done after each visit.
+/// Measures everything. `visited` is called with a description after each visit.
 ///
 /// # Errors
-/// A usage error when a contender can't be set up so; [`Error::Broken`] when one broke its contract.
+/// Returns a usage error if a contender cannot be set up with these parameters, or [`Error::Broken`] if one broke its
+/// contract.
 pub fn measure(
-    plan: &Plan,
+    plan: &BenchPlan,
     timer: &Timer,
     arena: &mut Arena,
     mut visited: impl FnMut(&str),
@@ -130,19 +138,19 @@ pub fn measure(
             if round >= plan.rounds_of(variant) {
                 continue;
             }
-            for turn in 0..plan.entrants.len() {
-                let who = (turn + round as usize) % plan.entrants.len();
+            for turn in 0..plan.contenders.len() {
+                let who = (turn + round as usize) % plan.contenders.len();
                 let visit = Visit {
                     variant,
                     setting: plan.setting(*threads),
                     timer,
                     repeats: variant.repeats,
                     is_timed: true,
-                    budget: Plan::BUDGET,
+                    budget: BenchPlan::BUDGET,
                 };
-                let entrant = &plan.entrants[who];
-                let came = entrant.with(plan.frames, *threads, arena, |c| visit.call(c))?;
-                if let Some(came) = judged(entrant, variant, came)? {
+                let contender = &plan.contenders[who];
+                let came = contender.with(plan.frames, *threads, arena, |c| visit.call(c))?;
+                if let Some(came) = judged(contender, variant, came)? {
                     results.cells[index][who].add(came);
                 }
                 visited(variant.name);
@@ -152,10 +160,10 @@ pub fn measure(
     Ok(results)
 }
 
-/// Counts what allocations and frees of a workload do inside a system, on all threads together.
+/// Counts the internal events of the allocations and frees of a workload, over all threads.
 ///
 /// # Errors
-/// As [`measure`]; a usage error when the workload can't be done on so many threads.
+/// Like [`measure`], and a usage error if the workload cannot run on this number of threads.
 pub fn count(
     variant: &'static Variant,
     setting: Setting,
@@ -163,7 +171,7 @@ pub fn count(
     timer: &Timer,
     arena: &mut Arena,
 ) -> Result<[Tally; 2], Error> {
-    /// Rounds of a program: enough for threads to meet often.
+    /// Rounds of a program, enough for the threads to interact often.
     const REPEATS: u32 = 16;
     if setting.threads < variant.threads {
         let least = variant.threads;
@@ -188,41 +196,41 @@ pub fn count(
         let cpus = NativeCpus::new(setting.threads);
         let sums = &sums;
         let call = || visit.call(&Counted { system, cpus, sums });
-        services::beside(system, setting.threads, &Watch::default, call).0
+        services::alongside(system, setting.threads, &Watch::default, call).0
     };
     let came = arena.build_any(spec, &memory, setting.threads, counted)?;
-    judged(&Entrant::System(*spec), variant, came)?;
+    judged(&ContenderSpec::System(*spec), variant, came)?;
     Ok(sums.into_inner().unwrap_or_default())
 }
 
-/// What a check of a contender on a workload found.
+/// The result of checking a contender on a workload.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Who.
-    pub entrant: String,
-    /// On which workload.
+    /// The contender.
+    pub contender: String,
+    /// The workload.
     pub variant: &'static str,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: u16,
-    /// Blocks that were given or taken back, if the contender can do the workload.
+    /// The number of allocations and frees, if the contender can run the workload.
     pub checked: Option<u64>,
-    /// Those that were in the wrong state.
+    /// The number of them with a wrong state.
     pub faults: u64,
 }
 
-/// Runs every contender behind a shadow of memory on every workload; nothing is timed.
+/// Runs every contender on every workload against a shadow of memory; nothing is timed.
 ///
 /// # Errors
-/// As [`measure`]; faults are verdicts, not errors.
+/// Like [`measure`]; wrong states are verdicts, not errors.
 pub fn check(
-    plan: &Plan,
+    plan: &BenchPlan,
     timer: &Timer,
     arena: &mut Arena,
     mut visited: impl FnMut(&str),
 ) -> Result<Vec<Verdict>, Error> {
     let mut verdicts = Vec::new();
     for (variant, threads) in plan.cells() {
-        for entrant in &plan.entrants {
+        for contender in &plan.contenders {
             let shadow = Shadow::new(plan.frames);
             let visit = Visit {
                 variant,
@@ -232,14 +240,14 @@ pub fn check(
                 is_timed: false,
                 budget: f64::INFINITY,
             };
-            let came = entrant.with(plan.frames, threads, arena, |inner| {
+            let came = contender.with(plan.frames, threads, arena, |inner| {
                 let shadow = &shadow;
                 visit.call(&Checked { inner, shadow })
             })?;
-            let done = judged(entrant, variant, came)?.is_some();
+            let done = judged(contender, variant, came)?.is_some();
             let (faults, checked) = shadow.faults();
             verdicts.push(Verdict {
-                entrant: entrant.name(),
+                contender: contender.name(),
                 variant: variant.name,
                 threads,
                 checked: done.then_some(checked),
@@ -252,17 +260,17 @@ pub fn check(
 }
 
 fn judged(
-    entrant: &Entrant,
+    contender: &ContenderSpec,
     variant: &Variant,
     came: Option<Result<Visited, &'static str>>,
 ) -> Result<Option<Visited>, Error> {
     let broken = |what: &str| {
-        let name = entrant.name();
+        let name = contender.name();
         Error::Broken(format!("{name} on workload {}: {what}", variant.name))
     };
     match came.transpose().map_err(broken)? {
         Some(visited) if visited.failed > 0 => {
-            let what = format!("{} releases were refused", visited.failed);
+            let what = format!("{} frees failed", visited.failed);
             Err(broken(&what))
         }
         other => Ok(other),

@@ -1,31 +1,35 @@
-//! From many times to a few numbers.
+//! Reduces many times to a few numbers.
 //!
-//! Exists because one number hides whether it can be trusted: each cell keeps the median of every round,
-//! so that a ratio of two contenders has an interval.
+//! # Purpose
 //!
-//! Invariant: a round counts with the median of its sections that count; a cell without any such section
-//! says so and falls back on the median of the disturbed.
+//! A single number hides its reliability. Each cell keeps the median of every round, so that the ratio of two
+//! contenders has an interval.
+//!
+//! # Invariants
+//!
+//! The result of a round is the median of its valid sections. A cell without valid sections is marked, and falls back
+//! on the median of the disturbed sections.
 
 use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
-use super::{Entrant, Plan};
+use super::{BenchPlan, ContenderSpec};
 use crate::replay::outcome::median;
 
-/// All results of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// What was measured.
-    pub plan: Plan,
+    /// The parameters.
+    pub plan: BenchPlan,
     /// The columns: workloads and numbers of threads.
     pub columns: Vec<(&'static Variant, u16)>,
-    /// A cell for each column and contender.
+    /// One cell per column and contender.
     pub cells: Vec<Vec<Cell>>,
 }
 
 impl Results {
-    pub(super) fn new(plan: &Plan, columns: &[(&'static Variant, u16)]) -> Results {
-        let empty = vec![Cell::default(); plan.entrants.len()];
+    pub(super) fn new(plan: &BenchPlan, columns: &[(&'static Variant, u16)]) -> Results {
+        let empty = vec![Cell::default(); plan.contenders.len()];
         Results {
             plan: plan.clone(),
             columns: columns.to_vec(),
@@ -34,11 +38,11 @@ impl Results {
     }
 
     /// Returns the contenders.
-    pub fn entrants(&self) -> &[Entrant] {
-        &self.plan.entrants
+    pub fn contenders(&self) -> &[ContenderSpec] {
+        &self.plan.contenders
     }
 
-    /// Returns how many sections counted, and how many were dropped.
+    /// Returns the number of valid sections, and the number of dropped sections.
     pub fn sections(&self) -> (u64, u64) {
         let all = || self.cells.iter().flatten();
         (
@@ -48,25 +52,25 @@ impl Results {
     }
 }
 
-/// What a contender did on a workload.
+/// The results of a contender on a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// For each part, nanoseconds per item of each round.
+    /// For each part, the nanoseconds per item of each round.
     pub parts: Vec<(Part, Vec<f64>)>,
-    /// Whether no section was calm in some round: its time is the median of the disturbed.
+    /// Whether all sections of some round were disturbed; its time is then the median of the disturbed sections.
     pub is_disturbed: bool,
-    /// Sections that counted.
+    /// The number of valid sections.
     pub counted: u64,
-    /// Sections that were dropped.
+    /// The number of dropped sections.
     pub dropped: u64,
-    /// Operations of an item.
+    /// Operations per item.
     pub operations: f64,
-    /// Requests.
+    /// The number of requests.
     pub requests: u64,
-    /// Those that were refused.
+    /// The number of failed requests.
     pub refused: u64,
-    /// Blocks of large orders that could be had in the end.
-    pub harvest: Vec<(u8, u64)>,
+    /// Blocks of large orders that could still be allocated at the end.
+    pub large_blocks: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
@@ -79,7 +83,7 @@ impl Cell {
         self.operations = visited.operations;
         self.requests += visited.requests;
         self.refused += visited.refused;
-        self.harvest = visited.harvest;
+        self.large_blocks = visited.large_blocks;
         self.metadata_bytes = visited.metadata_bytes;
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
             let of = |times: &[(Part, f64)]| -> Vec<f64> {
@@ -88,7 +92,8 @@ impl Cell {
             };
             let calm = of(&visited.times);
             let disturbed = of(&visited.disturbed);
-            // Not the least of the disturbed: while one thread is out another meets no contention.
+            // Not the minimum of the disturbed sections: while one thread is switched out, another one runs without
+            // contention.
             let nanos = match (calm.is_empty(), disturbed.is_empty()) {
                 (false, _) => median(calm),
                 (true, false) => {
@@ -104,12 +109,12 @@ impl Cell {
         }
     }
 
-    /// Tells whether most requests were refused: then times are those of refusals, and mean nothing.
+    /// Returns `true` if most requests failed: the times are then those of failures, and meaningless.
     pub fn is_refusing(&self) -> bool {
         self.refused * 2 > self.requests
     }
 
-    /// Returns the nanoseconds of a part in each round; none when the contender can't do it.
+    /// Returns the nanoseconds of a part in each round; empty if the contender cannot run the workload.
     pub fn rounds(&self, part: Part) -> &[f64] {
         if self.is_refusing() {
             return &[];
@@ -124,13 +129,13 @@ impl Cell {
         (!rounds.is_empty()).then(|| median(rounds.to_vec()))
     }
 
-    /// Returns the share of requests that were refused.
+    /// Returns the share of failed requests.
     pub fn refusals(&self) -> Option<f64> {
         (self.requests > 0).then(|| self.refused as f64 / self.requests as f64)
     }
 }
 
-/// The least and the most of something.
+/// Returns the minimum and the maximum.
 pub fn extremes(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().min_by(f64::total_cmp)?;
     let most = values.iter().copied().max_by(f64::total_cmp)?;

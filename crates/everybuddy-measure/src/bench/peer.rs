@@ -1,17 +1,21 @@
-//! Other people's allocators as contenders.
+//! Third-party allocators as contenders.
 //!
-//! Exists as the only place of the program that knows the crate of peers, which a newcomer doesn't build.
+//! # Purpose
 //!
-//! Invariant: a call of a peer costs nothing beside the peer's own call.
+//! This is the only part of the program that depends on the crate of peers, which a default build omits.
+//!
+//! # Invariants
+//!
+//! A call of a peer has no cost besides the peer's own.
 
 use everybuddy::{Block, Order, Pfn};
 use everybuddy_peers::{Peer, PeerRow, WithPeer};
 
 use super::contender::{Caller, Contender, Visitor};
 use super::perform::{Tools, Work, Worker};
-use crate::replay::port::REFUSED;
+use crate::replay::adapter::REFUSED;
 
-/// A peer that takes part.
+/// A peer in the benchmark.
 struct Other<'p, P> {
     peer: &'p P,
     row: &'static PeerRow,
@@ -70,12 +74,12 @@ impl<P: Peer> Caller for OtherCaller<'_, P> {
         self.peer.free(&mut self.local, Block { start, order });
     }
 
-    fn leave(self: Box<Self>) -> u64 {
+    fn finish(self: Box<Self>) -> u64 {
         0
     }
 }
 
-/// Makes a contender of a peer.
+/// Converts a peer to a contender.
 pub(super) struct OfPeer<'v>(pub(super) Visitor<'v>);
 
 impl WithPeer for OfPeer<'_> {

@@ -1,9 +1,13 @@
-//! The loops: performs the pieces of a program on a contender, with a timestamp every few hundred calls.
+//! The loops: run the sections of a program on a contender, with a timestamp every few hundred calls.
 //!
-//! Exists once for all contenders, and is compiled for each: around a call there is an index, a store and
-//! a count, nothing else.
+//! # Purpose
 //!
-//! Invariant: between two timestamps nothing is allocated, printed or dispatched.
+//! The loops exist once for all contenders, and are compiled for each. A call is surrounded only by an index, a store
+//! and a count.
+//!
+//! # Invariants
+//!
+//! Between two timestamps nothing is allocated, printed or dispatched dynamically.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,85 +17,85 @@ use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Step};
 
 use super::contender::Caller;
+use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
-use crate::replay::port::REFUSED;
 
-/// Items between two timestamps: enough to make a timestamp cheap, few enough to see where threads overlap.
+/// Items between two timestamps: enough to make a timestamp cheap, few enough to observe the overlap of threads.
 const CHUNK: usize = 512;
 
-/// What is in a slot of the belt while nothing is.
+/// The value of an empty slot of the belt.
 const VACANT: u32 = u32::MAX;
-/// What is handed over for a block that was refused.
+/// The value that is passed on for a request that failed.
 const NOTHING: u32 = u32::MAX - 1;
 
-/// Slots of a belt: a few lists full.
+/// Slots of a belt: the contents of a few lists.
 const BELT: usize = 1024;
 
-/// What carries blocks from one thread to the next.
+/// The belt that passes blocks from one thread to the next.
 pub(crate) struct Belt(Vec<AtomicU32>);
 
 impl Belt {
-    /// Makes an empty belt.
+    /// Creates an empty belt.
     pub(crate) fn new() -> Belt {
         Belt((0..BELT).map(|_| AtomicU32::new(VACANT)).collect())
     }
 }
 
-/// When things happened in a section: each timestamp with the items done since the one before.
+/// The timestamps of a section, each with the number of items since the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    /// Ticks and items.
+    /// Ticks and numbers of items.
     pub(crate) marks: Vec<(u64, u32)>,
 }
 
-/// What the loops need beside a contender.
+/// The tools of the loops besides a contender.
 #[derive(Clone, Copy)]
 pub struct Tools<'w> {
     pub(crate) timer: &'w Timer,
     pub(crate) belt: &'w Belt,
 }
 
-/// A thread at work on any contender: a call for each piece of a program.
+/// A running thread on any contender, called once per section of a program.
 pub trait Work {
-    /// Performs a piece; a section that can end anywhere ends after `budget` ticks.
+    /// Runs a section; a section that can end anywhere ends after `budget` ticks.
     fn perform(&mut self, body: &Body, budget: u64) -> Stamps;
 
-    /// Returns requests and refusals since the last call.
+    /// Returns the numbers of requests and of failures since the last call.
     fn take_counts(&mut self) -> (u64, u64);
 
     /// Frees everything.
     fn clear(&mut self);
 
-    /// Returns how many blocks of an order can be had now, and gives them back.
-    fn harvest(&mut self, order: Order) -> u64;
+    /// Returns the number of blocks of an order that can be allocated now, and frees them again.
+    fn count_large_blocks(&mut self, order: Order) -> u64;
 
-    /// As [`Caller::park`].
+    /// Like [`Local::park`].
     fn park(&mut self);
 
-    /// As [`Caller::watch`].
+    /// Like [`Local::watch`].
     fn watch(&mut self, counts: bool);
 
-    /// As [`Caller::leave`].
-    fn leave(self: Box<Self>) -> u64;
+    /// Like [`Local::finish`].
+    fn finish(self: Box<Self>) -> u64;
 }
 
-/// A thread at work.
-// Two threads' workers never share a line, wherever they are allocated.
+/// A running thread.
+// Workers of two threads never share a cache line, wherever they are allocated.
 #[repr(align(128))]
 pub(crate) struct Worker<'w, L> {
     /// The thread's access to the contender.
     local: L,
-    /// What each slot holds: order and place, or [`EMPTY`].
+    /// The contents of each slot: order and place, or [`EMPTY`].
     held: Vec<u64>,
     timer: &'w Timer,
-    /// Ticks after which a section that can be ended anywhere ends.
+    /// Ticks after which a section that can end anywhere is ended.
     budget: u64,
     stamps: Stamps,
     belt: &'w Belt,
     /// The next slot of the belt.
     at: usize,
-    /// Requests, and those that were refused, since they were last asked for.
+    /// The numbers of requests and of failures since the last query.
     requests: u64,
     refused: u64,
 }
@@ -111,7 +115,7 @@ fn unpack(held: u64) -> (u32, Order) {
 }
 
 impl<'w, L: Caller> Worker<'w, L> {
-    /// Makes a thread ready with so many empty slots.
+    /// Creates a thread with `slots` empty slots.
     pub(crate) fn boxed(
         local: L,
         slots: u32,
@@ -170,7 +174,7 @@ impl<'w, L: Caller> Worker<'w, L> {
     fn allocate(&mut self, order: Order, slots: std::ops::Range<usize>) {
         for start in slots.clone().step_by(CHUNK) {
             let end = (start + CHUNK).min(slots.end);
-            // A constant order is what a caller of single frames writes.
+            // A caller that requests single frames uses a constant order.
             if order == Order::ZERO {
                 (start..end).for_each(|slot| self.fill(slot, Order::ZERO));
             } else {
@@ -195,8 +199,8 @@ impl<'w, L: Caller> Worker<'w, L> {
             let mut refused = 0;
             for _ in 0..pairs {
                 let place = local.allocate(order);
-                // Or a compiler could remove pairs that leave no trace. The place itself stays in a
-                // register, as with any caller: on its way through memory it would lose nanoseconds.
+                // Otherwise a compiler could remove pairs without an effect. The place itself stays in a register, as
+                // in any caller: a round trip through memory would cost nanoseconds.
                 black_box(&mut *local);
                 if place == REFUSED {
                     refused += 1;
@@ -220,7 +224,7 @@ impl<'w, L: Caller> Worker<'w, L> {
     }
 
     fn batches(&mut self, order: Order, slots: std::ops::Range<usize>, count: u32) {
-        // Several short batches share a timestamp.
+        // Several short batches share one timestamp.
         let together = (CHUNK / slots.len().max(1)).max(1);
         let mut done = 0;
         while done < count as usize && !self.is_over() {
@@ -265,7 +269,7 @@ impl<'w, L: Caller> Worker<'w, L> {
                         let held = std::mem::replace(&mut self.held[slot as usize], EMPTY);
                         self.pass(held as u32);
                     }
-                    // The order is known to the loops of whole sections only.
+                    // Only the loops of whole sections know the order.
                     Step::Receive { slot } => {
                         let place = self.get();
                         self.held[slot as usize] = match place {
@@ -305,17 +309,17 @@ impl<'w, L: Caller> Worker<'w, L> {
         }
     }
 
-    /// Puts a block onto the belt.
+    /// Puts a block on the belt.
     #[inline(always)]
     fn pass(&mut self, place: u32) {
         let slot = &self.belt.0[self.at % BELT];
         self.at += 1;
         let mut attempt = 0;
-        // Acquire: pairs with the release in `get`: the receiver has read what was there.
+        // Acquire: pairs with the release in `get`: the receiver has read the previous value.
         while slot.load(Ordering::Acquire) != VACANT {
             wait(&mut self.local, &mut attempt);
         }
-        // Release: pairs with the acquire in `get`: what this thread did to the block comes first.
+        // Release: pairs with the acquire in `get`: this thread's accesses to the block come first.
         slot.store(place, Ordering::Release);
     }
 
@@ -326,11 +330,11 @@ impl<'w, L: Caller> Worker<'w, L> {
         self.at += 1;
         let mut attempt = 0;
         loop {
-            // Acquire: pairs with the release in `pass`: what the sender did to the block is seen.
+            // Acquire: pairs with the release in `pass`: the sender's accesses to the block are visible.
             match slot.load(Ordering::Acquire) {
                 VACANT => wait(&mut self.local, &mut attempt),
                 place => {
-                    // Release: pairs with the acquire in `pass`: the slot is read before it is used again.
+                    // Release: pairs with the acquire in `pass`: the slot is read before it is reused.
                     slot.store(VACANT, Ordering::Release);
                     return place;
                 }
@@ -379,7 +383,7 @@ impl<L: Caller> Work for Worker<'_, L> {
         }
     }
 
-    fn harvest(&mut self, order: Order) -> u64 {
+    fn count_large_blocks(&mut self, order: Order) -> u64 {
         let mut got = Vec::new();
         loop {
             match self.local.allocate(order) {
@@ -401,12 +405,12 @@ impl<L: Caller> Work for Worker<'_, L> {
         self.local.watch(counts);
     }
 
-    fn leave(self: Box<Self>) -> u64 {
-        Box::new(self.local).leave()
+    fn finish(self: Box<Self>) -> u64 {
+        Box::new(self.local).finish()
     }
 }
 
-/// Waits a moment for the other thread; a thread that waits long lets others fetch what it keeps.
+/// Waits briefly for the other thread. A thread that waits for long parks, so that other threads can drain its list.
 #[cold]
 fn wait<L: Caller>(local: &mut L, attempt: &mut u32) {
     if *attempt == 64 {

@@ -1,8 +1,12 @@
-//! How many times as long one contender takes as another, and how sure that is.
+//! The ratio of two contenders' times, and its reliability.
 //!
-//! Exists because times of a shared machine drift, and ratios formed within a round don't.
+//! # Purpose
 //!
-//! Invariant: a ratio is formed only of two times of the same round, both calm or not at all.
+//! Times on a shared machine drift, but ratios within a round do not.
+//!
+//! # Invariants
+//!
+//! A ratio is formed only from two undisturbed times of the same round.
 
 use everybuddy_workload::Part;
 
@@ -14,15 +18,15 @@ use crate::replay::outcome::median;
 pub struct Ratio {
     /// The median over the rounds.
     pub median: f64,
-    /// The least of all rounds.
+    /// The minimum over the rounds.
     pub least: f64,
-    /// The most of all rounds. Of five rounds least and most enclose the true median in 94 of 100 cases.
+    /// The maximum over the rounds. With five rounds, minimum and maximum enclose the true median in 94 of 100 cases.
     pub most: f64,
 }
 
 impl Ratio {
-    /// Forms the ratio of a part of one cell to that of another; nothing when one of them can't do it, or
-    /// had no calm section in some round.
+    /// Returns the ratio of a part of one cell to that of another. Returns `None` if one of the contenders cannot run
+    /// the workload, or had only disturbed sections in some round.
     pub fn of(own: &Cell, other: &Cell, part: Part) -> Option<Ratio> {
         let (own_rounds, other_rounds) = (own.rounds(part), other.rounds(part));
         if own.is_disturbed || other.is_disturbed || own_rounds.len() != other_rounds.len() {
@@ -32,7 +36,7 @@ impl Ratio {
         Ratio::over(&ratios.collect::<Vec<f64>>())
     }
 
-    /// Sums up the ratios of all rounds.
+    /// Summarizes the ratios of all rounds.
     fn over(ratios: &[f64]) -> Option<Ratio> {
         let (least, most) = extremes(ratios)?;
         let median = median(ratios.to_vec());
@@ -43,7 +47,7 @@ impl Ratio {
         })
     }
 
-    /// Tells whether it is undecided which of the two is faster.
+    /// Returns `true` if it is undecided which of the two is faster.
     pub fn is_undecided(&self) -> bool {
         self.least <= 1.0 && self.most >= 1.0
     }
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn ratios_are_formed_within_rounds() {
-        // The machine is twice as slow in the second round: the ratio doesn't care.
+        // The machine is twice as slow in the second round, which does not affect the ratio.
         let (own, other) = (cell(&[10.0, 20.0, 11.0]), cell(&[20.0, 40.0, 20.0]));
         let ratio = Ratio::of(&own, &other, Part::Pair).unwrap();
         assert_eq!((ratio.median, ratio.least, ratio.most), (0.5, 0.5, 0.55));

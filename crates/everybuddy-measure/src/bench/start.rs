@@ -1,46 +1,50 @@
-//! How long a system takes to start.
+//! The start-up time of a system.
 //!
-//! Exists because a kernel builds its allocator before anything else runs: time there is boot time.
+//! # Purpose
 //!
-//! Invariant: memory for metadata is fresh each time, so that the first touch of each page counts, for
-//! our systems as for allocators that bring their own.
+//! A kernel builds its allocator before anything else runs, so this time is boot time.
+//!
+//! # Invariants
+//!
+//! The memory for metadata is new each time, so that the first access to each page counts, for our systems as for
+//! allocators that bring their own memory.
 
 use std::time::Instant;
 
-use super::{Entrant, Plan};
+use super::{BenchPlan, ContenderSpec};
 use crate::Error;
 use crate::replay::host::Arena;
 
-/// Frames of the memory that is started: a million, 4 GiB.
+/// Frames of the managed memory: one million, 4 GiB.
 pub const FRAMES: u32 = 1 << 20;
 
-/// How long one contender took.
+/// The start-up times of one contender.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Who.
-    pub entrant: Entrant,
-    /// Milliseconds of each round.
+    /// The contender.
+    pub contender: ContenderSpec,
+    /// Milliseconds in each round.
     pub millis: Vec<f64>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
 
-/// Starts every contender once a round.
+/// Starts every contender once per round.
 ///
 /// # Errors
-/// A usage error when one can't be built.
-pub fn measure(plan: &Plan) -> Result<Vec<Start>, Error> {
-    let start = |entrant: &Entrant| Start {
-        entrant: *entrant,
+/// Returns a usage error if a contender cannot be built.
+pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
+    let start = |contender: &ContenderSpec| Start {
+        contender: *contender,
         millis: Vec::new(),
         metadata_bytes: None,
     };
-    let mut starts: Vec<Start> = plan.entrants.iter().map(start).collect();
+    let mut starts: Vec<Start> = plan.contenders.iter().map(start).collect();
     for _ in 0..plan.rounds {
         for start in &mut starts {
             let mut fresh = Arena::default();
             let begin = Instant::now();
-            let (millis, bytes) = start.entrant.with(FRAMES, 1, &mut fresh, |contender| {
+            let (millis, bytes) = start.contender.with(FRAMES, 1, &mut fresh, |contender| {
                 (
                     begin.elapsed().as_secs_f64() * 1e3,
                     contender.metadata_bytes(),

@@ -1,12 +1,16 @@
-//! One visit: a workload on a fresh allocator, on its threads.
+//! One visit: a workload on a new allocator, on its threads.
 //!
-//! Exists as the one place that knows how threads prepare, meet, and when a section counts.
+//! # Purpose
 //!
-//! Sections are repeated on the same memory; the first round warms up. A section counts when the kernel
-//! took no core away in it, and the threads overlapped for at least half of the longest; otherwise its
-//! round is repeated, up to a limit.
+//! All rules for preparing threads, synchronizing them and validating sections are in this module.
 //!
-//! Invariant: all threads do equally many rounds, decided from what all have seen.
+//! Sections are repeated on the same memory; the first round warms up. A section is valid if no thread was switched
+//! out during it, and the threads overlapped for at least half of the longest time. Otherwise its round is repeated,
+//! up to a limit.
+//!
+//! # Invariants
+//!
+//! All threads run the same number of rounds, based on the observations of all threads.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,76 +22,76 @@ use everybuddy_workload::{Part, Section, Setting, Variant};
 use super::contender::Contender;
 use super::meeting::Meeting;
 use super::perform::{Belt, Stamps, Tools, Work};
-use crate::replay::bystanders;
+use crate::replay::background_load;
 use crate::replay::clock::Timer;
 
-/// Orders whose blocks are counted in the end.
-pub const HARVESTED: [u8; 2] = [9, 10];
+/// Orders whose blocks are counted at the end.
+pub const LARGE_ORDERS: [u8; 2] = [9, 10];
 
-/// How a visit is done.
+/// The parameters of a visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Visit<'v> {
     pub(crate) variant: &'v Variant,
     pub(crate) setting: Setting,
     pub(crate) timer: &'v Timer,
-    /// Rounds that should count.
+    /// The number of valid rounds to measure.
     pub(crate) repeats: u32,
-    /// Whether the first round only warms up, and disturbed ones are repeated.
+    /// Whether the first round only warms up, and disturbed rounds are repeated.
     pub(crate) is_timed: bool,
-    /// Nanoseconds after which a section that can end anywhere ends.
+    /// Nanoseconds after which a section that can end anywhere is ended.
     pub(crate) budget: f64,
 }
 
-/// What came of a visit.
+/// The result of a visit.
 #[derive(Clone, Debug, Default)]
 pub struct Visited {
-    /// Nanoseconds per item of each section that counts, by part.
+    /// Nanoseconds per item of each valid section, by part.
     pub times: Vec<(Part, f64)>,
-    /// The same of sections that don't count.
+    /// The same for invalid sections.
     pub disturbed: Vec<(Part, f64)>,
-    /// Operations of an item: two of a pair that one thread does.
+    /// Operations per item: two for a pair by one thread.
     pub operations: f64,
-    /// Requests of all rounds.
+    /// Requests in all rounds.
     pub requests: u64,
-    /// Those that were refused.
+    /// Failed requests.
     pub refused: u64,
-    /// Releases that were refused, which only a broken allocator does.
+    /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
-    /// Blocks of the [`HARVESTED`] orders that could be had in the end.
-    pub harvest: Vec<(u8, u64)>,
+    /// Blocks of the [`LARGE_ORDERS`] orders that could still be allocated at the end.
+    pub large_blocks: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
 
-/// One thread's view of one section.
+/// One section as observed by one thread.
 struct Seen {
     part: Part,
     stamps: Stamps,
     was_switched: bool,
 }
 
-/// What one thread brings home.
+/// The results of one thread.
 #[derive(Default)]
-struct Haul {
-    /// Sections of each round.
+struct ThreadResult {
+    /// The sections of each round.
     rounds: Vec<Vec<Seen>>,
     requests: u64,
     refused: u64,
     failed: u64,
     operations: f64,
-    harvest: Vec<(u8, u64)>,
+    large_blocks: Vec<(u8, u64)>,
 }
 
 impl Visit<'_> {
-    /// How many rounds are tried for each that should count.
+    /// The maximum number of attempted rounds per valid round.
     const MAX_RETRIES: u32 = 4;
 
     fn warm(&self) -> u32 {
-        u32::from(self.is_timed && !self.variant.harvest)
+        u32::from(self.is_timed && !self.variant.counts_large_blocks)
     }
 
     fn most(&self) -> u32 {
-        match self.is_timed && !self.variant.harvest {
+        match self.is_timed && !self.variant.counts_large_blocks {
             true => 1 + self.repeats * Self::MAX_RETRIES,
             false => self.repeats,
         }
@@ -95,7 +99,7 @@ impl Visit<'_> {
 }
 
 impl Visit<'_> {
-    /// Performs the workload; nothing when the contender can't do it, an error when a thread failed.
+    /// Runs the workload. Returns `None` if the contender cannot run it, and an error if a thread failed.
     pub(crate) fn call(&self, contender: &dyn Contender) -> Option<Result<Visited, &'static str>> {
         if self.variant.largest > contender.max_order() {
             return None;
@@ -112,23 +116,23 @@ impl Visit<'_> {
             let belt = &belts[usize::from(number / 2)];
             self.work(contender, number, &meeting, belt, &switched)
         };
-        let hauls: Option<Vec<Haul>> = thread::scope(|scope| {
+        let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
             let work = &work;
             let spawn = |number| scope.spawn(move || work(number));
             let threads: Vec<_> = (0..threads).map(spawn).collect();
             let joined = threads.into_iter().map(|t| t.join().ok().flatten());
-            // All are joined, also after the first that failed.
+            // All threads are joined, even after a failure.
             joined.collect::<Vec<_>>().into_iter().collect()
         });
-        let hauls = hauls.ok_or("a thread of the benchmark failed");
-        Some(hauls.map(|hauls| {
-            let mut visited = self.sum_up(&hauls);
+        let thread_results = thread_results.ok_or("a thread of the benchmark failed");
+        Some(thread_results.map(|thread_results| {
+            let mut visited = self.sum_up(&thread_results);
             visited.metadata_bytes = contender.metadata_bytes();
             visited
         }))
     }
 
-    /// Waits for the other threads, if there are any, and lets them fetch what this one keeps.
+    /// Waits for the other threads, if any, and allows them to drain this thread's lists.
     fn wait(&self, worker: &mut dyn Work, meeting: &Meeting) -> Option<()> {
         if self.setting.threads == 1 {
             return Some(());
@@ -137,7 +141,7 @@ impl Visit<'_> {
         meeting.meet()
     }
 
-    /// What one thread does.
+    /// Runs one thread.
     fn work(
         &self,
         contender: &dyn Contender,
@@ -145,7 +149,7 @@ impl Visit<'_> {
         meeting: &Meeting,
         belt: &Belt,
         switched: &[AtomicBool],
-    ) -> Option<Haul> {
+    ) -> Option<ThreadResult> {
         let guard = meeting.guard();
         let mut program = self.variant.program(&self.setting, number);
         let timer = self.timer;
@@ -162,20 +166,20 @@ impl Visit<'_> {
         worker.take_counts();
         worker.watch(true);
         let budget = self.timer.ticks(self.budget);
-        let mut haul = Haul::default();
+        let mut thread_result = ThreadResult::default();
         let mut counted = 0;
         let mut round = 0;
         while round < self.most() && counted < self.repeats {
             let sections = program.round();
             let mut seen = Vec::with_capacity(sections.len());
             for section in &sections {
-                haul.operations = operations_per_item(section);
-                let before = bystanders::switches();
+                thread_result.operations = operations_per_item(section);
+                let before = background_load::switches();
                 self.wait(&mut *worker, meeting)?;
                 let stamps = worker.perform(&section.body, budget);
-                let was_switched = bystanders::switches() != before;
+                let was_switched = background_load::switches() != before;
                 if was_switched {
-                    // Relaxed: read after the next meeting.
+                    // Relaxed: read after the next barrier.
                     switched[round as usize].store(true, Ordering::Relaxed);
                 }
                 seen.push(Seen {
@@ -184,7 +188,7 @@ impl Visit<'_> {
                     was_switched,
                 });
             }
-            haul.rounds.push(seen);
+            thread_result.rounds.push(seen);
             self.wait(&mut *worker, meeting)?;
             let is_warm_up = round < self.warm();
             if !is_warm_up && (!self.is_timed || !switched[round as usize].load(Ordering::Relaxed))
@@ -194,36 +198,41 @@ impl Visit<'_> {
             round += 1;
         }
         worker.watch(false);
-        (haul.requests, haul.refused) = worker.take_counts();
-        if self.variant.harvest && number == 0 {
-            let orders = HARVESTED.iter().filter_map(|order| Order::new(*order));
+        (thread_result.requests, thread_result.refused) = worker.take_counts();
+        if self.variant.counts_large_blocks && number == 0 {
+            let orders = LARGE_ORDERS.iter().filter_map(|order| Order::new(*order));
             for order in orders.filter(|order| *order <= contender.max_order()) {
-                haul.harvest.push((order.get(), worker.harvest(order)));
+                thread_result
+                    .large_blocks
+                    .push((order.get(), worker.count_large_blocks(order)));
             }
         }
         worker.park();
         meeting.meet()?;
         worker.clear();
-        haul.failed = worker.leave();
+        thread_result.failed = worker.finish();
         guard.disarm();
-        Some(haul)
+        Some(thread_result)
     }
 
-    fn sum_up(&self, hauls: &[Haul]) -> Visited {
+    fn sum_up(&self, thread_results: &[ThreadResult]) -> Visited {
         let mut visited = Visited::default();
-        for haul in hauls {
-            visited.requests += haul.requests;
-            visited.refused += haul.refused;
-            visited.failed += haul.failed;
-            visited.harvest.extend(&haul.harvest);
+        for thread_result in thread_results {
+            visited.requests += thread_result.requests;
+            visited.refused += thread_result.refused;
+            visited.failed += thread_result.failed;
+            visited.large_blocks.extend(&thread_result.large_blocks);
         }
-        let Some(first) = hauls.first() else {
+        let Some(first) = thread_results.first() else {
             return visited;
         };
         visited.operations = first.operations;
         for (round, sections) in first.rounds.iter().enumerate().skip(self.warm() as usize) {
             for (index, section) in sections.iter().enumerate() {
-                let all: Vec<&Seen> = hauls.iter().map(|h| &h.rounds[round][index]).collect();
+                let all: Vec<&Seen> = thread_results
+                    .iter()
+                    .map(|h| &h.rounds[round][index])
+                    .collect();
                 let (nanos, is_together) = together(&all, self.timer);
                 let Some(nanos) = nanos else { continue };
                 let is_calm = is_together && !all.iter().any(|seen| seen.was_switched);
@@ -246,8 +255,8 @@ fn operations_per_item(section: &Section) -> f64 {
     }
 }
 
-/// Returns the nanoseconds of an item while all threads were at work, and whether that was at least half
-/// of the time that the longest took.
+/// Returns the nanoseconds per item while all threads were running, and whether that was at least half of the longest
+/// time.
 fn together(all: &[&Seen], timer: &Timer) -> (Option<f64>, bool) {
     let ends = |seen: &&Seen| {
         let marks = &seen.stamps.marks;

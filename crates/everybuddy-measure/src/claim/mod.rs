@@ -140,12 +140,12 @@ impl Operations {
     }
 }
 
-/// The names that a file may use beside those of metrics and statistics.
+/// The names that a file may use besides those of metrics and statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'w> {
     /// Systems, and what else is measured in their place.
     pub systems: &'w [String],
-    /// Operations beside those of [`OPERATIONS`].
+    /// Operations besides those of [`OPERATIONS`].
     pub operations: &'w [&'w str],
 }
 

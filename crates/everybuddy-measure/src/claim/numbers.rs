@@ -155,7 +155,7 @@ impl<'f> Finder<'f> {
     /// Returns the number of a system, with the interval of its rounds.
     pub(super) fn number(&self, system: &str, cell: Cell<'_>) -> Option<Number> {
         let value = self.row(system, cell)?.value;
-        // Medians of rounds have their least and most beside them.
+        // Medians of rounds have a minimum and a maximum.
         let end = |statistic| {
             let row = self.row_of(system, cell, statistic);
             row.filter(|_| self.claim.statistic == "p50")

@@ -1,20 +1,23 @@
-//! The timer, and what it costs.
+//! The timer and its cost.
 //!
-//! Exists because a hit in a per-CPU list takes less time than reading any clock. So hits are timed
-//! by the segment, the timer's cost is taken off each measurement, and single operations are
-//! reported only above the timer's own spread.
+//! # Purpose
 //!
-//! The timer is the processor's time stamp counter where it is reliable, the operating system's
-//! clock elsewhere.
+//! A hit in a per-CPU list takes less time than reading any clock. Hits are therefore timed in segments, the timer's
+//! cost is subtracted from each measurement, and single operations are reported only if they exceed the timer's
+//! spread.
 //!
-//! Some processors count in steps of ten nanoseconds. A time is then a step too long or too short,
-//! but sums of many are right: the *mean* cost is taken off sums, the median cost off single times.
+//! The timer is the processor's time stamp counter if that is reliable, and the operating system's clock otherwise.
 //!
-//! Invariant: a time is never negative after the cost was taken off it.
+//! Some processors count in steps of ten nanoseconds. A single time is then up to a step too long or too short, but
+//! sums of many are correct. The *mean* cost is subtracted from sums, the median cost from single times.
+//!
+//! # Invariants
+//!
+//! A time is never negative after the cost was subtracted.
 
 use quanta::Clock;
 
-/// A timer whose cost is known.
+/// A timer with a known cost.
 #[derive(Clone, Debug)]
 pub struct Timer {
     clock: Clock,
@@ -26,15 +29,15 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Number of empty measurements that the cost is found from.
+    /// The number of empty measurements that determine the cost.
     const EMPTY: usize = 100_000;
 
-    /// Starts the clock and measures what measuring costs. Takes some tens of milliseconds.
+    /// Starts the clock and measures its cost. Takes tens of milliseconds.
     pub fn calibrated() -> Timer {
         let mut timer = Timer::of(Clock::new());
         let nanos_per_tick = timer.nanos_per_tick;
         let mut empty = vec![0u64; Self::EMPTY];
-        // The first round warms the code up.
+        // The first round warms up the code.
         for _ in 0..2 {
             for ticks in &mut empty {
                 let start = timer.now();
@@ -43,9 +46,9 @@ impl Timer {
         }
         empty.sort_unstable();
         timer.cost = empty[Self::EMPTY / 2];
-        // A clock's steps are a tick or two longer at times.
+        // The steps of a clock vary by one or two ticks.
         timer.floor = empty[Self::EMPTY * 999 / 1000] - empty[Self::EMPTY / 1000] + 2;
-        // The thousandth with the switched-out measurements would swamp the rest.
+        // The thousandth with the context switches would dominate the rest.
         let calm = &empty[..Self::EMPTY * 999 / 1000];
         let mean = calm.iter().sum::<u64>() as f64 / calm.len() as f64;
         let variance = calm.iter().map(|t| (*t as f64 - mean).powi(2)).sum::<f64>();
@@ -54,13 +57,13 @@ impl Timer {
         timer
     }
 
-    /// Makes a timer on which time stands still: for what is counted, not timed. (Starting a real clock
-    /// takes another number of instructions each time.)
+    /// Creates a timer that always returns the same time, for measurements that are counted instead of timed.
+    /// (Starting a real clock takes a different number of instructions each time.)
     pub fn standing() -> Timer {
         Timer::of(Clock::mock().0)
     }
 
-    /// Makes a timer of a clock, without knowing what it costs.
+    /// Creates a timer from a clock, with unknown cost.
     fn of(clock: Clock) -> Timer {
         const LONG: u64 = 1 << 40;
         let nanos_per_tick = clock.delta_as_nanos(0, LONG) as f64 / LONG as f64;
@@ -80,18 +83,18 @@ impl Timer {
         self.clock.raw()
     }
 
-    /// Returns the ticks since `start`, the cost included, as what can be stored in great numbers.
+    /// Returns the ticks since `start`, including the cost, in a type that can be stored in large numbers.
     #[inline(always)]
     pub fn since(&self, start: u64) -> u32 {
         u32::try_from(self.now().saturating_sub(start)).unwrap_or(u32::MAX)
     }
 
-    /// Converts the ticks of a single measurement to nanoseconds, less what measuring cost.
+    /// Converts the ticks of a single measurement to nanoseconds, minus the cost of measuring.
     pub fn single(&self, ticks: u32) -> f64 {
         self.nanos(u64::from(ticks).saturating_sub(self.cost))
     }
 
-    /// Converts the sum of so many measurements to nanoseconds, less what measuring cost.
+    /// Converts the sum of several measurements to nanoseconds, minus the cost of measuring.
     pub fn sum(&self, ticks: f64, measurements: usize) -> f64 {
         (ticks * self.nanos_per_tick - measurements as f64 * self.mean).max(0.0)
     }
@@ -106,7 +109,7 @@ impl Timer {
         (nanos / self.nanos_per_tick) as u64
     }
 
-    /// Returns what one measurement costs: the median of empty ones, in nanoseconds.
+    /// Returns the cost of one measurement: the median of empty measurements, in nanoseconds.
     pub fn cost(&self) -> f64 {
         self.nanos(self.cost)
     }
@@ -121,8 +124,8 @@ impl Timer {
         self.stddev
     }
 
-    /// Returns the timer's own spread, in nanoseconds: from the lowest thousandth of the empty
-    /// measurements to the highest. Single operations below it can't be told from nothing.
+    /// Returns the timer's spread in nanoseconds: the difference between the 0.1st and the 99.9th percentile of empty
+    /// measurements. Shorter operations cannot be resolved.
     pub fn floor(&self) -> f64 {
         self.nanos(self.floor)
     }

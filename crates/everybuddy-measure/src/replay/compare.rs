@@ -1,9 +1,13 @@
 //! All passes of all systems on a trace.
 //!
-//! Exists so that systems are compared within one run: each timed pass of each system comes once a
-//! round, and systems take turns, so that a machine that gets slower or busier hits all alike.
+//! # Purpose
 //!
-//! Invariant: every pass begins with a freshly built system on the same memory.
+//! Systems are compared within one run. Each timed pass of each system occurs once per round, and systems take turns,
+//! so that a machine that becomes slower or busier affects all of them equally.
+//!
+//! # Invariants
+//!
+//! Every pass starts with a newly built system on the same memory.
 
 use everybuddy::{Counts, Setup, SystemSpec};
 
@@ -20,28 +24,28 @@ use crate::replay::play::Played;
 use crate::replay::script::Script;
 use crate::replay::watch::Watch;
 
-/// What to compare, and how.
+/// The selection and the parameters of a comparison.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ComparePlan {
     /// The systems.
     pub systems: Vec<SystemSpec>,
-    /// Frames to manage; 1.25 times the trace's peak when not given.
+    /// The number of frames to manage; by default 1.25 times the trace's peak.
     pub memory: Option<u64>,
-    /// The seed by which memory ages; fresh memory when not given.
+    /// The seed for aging memory; memory is not aged by default.
     pub aged: Option<u64>,
     /// The seed of the order in which systems take turns.
     pub seed: u64,
-    /// How often each timed pass is repeated.
+    /// The number of repetitions of each timed pass.
     pub rounds: u32,
 }
 
-impl Plan {
-    /// How often timed passes are repeated when nothing else is asked for.
+impl ComparePlan {
+    /// The default number of repetitions of timed passes.
     pub const ROUNDS: u32 = 5;
-    /// Timed passes of a round.
+    /// The number of timed passes per round.
     const TIMED: u64 = 3;
 
-    /// Returns how many passes a comparison on one trace takes.
+    /// Returns the number of passes of a comparison on one trace.
     pub fn passes(&self) -> u64 {
         let systems = self.systems.len() as u64;
         systems + u64::from(self.rounds) * (systems + 1) * Self::TIMED
@@ -51,11 +55,11 @@ impl Plan {
 /// Compares all systems of a plan on a trace. `passed` is called after each pass.
 ///
 /// # Errors
-/// A usage error when a system or the memory can't be set up so; [`Error::Broken`] when an
-/// allocator broke its contract.
+/// Returns a usage error if a system or the memory cannot be set up, or [`Error::Broken`] if an allocator broke its
+/// contract.
 pub fn compare(
     script: &Script,
-    plan: &Plan,
+    plan: &ComparePlan,
     timer: &Timer,
     arena: &mut Arena,
     mut passed: impl FnMut(),
@@ -104,7 +108,7 @@ pub fn compare(
     })
 }
 
-/// What all passes on a trace share.
+/// The state that all passes on a trace share.
 struct Stage<'s> {
     script: &'s Script,
     memory: Memory,
@@ -114,7 +118,7 @@ struct Stage<'s> {
 }
 
 impl Stage<'_> {
-    /// Counts what happens inside, and audits the end.
+    /// Counts internal events, and audits the final state.
     fn count(&mut self, spec: &SystemSpec) -> Result<Outcome, Error> {
         let events = self.script.events;
         let (memory, how) = (&self.memory, How::COUNTED);
@@ -176,7 +180,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Performs the timed passes of one round.
+    /// Runs the timed passes of one round.
     fn time(&mut self, spec: &SystemSpec, passed: &mut impl FnMut()) -> Result<Round, Error> {
         self.round(passed, |stage, times| {
             let (script, memory, timer) = (stage.script, &stage.memory, stage.timer);
@@ -184,7 +188,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Performs the same passes with nothing behind the port.
+    /// Runs the same passes without an allocator behind the adapter.
     fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
         self.round(passed, |stage, times| {
             pass::time_floor(stage.script, &stage.memory, stage.timer, times)
@@ -258,7 +262,7 @@ mod tests {
             trace.events.push(Event::new(400 + i, 0, 1, Op::Free, i, 0));
         }
         let script = Script::new("small", &resolve(&trace).unwrap(), None).unwrap();
-        let plan = Plan {
+        let plan = ComparePlan {
             systems: ["bs", "lbs-31", "linux-6"]
                 .map(|name| name.parse().unwrap())
                 .to_vec(),
@@ -281,10 +285,10 @@ mod tests {
                 .collect();
             assert_eq!(listed.len() as u64, end.buffered_frames, "{}", outcome.spec);
             assert_eq!(listed.is_empty(), outcome.spec.name() == "bs");
-            // At the fullest moment and the end, beside those in between.
+            // At the fullest moment and at the end, in addition to the regular ones.
             let moments = detail.listed.iter().map(|listed| listed.position);
             assert!(moments.clone().any(|position| position == 400) && moments.max() == Some(700));
-            // What lives lies apart, and in no list.
+            // Live blocks are disjoint, and in no list.
             let living: HashSet<u32> = detail.places[300..].iter().copied().collect();
             assert_eq!(living.len(), 100);
             assert!(living.is_disjoint(&listed));

@@ -1,47 +1,50 @@
-//! What a picture needs and a table does not: distributions, the course of time, where blocks lay.
+//! Data for charts that tables omit: distributions, the course of time, the placement of blocks.
 //!
-//! Exists because percentiles hide shapes: whether latencies form two bands, whether they drift, which
-//! frames a system leaves free between live ones. All of it comes from the passes that are performed
-//! anyway.
+//! # Purpose
 //!
-//! Invariant: the latency of a call is, on one thread, its median over the rounds, as in
-//! [`pace`](crate::replay::pace); on several threads, which meet differently each time, that of the last round.
+//! Percentiles hide shapes: whether latencies form two bands, whether they drift, which frames a system leaves free
+//! between live ones. All of this comes from passes that are run anyway.
+//!
+//! # Invariants
+//!
+//! On one thread, the latency of a call is its median over the rounds, as in
+//! [`pace`](crate::replay::pace). On several threads, which interleave differently each time, it is the latency in
+//! the last round.
 
+use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::observe::{Counting, Listed};
 use crate::replay::pace::{Round, repetitions};
-use crate::replay::port::REFUSED;
-use crate::replay::script::{Kind, Script};
+use crate::replay::script::{MoveKind, Script};
 
-/// What pictures show of one system.
+/// The chart data of one system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detail {
     /// Allocations and frees.
     pub latency: [Latencies; 2],
-    /// The first frame of each block, by its number; [`REFUSED`] where none was given.
+    /// The first frame of each block, by its number; [`REFUSED`] if the request failed.
     pub places: Vec<u32>,
-    /// What lists kept at the moments of the maps; the last is the end.
+    /// The contents of lists at the moments of the maps; the last moment is the end.
     pub listed: Vec<Listed>,
 }
 
-/// Single latencies of one direction, in nanoseconds less what the timer costs.
+/// Single latencies of allocations or of frees, in nanoseconds minus the cost of the timer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
-    /// How many calls took how long, by rising edges, without gaps; empty when there were none.
+    /// The histogram, by increasing edges, without gaps; empty if there were no calls.
     pub histogram: Vec<Bin>,
-    /// The course of time: equal stretches of the calls.
+    /// The course of time: equal sections of the calls.
     pub stretches: Vec<Stretch>,
-    /// Calls that came one after the other, from the middle of the trace.
+    /// Consecutive calls from the middle of the trace.
     pub successive: Vec<f64>,
-    /// The number of the first of these, counted from 0 in the calls of this direction (of the thread
-    /// that has most of them).
+    /// The index of the first of these, counted from 0 in the calls of this kind (of the thread with most of them).
     pub first: usize,
 }
 
-/// Calls of about the same latency.
+/// Calls with about the same latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
-    /// The bin's upper edge, in nanoseconds: above every latency in it.
+    /// The upper edge of the bin in nanoseconds: above every latency in it.
     pub to: f64,
     /// Number of calls.
     pub calls: u64,
@@ -50,32 +53,32 @@ pub struct Bin {
 impl Bin {
     /// The upper edge of the first bin.
     pub const FIRST: f64 = 5.011_872_336_272_722;
-    /// From an edge to the next: ten bins a decade.
+    /// The ratio of consecutive edges: ten bins per decade.
     pub const RATIO: f64 = 1.258_925_411_794_167_2;
 }
 
-/// The latencies in a stretch of the trace.
+/// The latencies in a section of the trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
     /// The median.
     pub p50: f64,
-    /// Of a hundred calls 99 took at most this.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Detail {
-    /// Number of stretches that the calls are cut into.
+    /// The number of sections into which the calls are divided.
     pub const STRETCHES: usize = 300;
-    /// Number of successive calls that are kept.
+    /// The number of consecutive calls that are kept.
     pub const SUCCESSIVE: usize = 2000;
 
-    /// Finds out where each block lay, from the observers of a counting pass.
+    /// Determines the placement of each block from the observers of a counting pass.
     pub(crate) fn places(script: &Script, observers: &[Counting]) -> Vec<u32> {
         let mut places = vec![REFUSED; script.blocks as usize];
         for (lane, observer) in script.lanes.iter().zip(observers) {
-            let allocations = lane.moves.iter().filter(|m| m.kind == Kind::Allocate);
+            let allocations = lane.moves.iter().filter(|m| m.kind == MoveKind::Allocate);
             for (allocation, place) in allocations.zip(&observer.places) {
                 places[allocation.block as usize] = *place;
             }
@@ -83,7 +86,7 @@ impl Detail {
         places
     }
 
-    /// Sums up the single latencies of all rounds.
+    /// Summarizes the single latencies of all rounds.
     pub(crate) fn latencies(rounds: &[Round], script: &Script, timer: &Timer) -> [Latencies; 2] {
         [0, 1].map(|direction| {
             let singles = |round: &Round| round.singles[direction].clone();
@@ -99,7 +102,7 @@ impl Detail {
                     let mut all = rounds.last().map(singles).unwrap_or_default();
                     let mut threads = Vec::with_capacity(lanes.len());
                     for lane in lanes {
-                        // Frees of refused blocks have no time: the last lanes may get fewer.
+                        // Frees of failed allocations have no time, so the last lanes may have fewer.
                         let rest = all.split_off(lane.directions()[direction].min(all.len()));
                         threads.push(std::mem::replace(&mut all, rest));
                     }
@@ -111,7 +114,7 @@ impl Detail {
 }
 
 impl Latencies {
-    /// Sums up the ticks of each thread's calls, in their order.
+    /// Summarizes the ticks of each thread's calls, in order.
     fn of(threads: &[Vec<u32>], timer: &Timer) -> Latencies {
         let nanos = |ticks: &u32| timer.single(*ticks);
         let mut bins: Vec<u64> = Vec::new();
@@ -165,7 +168,7 @@ fn bin_of(nanos: f64) -> usize {
     }
 }
 
-/// The upper edge of a bin.
+/// Returns the upper edge of a bin.
 fn edge(bin: usize) -> f64 {
     Bin::FIRST * Bin::RATIO.powi(bin as i32)
 }

@@ -1,28 +1,31 @@
-//! What keeps several threads close to the order of the trace.
+//! Keeps several threads close to the order of the trace.
 //!
-//! Exists because a replay on several threads must not run ahead of itself: a free waits for its
-//! allocation, and no thread runs more than a window of events ahead of the slowest, or the memory
-//! that lives at once would be more than the trace's.
+//! # Purpose
 //!
-//! Why nobody waits for ever: the thread that is furthest behind never waits for the window. If it
-//! waits for an allocation, that lies before the end of its own segment, so in the window of
-//! whoever is to perform it; who waits in turn for an earlier one, and so on: the chain falls, and
-//! ends at a thread that can go on. This needs the window to be wider than any segment
-//! ([`Segment::WIDEST`]).
+//! A replay on several threads must preserve two properties of the trace. A free waits for its allocation. No thread
+//! runs more than a window of events ahead of the slowest thread; otherwise more memory would be in use than in the
+//! trace.
 //!
-//! Invariant: a published position is at most that of the next move of its thread.
+//! There is no deadlock. The slowest thread never waits for the window. If it waits for an allocation, that
+//! allocation precedes the end of its own segment, so it is within the window of the thread that performs it. If that
+//! thread waits in turn, it waits for an earlier allocation, and so on: the chain decreases and ends at a thread that
+//! can continue. This requires a window that is wider than any segment ([`Segment::WIDEST`]).
+//!
+//! # Invariants
+//!
+//! A published position never exceeds that of the thread's next move.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use crate::replay::port::{PENDING, Port, REFUSED};
+use crate::replay::adapter::{Adapter, PENDING, REFUSED};
 use crate::replay::script::Segment;
 
-/// How far a thread is, on a cache line of its own.
+/// The position of a thread, on its own cache line.
 #[repr(align(128))]
 struct Progress(AtomicU32);
 
-/// What the threads of a replay share.
+/// The shared state of the threads of a replay.
 pub struct Gate {
     progress: Vec<Progress>,
     places: Vec<AtomicU32>,
@@ -30,16 +33,16 @@ pub struct Gate {
     abandoned: AtomicBool,
 }
 
-/// A thread's place at the gate.
+/// A thread's access to the gate.
 pub struct Turn<'g> {
     gate: &'g Gate,
     lane: usize,
-    /// The slowest thread's position when it was last looked at.
+    /// The position of the slowest thread at the last check.
     slowest: u32,
 }
 
 impl Gate {
-    /// Makes the gate of so many threads for so many blocks.
+    /// Creates the gate for `threads` threads and `blocks` blocks.
     pub fn new(threads: usize, blocks: u32, window: u32) -> Gate {
         Gate {
             progress: (0..threads).map(|_| Progress(AtomicU32::new(0))).collect(),
@@ -49,7 +52,7 @@ impl Gate {
         }
     }
 
-    /// Takes the place of a thread.
+    /// Returns the access of a thread.
     pub fn turn(&self, lane: usize) -> Turn<'_> {
         Turn {
             gate: self,
@@ -59,7 +62,7 @@ impl Gate {
     }
 
     fn slowest(&self) -> u32 {
-        // Relaxed: an old position is a smaller one, and only makes a thread wait longer.
+        // Relaxed: an outdated position is smaller, and only makes a thread wait longer.
         let positions = self
             .progress
             .iter()
@@ -69,9 +72,9 @@ impl Gate {
 }
 
 impl Turn<'_> {
-    /// Waits until the window has come to a segment, and tells the others where this thread is.
+    /// Waits until a segment is within the window, and publishes this thread's position.
     #[inline]
-    pub fn enter(&mut self, segment: &Segment, port: &mut impl Port) {
+    pub fn enter(&mut self, segment: &Segment, adapter: &mut impl Adapter) {
         if self.gate.progress.len() == 1 {
             return;
         }
@@ -87,36 +90,36 @@ impl Turn<'_> {
             {
                 return;
             }
-            wait.pause(port);
+            wait.pause(adapter);
         }
     }
 
-    /// Tells the others where a block lies.
+    /// Publishes the placement of a block.
     #[inline(always)]
     pub fn put(&self, block: u32, place: u32) {
-        // Release: pairs with the acquire in `take`: what the allocator did for this block is seen
-        // by the thread that frees it.
+        // Release: pairs with the acquire in `take`: the thread that frees this block sees the allocator's writes for
+        // it.
         self.gate.places[block as usize].store(place, Ordering::Release);
     }
 
-    /// Returns where a block lies, once it was allocated.
+    /// Waits for the allocation of a block, and returns its placement.
     #[inline(always)]
-    pub fn take(&self, block: u32, port: &mut impl Port) -> u32 {
+    pub fn take(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
         // Acquire: pairs with the release in `put`.
         match self.gate.places[block as usize].load(Ordering::Acquire) {
-            PENDING => self.wait_for(block, port),
+            PENDING => self.wait_for(block, adapter),
             place => place,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wait_for(&self, block: u32, port: &mut impl Port) -> u32 {
+    fn wait_for(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
         let mut wait = Wait::default();
         while !self.gate.abandoned.load(Ordering::Relaxed) {
-            // Acquire: as in `take`.
+            // Acquire: like in `take`.
             match self.gate.places[block as usize].load(Ordering::Acquire) {
-                PENDING => wait.pause(port),
+                PENDING => wait.pause(adapter),
                 place => return place,
             }
         }
@@ -131,7 +134,7 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// Lets the others go on without this thread, also when it panicked.
+    /// Lets the other threads continue without this one, even after a panic.
     fn drop(&mut self) {
         if thread::panicking() {
             self.gate.abandoned.store(true, Ordering::Relaxed);
@@ -140,21 +143,21 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// One wait: spins for a moment, then parks the thread's CPUs and gives the processor away.
+/// One wait: spins briefly, then parks the thread's CPUs and yields the processor.
 #[derive(Default)]
 struct Wait {
     pauses: u32,
 }
 
 impl Wait {
-    /// Pauses before the CPUs are parked: shorter waits are not worth closing a list for.
+    /// Pauses before the CPUs are parked: closing a list does not pay off for shorter waits.
     const SPINS: u32 = 200;
 
-    fn pause<P: Port>(&mut self, port: &mut P) {
+    fn pause<P: Adapter>(&mut self, adapter: &mut P) {
         self.pauses = self.pauses.saturating_add(1);
         match self.pauses {
             pauses if pauses < Self::SPINS => std::hint::spin_loop(),
-            Self::SPINS => port.park(),
+            Self::SPINS => adapter.park(),
             _ => thread::yield_now(),
         }
     }

@@ -1,10 +1,14 @@
-//! The machine that the systems run on here: threads of this process.
+//! The host of the systems: threads of this process.
 //!
-//! Exists because `everybuddy` needs no operating system, and so leaves three things to its host:
-//! how to wait, who holds which CPU's token, and where the metadata lies.
+//! # Purpose
 //!
-//! Invariant: a thread that waits for another, or ends, has parked its CPUs first: whoever runs
-//! out of frames can then fetch what their lists hold.
+//! `everybuddy` does not depend on an operating system, and leaves three tasks to its host: waiting, the assignment
+//! of CPU tokens, and the memory for metadata.
+//!
+//! # Invariants
+//!
+//! A thread that waits for another thread, or ends, has parked its CPUs first. A thread that runs out of frames can
+//! then drain their lists.
 
 use std::mem::MaybeUninit;
 use std::thread;
@@ -18,14 +22,13 @@ use everybuddy::{
 };
 
 use crate::Error;
+use crate::replay::adapter::{Adapter, REFUSED, Trouble};
 use crate::replay::memory::Memory;
-use crate::replay::port::{Port, REFUSED, Trouble};
 use crate::replay::retry::{MAX_RETRIES, retry};
-use crate::replay::script::{Kind, Lane, Move};
-use crate::replay::watch::Reading;
+use crate::replay::script::{Lane, Move, MoveKind};
+use crate::replay::watch::ReadableProbe;
 
-/// Waits by spinning for a moment, then by giving the processor away: a thread that holds a lock
-/// may have been switched out.
+/// Waits by spinning briefly, then by yielding the processor: a thread that holds a lock may have been switched out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Yielding;
 
@@ -41,21 +44,21 @@ impl Waiting for Yielding {
 }
 
 /// The platform of every replay.
-pub type Machine<B> = Native<Yielding, B>;
+pub type ReplayPlatform<B> = Native<Yielding, B>;
 
-/// A system of any composition: its operations are called indirectly.
-pub type AnySystem<'s, B> = dyn FrameAllocator<Machine<B>> + 's;
+/// A system of any composition, called through dynamic dispatch.
+pub type AnySystem<'s, B> = dyn FrameAllocator<ReplayPlatform<B>> + 's;
 
-/// Memory for metadata, used again for each system.
+/// Memory for metadata, reused for each system.
 #[derive(Default)]
 pub struct Arena {
     bytes: Vec<MaybeUninit<u8>>,
-    /// Into which blocks memory is divided in the beginning, for systems that do so.
+    /// The initial division of memory, for systems that support it.
     division: Presplit,
 }
 
 impl Arena {
-    /// Says into which blocks memory is divided in the beginning: of all systems from now on that do so.
+    /// Sets the initial division of memory for all systems that are built from now on and support it.
     pub fn divide(&mut self, division: Presplit) {
         self.division = division;
     }
@@ -63,8 +66,8 @@ impl Arena {
     /// Builds a system on `memory` and runs `visitor` on it.
     ///
     /// # Errors
-    /// A usage error when the system can't be built so.
-    pub fn build<B: Reading, V: WithSystem<Machine<B>>>(
+    /// Returns a usage error if the system cannot be built.
+    pub fn build<B: ReadableProbe, V: WithSystem<ReplayPlatform<B>>>(
         &mut self,
         spec: &SystemSpec,
         memory: &Memory,
@@ -79,11 +82,12 @@ impl Arena {
         built.map_err(|error| refused(spec, error))
     }
 
-    /// Builds a system on `memory` and calls `visitor` with it, which is compiled once: for whoever doesn't time it.
+    /// Builds a system on `memory` and calls `visitor` with it through dynamic dispatch; compiled once, for untimed
+    /// use.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_any<B: Reading, T>(
+    /// Like [`build`](Self::build).
+    pub fn build_any<B: ReadableProbe, T>(
         &mut self,
         spec: &SystemSpec,
         memory: &Memory,
@@ -100,12 +104,20 @@ impl Arena {
         };
         with_any_system(spec, &setup, &mut self.bytes, visit)
             .map_err(|error| refused(spec, error))?;
-        came.ok_or_else(|| Error::Broken(format!("system {spec} was built, but not given")))
+        came.ok_or_else(|| {
+            Error::Broken(format!(
+                "system {spec} was built, but the visitor was not called"
+            ))
+        })
     }
 
-    /// Makes room for the metadata of a system.
-    fn reserve<B: Reading>(&mut self, spec: &SystemSpec, setup: &Setup<'_>) -> Result<(), Error> {
-        let layout = metadata_layout::<Machine<B>>(spec, setup);
+    /// Allocates the memory for the metadata of a system.
+    fn reserve<B: ReadableProbe>(
+        &mut self,
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+    ) -> Result<(), Error> {
+        let layout = metadata_layout::<ReplayPlatform<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
         let needed = layout.size() + layout.align();
         if self.bytes.len() < needed {
@@ -113,7 +125,7 @@ impl Arena {
             self.bytes.try_reserve_exact(missing).map_err(|_| {
                 let amount = crate::size::bytes(needed as f64);
                 Error::usage(format!(
-                    "system {spec}: this machine has no {amount} for metadata; lower --memory"
+                    "system {spec}: failed to allocate {amount} for metadata\nhelp: use a smaller --memory"
                 ))
             })?;
             self.bytes.resize(needed, MaybeUninit::uninit());
@@ -126,7 +138,7 @@ fn refused(spec: &SystemSpec, error: BuildError) -> Error {
     Error::usage(format!("system {spec}: {error}"))
 }
 
-/// Returns the frames that the lists of a system keep. Others may be at work: then it is a hint.
+/// Returns the frames in the lists of a system; only a hint while other CPUs run.
 pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u32> {
     let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
     let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
@@ -134,7 +146,7 @@ pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u3
 }
 
 /// A thread's access to a system.
-pub struct SystemPort<'s, A: ?Sized, B: Probe> {
+pub struct SystemAdapter<'s, A: ?Sized, B: Probe> {
     system: &'s A,
     cpus: &'s NativeCpus,
     tokens: Vec<NativeCpu<B>>,
@@ -142,8 +154,8 @@ pub struct SystemPort<'s, A: ?Sized, B: Probe> {
     trouble: Trouble,
 }
 
-impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B> {
-    /// Claims the tokens of a lane's CPUs, with a probe on each; nothing when somebody else holds one.
+impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> SystemAdapter<'s, A, B> {
+    /// Claims the tokens of a lane's CPUs, with a probe on each. Returns `None` if a token is taken.
     pub fn claim(
         system: &'s A,
         cpus: &'s NativeCpus,
@@ -157,8 +169,8 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
         };
         let tokens: Option<Vec<_>> = lane.cpus.iter().map(claim).collect();
         let tokens = tokens?;
-        // One thread that acts as several CPUs would wait for itself: it must not ask the CPUs
-        // that it could answer for, but park them.
+        // One thread that acts as several CPUs would wait for itself: it must park the CPUs that it acts as instead
+        // of requesting a drain from them.
         let flags = if tokens.len() > 1 {
             Flags::NO_WAIT
         } else {
@@ -173,20 +185,20 @@ impl<'s, A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> SystemPort<'s, A, B
         })
     }
 
-    /// Gives the tokens back, and returns what their probes heard. Every CPU must be parked.
-    pub fn surrender(self) -> Vec<B> {
+    /// Returns the tokens, and the probes' results. Every CPU must be parked.
+    pub fn release(self) -> Vec<B> {
         let give_back = |mut token: NativeCpu<B>| {
             let probe = std::mem::take(token.probe());
-            self.cpus.surrender(token);
+            self.cpus.release(token);
             probe
         };
         self.tokens.into_iter().map(give_back).collect()
     }
 
-    /// Tries again what found no frame at once.
+    /// Retries a request that failed because another CPU was busy.
     #[cold]
     #[inline(never)]
-    fn insist(&mut self, wanted: &Move, error: AllocateError) -> u32 {
+    fn retry_until_served(&mut self, wanted: &Move, error: AllocateError) -> u32 {
         let (before, rest) = self.tokens.split_at_mut(usize::from(wanted.token));
         if let Some((own, after)) = rest.split_first_mut() {
             let system = self.system;
@@ -213,13 +225,15 @@ fn request(wanted: &Move, flags: Flags) -> Request {
     }
 }
 
-impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_, A, B> {
+impl<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> Adapter
+    for SystemAdapter<'_, A, B>
+{
     #[inline(always)]
     fn allocate(&mut self, wanted: &Move) -> u32 {
         let cpu = &mut self.tokens[usize::from(wanted.token)];
         match self.system.allocate(cpu, request(wanted, self.flags)) {
             Ok(pfn) => pfn.0,
-            Err(error) => self.insist(wanted, error),
+            Err(error) => self.retry_until_served(wanted, error),
         }
     }
 
@@ -232,7 +246,7 @@ impl<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading> Port for SystemPort<'_,
             order: release.order(),
         });
         let release = match release.kind {
-            Kind::FreePart => {
+            MoveKind::FreePart => {
                 Release::frames(start, release.order().frames()).with_hint(release.hint)
             }
             _ => whole.with_hint(release.hint),

@@ -1,22 +1,26 @@
-//! How much memory is managed, and how it ages.
+//! The size of the managed memory, and its aging.
 //!
-//! Exists so that every system manages the same frames, and begins with the same of them taken.
+//! # Purpose
+//!
+//! Every system manages the same frames, and starts with the same frames in use.
 //!
 //! # Aging
-//! Memory of a machine that has been up for weeks is not empty and not tidy: blocks that live on
-//! (slabs, page tables, the page cache's odd pages) lie scattered, but not everywhere, because
-//! kernels try to keep them together. `--aged SEED` makes such memory:
-//! 1. The managed memory is enlarged by a ninth, so that long-lived frames are a tenth of it.
+//! The memory of a machine that has been running for weeks is neither empty nor ordered. Long-lived blocks (slabs,
+//! page tables, stray pages of the page cache) are scattered, but not everywhere, because kernels try to keep them
+//! together. `--aged SEED` creates such memory:
+//! 1. The managed memory is enlarged by a ninth, so that long-lived frames make up a tenth of it.
 //! 2. All of it is allocated, frame by frame.
-//! 3. A quarter of the blocks of order 10, chosen at random, are *mixed*. From the frames in
-//!    them as many as were added are chosen at random: they stay for the whole replay.
-//! 4. All others are freed one by one in random order, which leaves free lists in the disorder
-//!    that they have on an old machine. What the CPU's list keeps then goes home.
+//! 3. A quarter of the blocks of order 10, chosen at random, are *mixed*. As many frames as were added are chosen at
+//!    random from these blocks, and stay allocated for the whole replay.
+//! 4. All other frames are freed one by one in random order, which leaves free lists as disordered as on an old
+//!    machine. Then the per-CPU list is drained.
 //!
-//! So a quarter of the 4 MiB blocks can never become whole again, and the others can. The choice
-//! depends on the seed and the size alone: each system starts with the same frames taken.
+//! As a result, a quarter of the 4 MiB blocks can never become whole again, and the others can. The choice depends on
+//! the seed and the size alone: each system starts with the same frames in use.
 //!
-//! Invariant: the managed memory is a whole number of blocks of the largest order.
+//! # Invariants
+//!
+//! The managed memory is a whole number of blocks of the largest order.
 
 use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request};
 
@@ -28,20 +32,20 @@ use crate::replay::script::Script;
 pub struct Memory {
     /// Frames that the system manages.
     pub frames: u64,
-    /// Frames of them that are taken before the replay begins, if memory is aged.
+    /// The number of these frames that are in use before the replay starts, if memory is aged.
     pub taken: u64,
-    /// The seed by which it ages.
+    /// The seed for aging.
     pub seed: Option<u64>,
 }
 
-/// The smallest memory that is chosen without being asked for: 8 MiB.
+/// The smallest default memory: 8 MiB.
 const LEAST: u64 = 2048;
 
 impl Memory {
-    /// Chooses the memory for a trace: as given, or 1.25 times the peak; enlarged when it ages.
+    /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
     ///
     /// # Errors
-    /// A usage error when that is more than can be managed.
+    /// Returns a usage error if the size exceeds the maximum.
     pub fn new(script: &Script, given: Option<u64>, aged: Option<u64>) -> Result<Memory, Error> {
         let largest = script.largest_order.max(Order::TEN);
         let wanted =
@@ -51,7 +55,7 @@ impl Memory {
         let most = u64::from(everybuddy::Span::LARGEST) * 9 / 10;
         if base > most {
             return Err(Error::usage(format!(
-                "trace {}: {} of managed memory is more than the {} that can be managed",
+                "trace {}: {} of managed memory exceeds the maximum of {}",
                 script.name,
                 crate::size::frames(base),
                 crate::size::frames(most),
@@ -68,17 +72,16 @@ impl Memory {
         })
     }
 
-    /// Returns the memory as the range that a system is set up with.
+    /// Returns the memory as the range for the set-up of a system.
     pub fn range(&self) -> FrameRange {
         FrameRange::new(0, self.frames)
     }
 
-    /// Makes the memory of a fresh system old, by its operations on single frames. Nothing else may run; what lists
-    /// keep then is to be brought home.
+    /// Ages the memory of a new system by operations on single frames. Nothing else may run; the caller must drain
+    /// the lists afterwards.
     ///
     /// # Errors
-    /// [`Error::Broken`] when the system doesn't give all of its memory, or takes something back
-    /// with an error.
+    /// Returns [`Error::Broken`] if the system does not allocate all of its memory, or if a free fails.
     pub fn age(
         &self,
         allocate: &mut dyn FnMut(Request) -> Result<Pfn, AllocateError>,
@@ -95,7 +98,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the frames that aging takes, in rising order; none of fresh memory.
+    /// Returns the frames that aging keeps in use, in increasing order; empty for memory that is not aged.
     pub fn taken_frames(&self) -> Vec<u32> {
         let Some(seed) = self.seed else {
             return Vec::new();
@@ -109,13 +112,13 @@ impl Memory {
             .collect()
     }
 
-    /// Returns the frames that don't stay, in the order in which they leave.
+    /// Returns the other frames, in the order in which they are freed.
     fn leaving(&self, seed: u64) -> Vec<u32> {
         let mut random = Random::new(seed);
         let block = u64::from(Order::TEN.frames());
         let mut blocks: Vec<u64> = (0..self.frames / block).collect();
         random.shuffle(&mut blocks);
-        // Enough mixed blocks for all that stays, even in the smallest memory.
+        // Enough mixed blocks for all frames that stay in use, even in the smallest memory.
         let mixed = (blocks.len() / 4).max(self.taken.div_ceil(block) as usize);
         let frames = |blocks: &[u64]| {
             let starts = blocks.iter().map(|b| b * block);
@@ -133,12 +136,12 @@ impl Memory {
     }
 }
 
-/// A small generator of random numbers (SplitMix64): the same everywhere, for ever.
+/// A small generator of random numbers (SplitMix64), identical on all machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Begins a sequence.
+    /// Starts a sequence.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -153,11 +156,11 @@ impl Random {
 
     /// Returns a number below `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        // Multiplication instead of a remainder: no bias that matters below 2^32.
+        // Multiplication instead of a remainder: the bias is negligible below 2^32.
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Brings a slice into random order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, slice: &mut [T]) {
         for last in (1..slice.len()).rev() {
             slice.swap(last, self.below(last as u64 + 1) as usize);

@@ -1,23 +1,26 @@
-//! Several traces as one.
+//! Combines several traces into one.
 //!
-//! Exists because long-term effects need more than one program: one after the other, or all at once on
-//! one memory.
+//! # Purpose
 //!
-//! Invariant: a merged trace holds each call of its parts once, in the order of its part; no two parts
-//! share a block, a thread or a region.
+//! Long-term effects require more than one program: one after another, or all concurrently on one memory.
+//!
+//! # Invariants
+//!
+//! A combined trace contains each call of its parts once, in the order of its part; no two parts share a block, a
+//! thread or a region.
 
 use std::collections::BTreeMap;
 
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-/// Shortens a trace to one `shrink`-th of its calls, from the front.
+/// Shortens a trace to the first `1 / shrink` of its calls.
 pub fn cut(mut trace: Resolved, shrink: u32) -> Resolved {
     let length = trace.steps.len().div_ceil(shrink.max(1) as usize);
     trace.steps.truncate(length);
     recounted(trace.steps)
 }
 
-/// Puts traces one after the other, on the same CPUs.
+/// Concatenates traces, on the same CPUs.
 pub fn in_sequence(traces: &[Resolved]) -> Resolved {
     let mut steps = Vec::new();
     let mut base = Base::default();
@@ -28,8 +31,7 @@ pub fn in_sequence(traces: &[Resolved]) -> Resolved {
     recounted(steps)
 }
 
-/// Lets all traces run at once, each on CPUs of its own. Their clocks are stretched so that all end
-/// together.
+/// Runs all traces concurrently, each on its own CPUs. Their clocks are stretched so that all end at the same time.
 pub fn at_once(traces: &[Resolved]) -> Resolved {
     let mut timed: Vec<(f64, Step)> = Vec::new();
     let mut base = Base::default();
@@ -46,8 +48,8 @@ pub fn at_once(traces: &[Resolved]) -> Resolved {
     recounted(steps)
 }
 
-/// Adds the frees of all that is live at the end, in the order in which it was allocated, each on the CPU
-/// that allocated it.
+/// Adds the frees of all blocks that are live at the end, in the order of their allocations, each on the CPU of its
+/// allocation.
 pub fn emptied(mut trace: Resolved) -> Resolved {
     let mut live: BTreeMap<u32, Live> = BTreeMap::new();
     for step in &trace.steps {
@@ -75,7 +77,7 @@ pub fn emptied(mut trace: Resolved) -> Resolved {
 /// A block that is live at the end.
 struct Live {
     step: Step,
-    /// Parts that were freed: offset and order.
+    /// The freed parts: offset and order.
     parts: Vec<(u32, u8)>,
 }
 
@@ -105,7 +107,7 @@ impl Live {
     }
 }
 
-/// Where the numbers of the next part begin.
+/// The first numbers of the next part.
 #[derive(Default)]
 struct Base {
     block: u32,
@@ -139,7 +141,7 @@ impl Base {
     }
 }
 
-/// Numbers blocks by the order of their allocation.
+/// Numbers blocks by the order of their allocations.
 fn number(steps: &mut [Step]) {
     let mut numbers = BTreeMap::new();
     for step in steps {
@@ -148,7 +150,7 @@ fn number(steps: &mut [Step]) {
     }
 }
 
-/// Makes a trace of its steps.
+/// Creates a trace from its steps.
 fn recounted(steps: Vec<Step>) -> Resolved {
     let mut counted = Resolved::default();
     let (mut frames, mut blocks) = (0u64, 0u32);
@@ -204,7 +206,7 @@ mod tests {
             assert_eq!(merged.steps.len(), 2 * one.steps.len());
             assert_eq!(merged.blocks, 2 * one.blocks);
             assert_eq!(merged.final_frames, 2 * one.final_frames);
-            // Blocks are numbered by the order of their allocation.
+            // Blocks are numbered by the order of their allocations.
             let allocated = merged.steps.iter().filter(|s| s.kind.is_allocation());
             assert!(
                 allocated

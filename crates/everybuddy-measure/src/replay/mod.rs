@@ -1,33 +1,38 @@
-//! The replay: what a trace asked for is asked of every system, timed and counted.
+//! The replay: the requests of a trace are made to every system, timed and counted.
 //!
-//! Exists so that all systems meet the same requests on the same memory in the same run, and so
-//! that what measuring costs is known and kept out of what is measured.
+//! # Purpose
 //!
-//! | file | what it does |
+//! All systems receive the same requests on the same memory in the same run, and the cost of measuring is known and
+//! subtracted.
+//!
+//! | file | contents |
 //! |------|--------------|
-//! | [`script`] | a trace made ready: compact moves, one lane for each thread, segments |
-//! | [`memory`] | how much memory is managed, and how it ages |
-//! | [`host`] | the machine: waiting, CPU tokens, memory for metadata; a system behind a port |
+//! | [`script`] | a prepared trace: compact moves, one lane per thread, segments |
+//! | [`memory`] | the size of the managed memory, and its aging |
+//! | [`host`] | the host: waiting, CPU tokens, memory for metadata; a system as an adapter |
 //! | [`retry`] | repeats a request that another CPU keeps busy |
-//! | [`port`] | what the replay asks of a system, and the floor that serves for nothing |
+//! | [`adapter`] | the operations that the replay needs, and the replay without an allocator |
 //! | [`mod@play`] | the loop itself, on one thread or several |
-//! | [`gate`] | what keeps several threads close to the order of the trace |
-//! | [`clock`] | the timer, and what it costs |
+//! | [`gate`] | keeps several threads close to the order of the trace |
+//! | [`clock`] | the timer and its cost |
 //! | [`observe`] | the passes: throughput, mean latency, single latencies, counts |
-//! | [`watch`] | what listens inside of a system that is not timed |
-//! | [`services`] | the services of a system, on threads of their own |
-//! | [`moments`] | mean and standard deviation of what is not kept |
-//! | [`pass`] | one pass: a script on a freshly built system |
+//! | [`watch`] | probes inside a system that is not timed |
+//! | [`services`] | the services of a system, on separate threads |
+//! | [`moments`] | mean and standard deviation of values that are not stored |
+//! | [`pass`] | one pass: a script on a newly built system |
 //! | [`mod@compare`] | all passes of all systems on a trace, interleaved |
-//! | [`pace`] | from many times to a few numbers, in spite of disturbances |
-//! | [`detail`] | distributions, the course of time, where blocks lay |
-//! | [`outcome`] | what came out, in numbers |
-//! | [`merge`] | several traces as one |
-//! | [`bystanders`] | the machine that was measured on, and whether it was quiet |
+//! | [`pace`] | the reduction of many times to a few numbers, despite disturbances |
+//! | [`detail`] | distributions, the course of time, the placement of blocks |
+//! | [`outcome`] | the results, in numbers |
+//! | [`merge`] | several traces combined into one |
+//! | [`background_load`] | the machine of the measurement, and its background load |
 //!
-//! Invariant: while a pass is timed nothing is allocated, dispatched by name, or printed.
+//! # Invariants
+//!
+//! While a pass is timed, nothing is allocated, dispatched by name, or printed.
 
-pub mod bystanders;
+pub mod adapter;
+pub mod background_load;
 pub mod clock;
 pub mod compare;
 pub mod detail;
@@ -41,12 +46,11 @@ pub mod outcome;
 pub mod pace;
 pub mod pass;
 pub mod play;
-pub mod port;
 pub mod retry;
 pub mod script;
 pub mod services;
 pub mod watch;
 
-pub use compare::{Plan, compare};
+pub use compare::{ComparePlan, compare};
 pub use outcome::{Comparison, Outcome};
 pub use script::Script;

@@ -1,13 +1,17 @@
-//! Count, mean and standard deviation of numbers that are not kept.
+//! Count, mean and standard deviation of values that are not stored.
 //!
-//! Exists for probes: they hear millions of numbers in places where nothing may be stored.
+//! # Purpose
 //!
-//! Invariant: sums are whole numbers, so the order of the numbers doesn't matter.
+//! Probes receive millions of values in places where they must not allocate memory.
+//!
+//! # Invariants
+//!
+//! The sums are integers, so the order of the values does not matter.
 
 /// Sums over some numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moments {
-    /// How many there were.
+    /// The number of values.
     pub count: u64,
     /// Their sum.
     pub sum: u64,

@@ -1,51 +1,54 @@
-//! The passes: what is watched while a script is performed.
+//! The passes: what is observed while a script runs.
 //!
-//! Exists because one replay can't show everything: a timestamp around each operation would cost
-//! more than the operation, and counting disturbs times. So each pass watches one thing, on a
-//! freshly built system.
+//! # Purpose
+//!
+//! One replay cannot show everything. A timestamp around each operation would cost more than the operation, and
+//! counting distorts times. Each pass therefore observes one quantity, on a newly built system.
 //!
 //! | observer | measures |
 //! |----------|----------|
-//! | [`Whole`] | the time of each few thousand operations, for throughput |
+//! | [`Whole`] | the time of every few thousand operations, for throughput |
 //! | [`Segments`] | the time of each segment, for mean latencies |
 //! | [`Singles`] | the time of each operation, for percentiles |
-//! | [`Counting`] | what each operation did inside, and free memory over time |
+//! | [`Counting`] | the internal events of each operation, and free memory over time |
 //!
-//! Invariant: observers store into memory that was reserved before the start.
+//! # Invariants
+//!
+//! Observers store into memory that was reserved before the start.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use everybuddy::{Counts, Order, Snapshot};
 
+use crate::replay::adapter::{Adapter, REFUSED};
 use crate::replay::clock::Timer;
-use crate::replay::port::{Port, REFUSED};
-use crate::replay::script::{Kind, Lane, Move, RunEnd, Segment};
+use crate::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 
-/// Watches a thread's calls.
+/// Observes the calls of a thread.
 pub trait Observer: Send {
-    /// Is told that the next segment begins, before anything is waited for.
+    /// Called before the next segment starts, and before any wait.
     #[inline(always)]
     fn next(&mut self, moves: usize) {
         let _ = moves;
     }
 
-    /// Is told that all segments are done.
+    /// Called after the last segment.
     fn end(&mut self) {}
 
-    /// Performs requests and notes where the blocks are.
-    fn allocations<P: Port>(
+    /// Performs allocations and records the placement of the blocks.
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     );
 
-    /// Performs releases, except of blocks that were refused.
-    fn frees<P: Port>(
+    /// Performs frees, except for blocks whose allocation failed.
+    fn frees<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
@@ -53,39 +56,39 @@ pub trait Observer: Send {
 }
 
 #[inline(always)]
-fn allocate_all(port: &mut impl Port, moves: &[Move], places: &mut [u32]) {
+fn allocate_all(adapter: &mut impl Adapter, moves: &[Move], places: &mut [u32]) {
     for (request, place) in moves.iter().zip(places) {
-        *place = port.allocate(request);
+        *place = adapter.allocate(request);
     }
 }
 
 #[inline(always)]
-fn free_all(port: &mut impl Port, moves: &[Move], places: &[u32]) {
+fn free_all(adapter: &mut impl Adapter, moves: &[Move], places: &[u32]) {
     for (release, place) in moves.iter().zip(places) {
         if *place != REFUSED {
-            port.free(release, *place);
+            adapter.free(release, *place);
         }
     }
 }
 
-/// What a timed pass took, the timer's cost included; each observer fills in what it times.
+/// The times of a timed pass, including the timer's cost; each observer fills in its own fields.
 #[derive(Clone, Debug, Default)]
 pub struct Ticks {
-    /// Ticks of each stretch, everything between its operations included: by [`Whole`].
+    /// Ticks of each section, including everything between its operations: by [`Whole`].
     pub stretches: Vec<u32>,
-    /// Ticks of each segment, by [`Segments`], or operation, by [`Singles`]: of allocations, of frees.
+    /// Ticks of each segment, by [`Segments`], or of each operation, by [`Singles`]: of allocations, of frees.
     pub directions: [Vec<u32>; 2],
     /// Operations in all segments: by [`Segments`].
     pub operations: [u64; 2],
 }
 
-/// An observer that times.
+/// An observer that measures times.
 pub trait Timing<'t>: Observer + Into<Ticks> {
-    /// Begins a pass over a lane.
+    /// Starts a pass over a lane.
     fn new(timer: &'t Timer, lane: &Lane) -> Self;
 }
 
-/// Watches nothing but the time of stretches that are long enough for a timestamp to cost nothing.
+/// Measures only the time of sections that are long enough to make the cost of a timestamp negligible.
 #[derive(Clone, Debug)]
 pub struct Whole<'t> {
     timer: &'t Timer,
@@ -95,7 +98,7 @@ pub struct Whole<'t> {
 }
 
 impl<'t> Whole<'t> {
-    /// Operations of a stretch, at least.
+    /// The minimum number of operations per section.
     const STRETCH: usize = 4096;
 }
 
@@ -140,19 +143,25 @@ impl Observer for Whole<'_> {
     }
 
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        allocate_all(port, moves, places);
+        allocate_all(adapter, moves, places);
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
-        free_all(port, moves, places);
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        free_all(adapter, moves, places);
     }
 }
 
@@ -193,32 +202,37 @@ impl From<Segments<'_>> for Ticks {
 
 impl Observer for Segments<'_> {
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         let start = self.timer.now();
-        allocate_all(port, moves, places);
+        allocate_all(adapter, moves, places);
         self.ticks[0].push(self.timer.since(start));
         self.operations[0] += moves.len() as u64;
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
         let start = self.timer.now();
-        free_all(port, moves, places);
+        free_all(adapter, moves, places);
         self.ticks[1].push(self.timer.since(start));
         self.operations[1] += places.iter().filter(|place| **place != REFUSED).count() as u64;
     }
 }
 
-/// Times each operation. The first list is of allocations, the second of frees.
+/// Times each operation. The first list is for allocations, the second for frees.
 ///
-/// The times are stored as they come and sorted out afterwards: a histogram would take cache lines
-/// from the allocator.
+/// The times are stored as they arrive and sorted afterwards: a histogram would take cache lines from the allocator.
 #[derive(Clone, Debug)]
 pub struct Singles<'t> {
     timer: &'t Timer,
@@ -245,59 +259,65 @@ impl From<Singles<'_>> for Ticks {
 
 impl Observer for Singles<'_> {
     #[inline(always)]
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         for (request, place) in moves.iter().zip(places) {
             let start = self.timer.now();
-            *place = port.allocate(request);
+            *place = adapter.allocate(request);
             self.ticks[0].push(self.timer.since(start));
         }
     }
 
     #[inline(always)]
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
         for (release, place) in moves.iter().zip(places) {
             if *place != REFUSED {
                 let start = self.timer.now();
-                port.free(release, *place);
+                adapter.free(release, *place);
                 self.ticks[1].push(self.timer.since(start));
             }
         }
     }
 }
 
-/// What operations of one direction did inside.
+/// The internal events of allocations or of frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Operations performed.
     pub operations: u64,
-    /// Operations of order 0 among them.
+    /// The number of them with order 0.
     pub single_frames: u64,
-    /// Operations of order 0 that entered the core layer: by a refill, a drain, or past the list.
+    /// Operations of order 0 that reached the zone layer: by a refill, a drain, or a bypass.
     pub entered: u64,
     /// Frames that crossed the border of the per-CPU layer during operations of order 0.
     pub crossed: u64,
-    /// Operations during which a lock was not had at once, or that waited for a part of a domain.
+    /// Operations during which a lock was not acquired immediately, or that waited for a part of a domain.
     pub contended: u64,
-    /// Operations of any order that visited the core layer: by a refill, a drain, or past the list.
+    /// Operations of any order that reached the zone layer: by a refill, a drain, or a bypass.
     pub visits: u64,
-    /// Contended ones among the visits.
+    /// The contended operations among those that reached the zone layer.
     pub contended_visits: u64,
-    /// Runs of two and more requests for single frames that ended.
+    /// The number of ended runs of at least two requests for single frames.
     pub runs: u64,
-    /// Frames that the CPU's list kept when they ended, all together.
+    /// The sum of the frames in the CPU's list at the ends of these runs.
     pub residual: u64,
-    /// What the probe counted, beside what the fields above are made from.
+    /// The events counted by the probe, in addition to those that the fields above are computed from.
     pub counts: Counts,
 }
 
 impl Tally {
-    /// Adds an operation, by what the probe had counted before and after it.
+    /// Adds an operation, from the probe's counts before and after it.
     pub fn note(&mut self, order: Order, before: &Counts, after: &Counts) {
         let bypasses = after.bypasses_order0 - before.bypasses_order0;
         let moves = (after.refills - before.refills) + (after.drains - before.drains);
@@ -333,46 +353,46 @@ impl Tally {
     }
 }
 
-/// Free memory at a position of the trace.
+/// The state of free memory at a position of the trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The position in the trace.
     pub position: u32,
-    /// What free memory looked like.
+    /// The state of free memory.
     pub snapshot: Snapshot,
-    /// Frames that were asked for, given, and not yet freed. On several threads nobody knows at a moment what the
-    /// others have: then only at the end.
+    /// The number of requested and not yet freed frames. On several threads it is known only at the end.
     pub asked: Option<u64>,
 }
 
-/// The frames that lists keep at a position of the trace.
+/// The frames in lists at a position of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The position in the trace: calls before it.
+    /// The position in the trace: the number of calls before it.
     pub position: u32,
-    /// The frames, rising.
+    /// The frames, in increasing order.
     pub frames: Vec<u32>,
 }
 
-/// Counts what operations do inside, and samples free memory.
+/// Counts the internal events of operations, and samples free memory.
 #[derive(Clone, Debug)]
 pub struct Counting {
     /// Allocations and frees.
     pub tallies: [Tally; 2],
-    /// Free memory at the positions that this thread came to.
+    /// Free memory at the positions that this thread reached.
     pub samples: Vec<Sample>,
-    /// The frames that lists kept at some positions that this thread came to.
+    /// The frames in lists at some positions that this thread reached.
     pub listed: Vec<Listed>,
-    /// The first frame of each block that was allocated, in order; [`REFUSED`] where none was given.
+    /// The first frame of each allocated block, in order; [`REFUSED`] if the request failed.
     pub places: Vec<u32>,
-    /// Frames that this thread asked for and was given, less those that it freed: those of others, too.
+    /// The number of frames that this thread requested successfully, minus those that it freed, including those of
+    /// other threads.
     pub asked: i64,
-    /// The ends of runs that are still to come.
+    /// The ends of the remaining runs.
     ends: Peekable<IntoIter<RunEnd>>,
 }
 
 impl Counting {
-    /// Begins a pass over a lane.
+    /// Starts a pass over a lane.
     pub fn new(lane: &Lane) -> Self {
         let samples = lane.segments.iter().filter(|segment| segment.sampled);
         Counting {
@@ -385,20 +405,20 @@ impl Counting {
         }
     }
 
-    /// Looks at what the list keeps, if a run ended with this move.
-    fn end_run(&mut self, port: &mut impl Port, at: u32, performed: &Move) {
+    /// Reads the contents of the list if a run ended with this move.
+    fn end_run(&mut self, adapter: &mut impl Adapter, at: u32, performed: &Move) {
         let ended = self.ends.next_if(|end| end.at == at);
-        // A single request is no batch of which something could be left.
+        // A single request is not a batch with a possible residual.
         if ended.is_some_and(|end| end.length > 1) {
-            let tally = &mut self.tallies[usize::from(performed.kind != Kind::Allocate)];
+            let tally = &mut self.tallies[usize::from(performed.kind != MoveKind::Allocate)];
             tally.runs += 1;
-            tally.residual += port.kept(performed.token);
+            tally.residual += adapter.kept(performed.token);
         }
     }
 
-    fn sample(&mut self, port: &mut impl Port, segment: &Segment) {
+    fn sample(&mut self, adapter: &mut impl Adapter, segment: &Segment) {
         if segment.sampled
-            && let Some(snapshot) = port.snapshot()
+            && let Some(snapshot) = adapter.snapshot()
         {
             self.samples.push(Sample {
                 position: segment.position,
@@ -409,56 +429,56 @@ impl Counting {
         if segment.mapped {
             self.listed.push(Listed {
                 position: segment.position,
-                frames: port.listed(),
+                frames: adapter.listed(),
             });
         }
     }
 }
 
 impl Observer for Counting {
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        self.sample(port, segment);
+        self.sample(adapter, segment);
         for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
-            let before = port.counts(request.token);
-            *place = port.allocate(request);
-            let after = port.counts(request.token);
+            let before = adapter.counts(request.token);
+            *place = adapter.allocate(request);
+            let after = adapter.counts(request.token);
             self.places.push(*place);
             if *place != REFUSED {
                 self.asked += i64::from(request.order().frames());
             }
             self.tallies[0].note(request.order(), &before, &after);
-            self.end_run(port, at, request);
+            self.end_run(adapter, at, request);
         }
     }
 
-    fn frees<P: Port>(
+    fn frees<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        self.sample(port, segment);
+        self.sample(adapter, segment);
         for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
             if *place != REFUSED {
-                let before = port.counts(release.token);
-                port.free(release, *place);
-                let after = port.counts(release.token);
+                let before = adapter.counts(release.token);
+                adapter.free(release, *place);
+                let after = adapter.counts(release.token);
                 self.asked -= i64::from(release.order().frames());
-                // A part of a larger block is no single frame that a list could have kept.
+                // A part of a larger block is not a single frame that a list could have cached.
                 let order = match (release.kind, release.order()) {
-                    (Kind::FreePart, Order::ZERO) => Order::TEN,
+                    (MoveKind::FreePart, Order::ZERO) => Order::TEN,
                     (_, order) => order,
                 };
                 self.tallies[1].note(order, &before, &after);
             }
-            self.end_run(port, at, release);
+            self.end_run(adapter, at, release);
         }
     }
 }

@@ -1,9 +1,12 @@
-//! What came out of a comparison, in numbers.
+//! The results of a comparison, in numbers.
 //!
-//! Exists as the one place that tables and exports read from. Each number is defined in
-//! `docs/metrics.md`.
+//! # Purpose
 //!
-//! Invariant: times are nanoseconds without the timer's cost; shares are fractions from 0 to 1.
+//! Tables and exports read all numbers from this module. `docs/metrics.md` defines each number.
+//!
+//! # Invariants
+//!
+//! Times are in nanoseconds without the timer's cost; shares are fractions from 0 to 1.
 
 use everybuddy::{Counts, Order, SystemSpec};
 
@@ -14,75 +17,75 @@ use crate::replay::pace::Pace;
 use crate::replay::script::Assignment;
 use crate::replay::services::Served;
 
-/// All systems on one trace.
+/// The results of all systems on one trace.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The name of the trace.
     pub trace: String,
-    /// Its calls.
+    /// The number of calls.
     pub events: u32,
-    /// Most frames live at once.
+    /// Maximum number of frames in use.
     pub peak_frames: u64,
     /// CPUs of the replay.
     pub cpus: u16,
     /// Threads of the replay.
     pub threads: usize,
-    /// How calls came to CPUs.
+    /// The assignment of calls to CPUs.
     pub assignment: Assignment,
-    /// The memory managed.
+    /// The managed memory.
     pub memory: Memory,
-    /// How often each timed pass was repeated.
+    /// The number of repetitions of each timed pass.
     pub rounds: u32,
-    /// How often a thread was switched out during timed passes.
+    /// The number of involuntary context switches during timed passes.
     pub switches: u64,
-    /// The systems, in the order asked for.
+    /// The systems, in the requested order.
     pub systems: Vec<Outcome>,
-    /// What the replay itself costs, with nothing behind it.
+    /// The replay overhead: the times of the replay without an allocator.
     pub floor: Pace,
 }
 
-/// One system on one trace.
+/// The results of one system on one trace.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The system.
     pub spec: SystemSpec,
-    /// What its options and the memory made of it, in words.
+    /// The effective parameters for its options on this memory, in words.
     pub parameters: String,
-    /// The largest order that it gives.
+    /// The largest order that it allocates.
     pub max_order: Order,
-    /// Frames that it manages, less those that were taken before the replay began.
+    /// The number of managed frames, minus those in use before the replay started.
     pub given: u64,
     /// Bytes of metadata.
     pub metadata_bytes: usize,
-    /// How fast it served.
+    /// The latencies and the throughput.
     pub pace: Pace,
-    /// Mean latencies of allocations and frees in each round, disturbances included.
+    /// Mean latencies of allocations and frees in each round, including disturbances.
     pub rounds: Vec<[f64; 2]>,
-    /// What allocations and frees did inside.
+    /// The internal events of allocations and of frees.
     pub tallies: [Tally; 2],
-    /// What the services did that have threads of their own, while counts were taken.
+    /// The work of services with their own threads during the counting pass.
     pub services: Vec<Served>,
-    /// What they counted.
+    /// The events that the services counted.
     pub background: Counts,
-    /// What all CPUs counted of the queues to them.
+    /// The events of the queues to the services, counted on all CPUs.
     pub queues: Counts,
-    /// Requests that were refused.
+    /// The number of failed requests.
     pub refused: u64,
-    /// Free memory over time; the last sample is from the end.
+    /// Free memory over time; the last sample is the end.
     pub samples: Vec<Sample>,
-    /// What pictures show beside.
+    /// Additional data for charts.
     pub detail: Detail,
 }
 
 impl Outcome {
-    /// The tallies of both directions together.
+    /// Returns the sum of both tallies.
     pub fn all(&self) -> Tally {
         let [mut all, frees] = self.tallies;
         all.add(&frees);
         all
     }
 
-    /// Blocks that were split, and pairs of buddies that were joined, by callers and services.
+    /// Returns the number of blocks split and of buddy pairs coalesced, by callers and services.
     pub fn moved(&self) -> (u64, u64) {
         let (own, background) = (self.all().counts, self.background);
         (
@@ -91,49 +94,50 @@ impl Outcome {
         )
     }
 
-    /// What the services worked for each operation of the trace, in nanoseconds, without units that were interrupted.
+    /// Returns the work of the services per operation of the trace, in nanoseconds, without interrupted units.
     pub fn background_work(&self) -> f64 {
         let steady = self.services.iter().map(|own| own.steady.as_nanos());
         let steady = steady.sum::<u128>() as f64;
         steady / self.all().operations.max(1) as f64
     }
 
-    /// How many blocks of `order` could be given, at each sample.
+    /// Returns the number of blocks of `order` that could be allocated, at each sample.
     pub fn available(&self, order: Order) -> impl Iterator<Item = f64> + '_ {
         self.samples
             .iter()
             .map(move |sample| sample.snapshot.available_blocks(order) as f64)
     }
 
-    /// The unusable free space index for `order`, at each sample.
+    /// Returns the unusable free space index for `order`, at each sample.
     pub fn unusable(&self, order: Order) -> impl Iterator<Item = f64> + '_ {
         self.samples
             .iter()
             .map(move |sample| sample.snapshot.unusable_index(order))
     }
 
-    /// Frames held over frames asked for, at each sample at which something was asked for and is live.
+    /// Returns the ratio of frames in use to frames requested, at each sample with requested and live frames.
     pub fn internal(&self) -> impl Iterator<Item = f64> + '_ {
         self.samples
             .iter()
             .filter_map(|sample| self.internal_at(sample))
     }
 
-    /// The same at one sample; none where nothing is live, or nobody knows what was asked for.
+    /// Returns the same at one sample. Returns `None` if no frame is live, or if the number of requested frames is
+    /// unknown.
     pub fn internal_at(&self, sample: &Sample) -> Option<f64> {
         let asked = sample.asked.filter(|asked| *asked > 0)?;
         let free = sample.snapshot.free_frames() + sample.snapshot.buffered_frames;
         Some(self.given.saturating_sub(free) as f64 / asked as f64)
     }
 
-    /// The parts that free memory is divided into, at each sample.
+    /// Returns the number of parts into which free memory is divided, at each sample.
     pub fn domains(&self) -> impl Iterator<Item = f64> + '_ {
         self.samples
             .iter()
             .map(|sample| f64::from(sample.snapshot.domains))
     }
 
-    /// Frames that per-CPU lists keep, at each sample.
+    /// Returns the number of frames in per-CPU lists, at each sample.
     pub fn buffered(&self) -> impl Iterator<Item = f64> + '_ {
         self.samples
             .iter()
@@ -142,55 +146,55 @@ impl Outcome {
 }
 
 impl Tally {
-    /// The share of order-0 operations that the per-CPU layer served, by frames that crossed its
-    /// border: 1 - crossed / operations. Negative when more frames move than are asked for.
+    /// Returns the share of order-0 operations that the per-CPU layer served, measured by the frames that crossed its
+    /// border: 1 - crossed / operations. It is negative if more frames move than are requested.
     pub fn service_ratio(&self) -> Option<f64> {
         share(self.crossed, self.single_frames).map(|crossed| 1.0 - crossed)
     }
 
-    /// The share of order-0 operations that entered the core layer.
+    /// Returns the share of order-0 operations that reached the zone layer.
     pub fn miss_rate(&self) -> Option<f64> {
         share(self.entered, self.single_frames)
     }
 
-    /// The share of operations that had to wait for another CPU.
+    /// Returns the share of operations that had to wait for another CPU.
     pub fn contention_rate(&self) -> Option<f64> {
         share(self.contended, self.operations)
     }
 
-    /// The same share of the operations that visited the core layer.
+    /// Returns the same share among the operations that reached the zone layer.
     pub fn contention_rate_core(&self) -> Option<f64> {
         share(self.contended_visits, self.visits)
     }
 
-    /// Frames that a CPU's list kept when a run ended, on average over the runs.
+    /// Returns the mean number of frames in a CPU's list at the end of a run.
     pub fn residual(&self) -> Option<f64> {
         share(self.residual, self.runs)
     }
 
-    /// Lock acquisitions for each operation.
+    /// Returns the number of lock acquisitions per operation.
     pub fn locks(&self) -> Option<f64> {
         share(self.counts.locks, self.operations)
     }
 }
 
-/// A part of a whole, or nothing when there is no whole.
+/// Returns `part / whole`, or `None` if `whole` is 0.
 pub fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The mean, or nothing of nothing.
+/// Returns the mean, or `None` for an empty sequence.
 pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The least, or nothing of nothing.
+/// Returns the minimum, or `None` for an empty sequence.
 pub fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.min_by(f64::total_cmp)
 }
 
-/// The median: the mean of the two middle values when there is no middle one; 0 of nothing.
+/// Returns the median: the mean of the two middle values for an even number of values; 0 for an empty sequence.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -217,7 +221,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_the_papers() {
-        // 62 requests of a burst on a list of batch 31: two refills, so 62 frames cross, two miss.
+        // 62 requests of a burst with a list of batch 31: two refills, so 62 frames cross and two requests miss.
         let tally = Tally {
             single_frames: 62,
             operations: 62,
@@ -239,7 +243,7 @@ mod tests {
             change(&mut after);
             tally.note(Order::ZERO, &before, &after);
         };
-        // A hit, a refill at once, a refill that waits for a lock, a drain that waits for a domain.
+        // A hit, an immediate refill, a refill that waits for a lock, a drain that waits for a domain.
         note(&|_| ());
         note(&|counts| (counts.refills, counts.locks) = (1, 1));
         note(&|counts| (counts.refills, counts.locks_contended) = (1, 1));

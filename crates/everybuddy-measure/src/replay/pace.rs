@@ -1,59 +1,62 @@
-//! How fast something served: from the times of all rounds to a few numbers.
+//! Reduces the times of all rounds to a few numbers.
 //!
-//! Exists because a machine has more to do than to be measured: a thread that is switched out for
-//! milliseconds would decide the mean of a hundred thousand calls of ten nanoseconds.
+//! # Purpose
 //!
-//! One thread does exactly the same in each round, so each time can be compared with itself:
-//! - means and throughput: of the repetitions of a segment (or stretch) those count that are not
-//!   *disturbed*, that is, longer than twice their median and a microsecond; then sums are formed;
-//! - percentiles: of each call the median over the rounds.
+//! The machine also runs other programs. A thread that is switched out for milliseconds would dominate the mean of a
+//! hundred thousand calls of ten nanoseconds.
 //!
-//! Several threads meet differently each time: each number is then found for each round, and the
-//! median of the rounds is taken.
+//! One thread does exactly the same in each round, so the repetitions of each time can be compared:
+//! - means and throughput: among the repetitions of a segment (or section), *disturbed* ones are ignored, that is,
+//!   those longer than twice the median and a microsecond; then sums are formed;
+//! - percentiles: the median over the rounds for each call.
 //!
-//! Invariant: nothing that an allocator does in every round is taken for a disturbance.
+//! Several threads interleave differently each time. Each number is then computed per round, and the result is the
+//! median over the rounds.
+//!
+//! # Invariants
+//!
+//! Work that an allocator does in every round never counts as a disturbance.
 
 use crate::replay::clock::Timer;
 use crate::replay::outcome::median;
 use crate::replay::script::Script;
 
-/// How fast something served, by medians over the rounds.
+/// Throughput and latencies, by medians over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Operations a second of the whole replay.
+    /// Operations per second of the whole replay.
     pub throughput: f64,
     /// Allocations and frees.
     pub latency: [Latency; 2],
 }
 
-/// How long the operations of one direction took.
+/// The latency of allocations or of frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Operations timed in one round.
     pub count: u64,
     /// The mean, by segments.
     pub mean: f64,
-    /// The standard deviation of single operations; nothing below the timer's floor.
+    /// The standard deviation of single operations; `None` below the timer's resolution.
     pub stddev: Option<f64>,
-    /// Half, 99 of 100, 999 of 1,000, and all operations took at most this; nothing below the
-    /// timer's floor.
+    /// The 50th, 99th and 99.9th percentile and the maximum; `None` below the timer's resolution.
     pub quantiles: [Option<f64>; 4],
 }
 
 impl Latency {
-    /// The time that 99 of 100 operations took at most.
+    /// Returns the 99th percentile.
     pub fn p99(&self) -> Option<f64> {
         self.quantiles[1]
     }
 }
 
-/// The times of one round, in ticks with the timer's cost, of all threads.
+/// The times of one round on all threads, in ticks including the timer's cost.
 pub struct Round {
-    /// Seconds from the start to the end of the pass for throughput.
+    /// Seconds from the start to the end of the throughput pass.
     pub elapsed: f64,
-    /// Stretches of that pass.
+    /// The sections of that pass.
     pub stretches: Vec<u32>,
-    /// Allocations and frees in the pass of segments.
+    /// Allocations and frees in the segment pass.
     pub operations: [u64; 2],
     /// Segments of allocations and of frees.
     pub segments: [Vec<u32>; 2],
@@ -62,7 +65,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Mean latencies of this round alone: with all that disturbed it.
+    /// Returns the mean latencies of this round alone, including all disturbances.
     pub fn means(&self, timer: &Timer) -> [f64; 2] {
         [0, 1].map(|direction| {
             let segments = &self.segments[direction];
@@ -73,7 +76,7 @@ impl Round {
 }
 
 impl Pace {
-    /// Sums up the rounds.
+    /// Summarizes the rounds.
     pub fn over(rounds: &[Round], script: &Script, timer: &Timer) -> Pace {
         let events = f64::from(script.events);
         let repeatable = script.lanes.len() == 1;
@@ -96,7 +99,7 @@ impl Pace {
 }
 
 impl Latency {
-    /// Of rounds that did the same.
+    /// For rounds that repeat exactly.
     fn repeated(rounds: &[Round], direction: usize, timer: &Timer) -> Latency {
         let segments: Vec<&[u32]> = rounds.iter().map(|r| &r.segments[direction][..]).collect();
         let singles: Vec<&[u32]> = rounds.iter().map(|r| &r.singles[direction][..]).collect();
@@ -110,7 +113,7 @@ impl Latency {
         Latency::new(operations, nanos / operations.max(1) as f64, singled, timer)
     }
 
-    /// Of rounds that took different turns.
+    /// For rounds that interleave differently.
     fn varying(rounds: &[Round], direction: usize, timer: &Timer) -> Latency {
         let singled: Vec<Singled> = rounds
             .iter()
@@ -153,7 +156,7 @@ impl Singled {
         if ticks.is_empty() {
             return Singled::default();
         }
-        // Nearest rank: a time that really occurred.
+        // Nearest rank: a time that actually occurred.
         let at = |permille: usize| {
             timer.single(ticks[(ticks.len() * permille).div_ceil(1000).max(1) - 1])
         };
@@ -168,7 +171,7 @@ impl Singled {
     }
 }
 
-/// Adds up, over all positions, the mean of the repetitions that were not disturbed; in ticks.
+/// Returns the sum, over all positions, of the means of the undisturbed repetitions, in ticks.
 fn undisturbed(rounds: &[&[u32]], timer: &Timer) -> f64 {
     let microsecond = timer.ticks(1000.0);
     let mut sum = 0.0;

@@ -1,13 +1,17 @@
-//! One pass: a script on a freshly built system.
+//! One pass: a script on a newly built system.
 //!
-//! Exists so that comparisons and experiments perform a script in the same way, whatever they watch and
-//! whatever probe listens.
+//! # Purpose
 //!
-//! A timed pass is compiled for each composition, so that nothing is dispatched while time is taken. It is one visitor
-//! for all kinds of times, and what happens around the times is outside of it: each line of it is compiled some
-//! twenty times. A watched pass is compiled once, and calls the system indirectly.
+//! Comparisons and experiments run a script in the same way, whatever they observe and whichever probe they use.
 //!
-//! Invariant: a release that is refused, or metadata that contradicts itself, is an error and never a result.
+//! A timed pass is compiled for each composition, so that nothing is dispatched dynamically while time is measured.
+//! All kinds of times share one visitor, and the code around the timed part is outside of it, because every line of
+//! the visitor is compiled about twenty times. A watched pass is compiled once, and calls the system through dynamic
+//! dispatch.
+//!
+//! # Invariants
+//!
+//! A failed free, or inconsistent metadata, is an error and never a result.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -16,59 +20,59 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{CpuId, FrameAllocator, NoProbe, Order, Snapshot, SystemSpec, WithSystem};
 
 use crate::Error;
+use crate::replay::adapter::{Adapter, Floor};
 use crate::replay::clock::Timer;
-use crate::replay::host::{self, AnySystem, Arena, Machine, SystemPort};
+use crate::replay::host::{self, AnySystem, Arena, ReplayPlatform, SystemAdapter};
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::replay::play::{Part, Played, Stretch, play};
-use crate::replay::port::{Floor, Port};
 use crate::replay::script::{Lane, Script};
 use crate::replay::services::{self, Served};
-use crate::replay::watch::{Reading, Watch};
+use crate::replay::watch::{ReadableProbe, Watch};
 
-/// What a watched pass gives.
+/// The results of a watched pass.
 pub struct Done<O> {
-    /// The observers, and what went wrong.
+    /// The observers and the failures.
     pub played: Played<O>,
-    /// The probe of each CPU, in no order.
+    /// The probes of the CPUs, unordered.
     pub probes: Vec<Watch>,
-    /// What the services did that have threads of their own.
+    /// The work of services with their own threads.
     pub services: Vec<Served>,
     /// Their probes.
     pub background: Vec<Watch>,
-    /// Free memory at the end, when the end was audited.
+    /// The state of free memory at the end, if the end was audited.
     pub end: Option<Snapshot>,
-    /// The frames that lists kept then.
+    /// The frames in lists at that time.
     pub listed: Vec<u32>,
-    /// Free memory after the lists were brought home.
+    /// The state of free memory after the lists were drained.
     pub home: Option<Snapshot>,
-    /// The largest order that the system gives.
+    /// The largest order that the system allocates.
     pub max_order: Order,
     /// Bytes of metadata.
     pub metadata_bytes: usize,
 }
 
-/// How a pass watches.
+/// The parameters of a watched pass.
 #[derive(Clone, Copy)]
 pub struct How<'h> {
-    /// Makes the probe of each CPU.
+    /// Creates the probe of each CPU.
     pub probe: &'h (dyn Fn() -> Watch + Sync),
     /// Whether the end is checked.
     pub audit: bool,
 }
 
 impl How<'_> {
-    /// Counts, and checks the end.
+    /// Counts events, and checks the end.
     pub const COUNTED: How<'static> = How {
         probe: &Watch::default,
         audit: true,
     };
 }
 
-/// What a timed pass times.
+/// The quantity that a timed pass measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Stretches of a few thousand operations: [`Whole`].
+    /// Sections of a few thousand operations: [`Whole`].
     Stretches,
     /// Segments.
     Segments,
@@ -76,16 +80,16 @@ pub enum Times {
     Singles,
 }
 
-/// How far threads may run ahead of each other: half of the spare memory, within reason.
+/// Returns how far threads may run ahead of each other: half of the spare memory, within limits.
 fn window(script: &Script, memory: &Memory) -> u32 {
     let spare = (memory.frames - memory.taken).saturating_sub(script.peak_frames);
     (spare / 2).clamp(512, 4096) as u32
 }
 
-/// Performs one watched pass on a fresh system.
+/// Runs one watched pass on a new system.
 ///
 /// # Errors
-/// A usage error when the system can't be set up so; [`Error::Broken`] when it broke its contract.
+/// Returns a usage error if the system cannot be set up, or [`Error::Broken`] if it broke its contract.
 pub fn watch<O: Observer>(
     script: &Script,
     memory: &Memory,
@@ -99,12 +103,12 @@ pub fn watch<O: Observer>(
         let cpus = pass.begin(system)?;
         let probes = Mutex::new(Vec::new());
         let (played, services, background) =
-            services::beside(system, script.cpus, &how.probe, || {
+            services::alongside(system, script.cpus, &how.probe, || {
                 play(script, window(script, memory), &|part| {
                     let observer = observer(part.lane);
-                    let port = SystemPort::claim(system, &cpus, part.lane, &how.probe);
-                    let (stretch, port) = part.perform(port, observer)?;
-                    let own = port.surrender();
+                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &how.probe);
+                    let (stretch, adapter) = part.perform(adapter, observer)?;
+                    let own = adapter.release();
                     if let Ok(mut probes) = probes.lock() {
                         probes.extend(own);
                     }
@@ -135,10 +139,10 @@ pub fn watch<O: Observer>(
         .map_err(|error| explained(error, script, spec))
 }
 
-/// Performs one timed pass on a fresh system.
+/// Runs one timed pass on a new system.
 ///
 /// # Errors
-/// As [`watch`].
+/// Like [`watch`].
 pub fn time(
     script: &Script,
     memory: &Memory,
@@ -155,10 +159,10 @@ pub fn time(
         .map_err(|error| explained(error, script, spec))
 }
 
-/// Performs a timed pass with nothing behind the port.
+/// Runs a timed pass without an allocator behind the adapter.
 ///
 /// # Errors
-/// [`Error::Broken`] when a thread failed.
+/// Returns [`Error::Broken`] if a thread failed.
 pub fn time_floor(
     script: &Script,
     memory: &Memory,
@@ -171,61 +175,62 @@ pub fn time_floor(
     })
 }
 
-/// Performs a thread's part on a port with the observer that takes these times.
-fn timed<P: Port>(
+/// Runs a thread's part on an adapter with the observer for these times.
+fn timed<P: Adapter>(
     part: Part<'_>,
-    port: Option<P>,
+    adapter: Option<P>,
     timer: &Timer,
     times: Times,
 ) -> Option<(Stretch<Ticks>, P)> {
-    fn by<'t, P: Port, O: Timing<'t>>(
+    fn by<'t, P: Adapter, O: Timing<'t>>(
         part: Part<'_>,
-        port: Option<P>,
+        adapter: Option<P>,
         timer: &'t Timer,
     ) -> Option<(Stretch<Ticks>, P)> {
         let observer = O::new(timer, part.lane);
-        let (stretch, port) = part.perform(port, observer)?;
-        Some((stretch.map(O::into), port))
+        let (stretch, adapter) = part.perform(adapter, observer)?;
+        Some((stretch.map(O::into), adapter))
     }
     match times {
-        Times::Stretches => by::<P, Whole<'_>>(part, port, timer),
-        Times::Segments => by::<P, Segments<'_>>(part, port, timer),
-        Times::Singles => by::<P, Singles<'_>>(part, port, timer),
+        Times::Stretches => by::<P, Whole<'_>>(part, adapter, timer),
+        Times::Segments => by::<P, Segments<'_>>(part, adapter, timer),
+        Times::Singles => by::<P, Singles<'_>>(part, adapter, timer),
     }
 }
 
-/// A timed pass, as what runs on a system of any composition.
+/// A timed pass, as a visitor for a system of any composition.
 struct Timed<'s> {
     pass: Pass<'s>,
     timer: &'s Timer,
     times: Times,
 }
 
-impl WithSystem<Machine<NoProbe>> for Timed<'_> {
+impl WithSystem<ReplayPlatform<NoProbe>> for Timed<'_> {
     type Output = Result<Played<Ticks>, Error>;
 
-    fn call<A: FrameAllocator<Machine<NoProbe>>>(
+    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(
         self,
         _: &'static str,
         system: &A,
     ) -> Self::Output {
         let Timed { pass, timer, times } = self;
         let cpus = pass.begin(system)?;
-        let (played, _, _) = services::beside(system, pass.script.cpus, &NoProbe::default, || {
-            play(pass.script, window(pass.script, pass.memory), &|part| {
-                let port = SystemPort::claim(system, &cpus, part.lane, &NoProbe::default);
-                let (stretch, port) = timed(part, port, timer, times)?;
-                port.surrender();
-                Some(stretch)
-            })
-        });
+        let (played, _, _) =
+            services::alongside(system, pass.script.cpus, &NoProbe::default, || {
+                play(pass.script, window(pass.script, pass.memory), &|part| {
+                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &NoProbe::default);
+                    let (stretch, adapter) = timed(part, adapter, timer, times)?;
+                    adapter.release();
+                    Some(stretch)
+                })
+            });
         let played = played?;
         sound(&played)?;
         Ok(played)
     }
 }
 
-/// What happens before and after a script is performed.
+/// The work before and after a script.
 #[derive(Clone, Copy)]
 struct Pass<'s> {
     script: &'s Script,
@@ -233,8 +238,8 @@ struct Pass<'s> {
 }
 
 impl Pass<'_> {
-    /// Makes the memory of a fresh system old, if it is to be, and returns the CPUs.
-    fn begin<A: FrameAllocator<Machine<B>> + ?Sized, B: Reading>(
+    /// Ages the memory of a new system if requested, and returns the CPUs.
+    fn begin<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe>(
         &self,
         system: &A,
     ) -> Result<NativeCpus, Error> {
@@ -250,11 +255,11 @@ impl Pass<'_> {
                 .map_err(|error| Error::Broken(format!("aging memory: {error}")))?;
         }
         system.park(&mut first);
-        cpus.surrender(first);
+        cpus.release(first);
         Ok(cpus)
     }
 
-    /// Notes what is free at the end, brings everything home, and checks that all is there.
+    /// Records the free memory at the end, drains all lists, and checks that no frame is lost.
     fn audit<O>(
         &self,
         system: &AnySystem<'_, Watch>,
@@ -275,24 +280,24 @@ impl Pass<'_> {
         if done.played.trouble.refused == 0 && census.allocated != live {
             let counted = census.allocated;
             return Err(Error::Broken(format!(
-                "{counted} frames are allocated at the end, not {live}"
+                "{counted} frames are in use at the end instead of {live}"
             )));
         }
         Ok(())
     }
 }
 
-fn first<B: Reading>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
-    let busy = || Error::Broken("the first CPU's token is taken".to_string());
+fn first<B: ReadableProbe>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
+    let busy = || Error::Broken("the first CPU's token is in use".to_string());
     cpus.claim::<B>(CpuId(0)).ok_or_else(busy)
 }
 
-/// Refuses what came of a pass in which a release was refused.
+/// Rejects the results of a pass in which a free failed.
 fn sound<O>(played: &Played<O>) -> Result<(), Error> {
     match played.trouble.failed {
         0 => Ok(()),
         failed => Err(Error::Broken(format!(
-            "{failed} frees of allocated blocks were refused"
+            "{failed} frees of allocated blocks failed"
         ))),
     }
 }

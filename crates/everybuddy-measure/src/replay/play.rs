@@ -1,45 +1,48 @@
-//! The loop: performs a script on a port for each thread.
+//! The loop: runs a script on an adapter for each thread.
 //!
-//! Exists once, so that every pass on every system, and the floor, do the same around what is
-//! measured.
+//! # Purpose
 //!
-//! Invariant: an observer sees nothing but calls of the port. Waiting for other threads, looking
-//! up where a block lies and noting where one was given happen between segments, outside of what
-//! observers time.
+//! A single loop serves every pass on every system and the replay without an allocator, so that the code around the
+//! measured part is always the same.
+//!
+//! # Invariants
+//!
+//! An observer sees only calls of the adapter. Waiting for other threads, looking up the placement of a block and
+//! recording a new placement happen between segments, outside the observed part.
 
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::replay::bystanders;
+use crate::replay::adapter::{Adapter, REFUSED, Trouble};
+use crate::replay::background_load;
 use crate::replay::gate::{Gate, Turn};
 use crate::replay::observe::Observer;
-use crate::replay::port::{Port, REFUSED, Trouble};
 use crate::replay::script::{Lane, Script, Segment};
 
-/// What came of a script.
+/// The results of a script.
 #[derive(Debug)]
 pub struct Played<O> {
     /// The observer of each thread.
     pub observers: Vec<O>,
     /// From the common start to the end of the last thread.
     pub elapsed: Duration,
-    /// What went wrong on all threads.
+    /// The failures on all threads.
     pub trouble: Trouble,
-    /// How often a thread was switched out against its will.
+    /// The number of involuntary context switches.
     pub switches: u64,
 }
 
-/// What a thread has of a script: its lane, and the others to wait for.
+/// A thread's view of a script: its lane, and the gate to the other threads.
 pub struct Part<'p> {
-    /// What to perform.
+    /// The moves to perform.
     pub lane: &'p Lane,
     turn: Turn<'p>,
     start: &'p Barrier,
 }
 
-/// A thread's part, performed.
+/// The results of one thread.
 pub struct Stretch<O> {
     observer: O,
     start: Instant,
@@ -49,22 +52,22 @@ pub struct Stretch<O> {
 }
 
 impl Part<'_> {
-    /// Performs a lane on a port, once all threads are ready; gives the port back, its CPUs parked. Nothing when
-    /// there is no port.
-    pub fn perform<P: Port, O: Observer>(
+    /// Runs a lane on an adapter once all threads are ready; returns the adapter with its CPUs parked. Returns `None`
+    /// if there is no adapter.
+    pub fn perform<P: Adapter, O: Observer>(
         mut self,
-        port: Option<P>,
+        adapter: Option<P>,
         mut observer: O,
     ) -> Option<(Stretch<O>, P)> {
-        let switches = bystanders::switches();
+        let switches = background_load::switches();
         self.start.wait();
         let start = Instant::now();
-        let mut port = port?;
-        run(self.lane, &mut self.turn, &mut port, &mut observer);
+        let mut adapter = adapter?;
+        run(self.lane, &mut self.turn, &mut adapter, &mut observer);
         let end = Instant::now();
-        let switches = bystanders::switches().saturating_sub(switches);
-        port.park();
-        let trouble = port.trouble();
+        let switches = background_load::switches().saturating_sub(switches);
+        adapter.park();
+        let trouble = adapter.trouble();
         let stretch = Stretch {
             observer,
             start,
@@ -72,12 +75,12 @@ impl Part<'_> {
             trouble,
             switches,
         };
-        Some((stretch, port))
+        Some((stretch, adapter))
     }
 }
 
 impl<O> Stretch<O> {
-    /// Makes something else of what was observed.
+    /// Converts the observations.
     pub fn map<T>(self, make: impl FnOnce(O) -> T) -> Stretch<T> {
         Stretch {
             observer: make(self.observer),
@@ -89,12 +92,12 @@ impl<O> Stretch<O> {
     }
 }
 
-/// Performs a script, each lane on a thread of its own, by `perform`.
+/// Runs a script, each lane on its own thread, by `perform`.
 ///
-/// Knows of no port, so that threads are compiled once and not for each system.
+/// Does not depend on the adapter, so that the thread code is compiled once and not per system.
 ///
 /// # Errors
-/// [`Error::Broken`] when a thread gets no port or panics.
+/// Returns [`Error::Broken`] if a thread gets no adapter or panics.
 pub fn play<O: Send>(
     script: &Script,
     window: u32,
@@ -103,7 +106,7 @@ pub fn play<O: Send>(
     let gate = Gate::new(script.lanes.len(), script.blocks, window);
     let barrier = Barrier::new(script.lanes.len());
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    // A single thread may wander to whichever core is quiet.
+    // A single thread may migrate to any idle core.
     let pinned = script.lanes.len() > 1 && script.lanes.len() <= cores.len();
     let work = |number: usize, lane: &Lane| {
         if pinned {
@@ -147,27 +150,32 @@ pub fn play<O: Send>(
     Ok(played)
 }
 
-fn run<P: Port, O: Observer>(lane: &Lane, turn: &mut Turn<'_>, port: &mut P, observer: &mut O) {
+fn run<P: Adapter, O: Observer>(
+    lane: &Lane,
+    turn: &mut Turn<'_>,
+    adapter: &mut P,
+    observer: &mut O,
+) {
     let mut places = [REFUSED; Segment::LONGEST];
     for segment in &lane.segments {
         observer.next(segment.moves as usize);
-        turn.enter(segment, port);
+        turn.enter(segment, adapter);
         let first = segment.first as usize;
         let moves = &lane.moves[first..first + segment.moves as usize];
         let places = &mut places[..moves.len()];
         if segment.allocates {
-            observer.allocations(port, segment, moves, places);
+            observer.allocations(adapter, segment, moves, places);
             for (performed, place) in moves.iter().zip(places) {
                 turn.put(performed.block, *place);
             }
         } else {
             for (performed, place) in moves.iter().zip(&mut *places) {
-                *place = match turn.take(performed.block, port) {
+                *place = match turn.take(performed.block, adapter) {
                     REFUSED => REFUSED,
                     start => start + performed.offset,
                 };
             }
-            observer.frees(port, segment, moves, places);
+            observer.frees(adapter, segment, moves, places);
         }
     }
     observer.end();

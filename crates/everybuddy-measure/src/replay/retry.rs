@@ -2,9 +2,6 @@
 //!
 //! # Purpose
 //!
-//! A request that another CPU keeps busy is not refused: the next attempt may be served. The number of attempts is a
-//! part of what is measured, so it is the same for all systems that are compared.
-//!
 //! # Invariants
 //!
 //! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
@@ -12,7 +9,7 @@
 use everybuddy::platform::{NativeCpu, Waiting};
 use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};
 
-use crate::replay::host::{Machine, Yielding};
+use crate::replay::host::{ReplayPlatform, Yielding};
 
 /// How often a request is repeated.
 pub const MAX_RETRIES: u32 = 64;
@@ -37,7 +34,7 @@ pub fn retry<A, B>(
     mut between: impl FnMut(),
 ) -> Result<Pfn, AllocateError>
 where
-    A: FrameAllocator<Machine<B>> + ?Sized,
+    A: FrameAllocator<ReplayPlatform<B>> + ?Sized,
     B: Probe,
 {
     for attempt in 0..limit {

@@ -1,17 +1,17 @@
-//! A trace made ready for replay.
+//! A trace prepared for replay.
 //!
-//! Exists so that the timed loop reads one small array from front to back: blocks, hints, CPUs and
-//! orders are looked up here, once.
+//! # Purpose
 //!
-//! A **lane** is what one thread performs: its moves, in the trace's order. A **segment** is a run
-//! of successive moves of a lane in one direction; it is short enough to be timed as a whole, and
-//! everything that is not the allocator's work (waiting for others, looking up frames) is done
-//! between segments.
+//! The timed loop reads one small array from front to back. Blocks, hints, CPUs and orders are looked up here, once.
 //!
-//! Invariants:
+//! A **lane** contains the moves of one thread, in trace order. A **segment** is a run of consecutive moves of the
+//! same kind in a lane. It is short enough to be timed as a whole, and all work that does not belong to the allocator
+//! (waiting for other threads, looking up frames) is done between segments.
+//!
+//! # Invariants
 //! 1. Segments cover the moves of their lane, in order, without gaps.
-//! 2. A segment has at most [`Segment::LONGEST`] moves, and its moves lie less than
-//!    [`Segment::WIDEST`] events apart in the trace: the gate's window must be wider than that.
+//! 2. A segment has at most [`Segment::LONGEST`] moves, which span less than [`Segment::WIDEST`] events of the trace:
+//!    the gate's window must be wider than that.
 
 use std::collections::BTreeSet;
 
@@ -20,84 +20,84 @@ use everybuddy_trace::{Resolved, Step, StepKind, cpu_runs};
 
 use crate::Error;
 
-/// A trace ready for replay on a number of threads.
+/// A trace prepared for replay on a number of threads.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The name of the trace.
     pub name: String,
-    /// What each thread performs.
+    /// The moves of each thread.
     pub lanes: Vec<Lane>,
-    /// How moves came to CPUs.
+    /// The assignment of moves to CPUs.
     pub assignment: Assignment,
-    /// CPUs that the replay has.
+    /// The number of CPUs of the replay.
     pub cpus: u16,
-    /// Moves of all lanes.
+    /// The number of moves of all lanes.
     pub events: u32,
-    /// Blocks that are allocated.
+    /// The number of allocated blocks.
     pub blocks: u32,
-    /// Most frames live at once, in the order of the trace.
+    /// The maximum number of frames in use, in trace order.
     pub peak_frames: u64,
-    /// Frames live after the last move.
+    /// Frames in use after the last move.
     pub final_frames: u64,
     /// The largest order that is allocated.
     pub largest_order: Order,
 }
 
-/// How the CPU of a move was chosen.
+/// The rule that determines the CPU of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignment {
-    /// One thread performs everything in the trace's order, on the trace's CPUs.
+    /// One thread performs everything in trace order, on the trace's CPUs.
     InOrder,
     /// Each CPU of the trace is a thread.
     TraceCpus,
-    /// The CPU is the thread id of the trace modulo the number of CPUs: another number than the
-    /// trace has was asked for.
+    /// The CPU is the thread id of the trace modulo the number of CPUs, because the requested number of CPUs differs
+    /// from the trace's.
     TaskModulo,
 }
 
-/// What one thread performs.
+/// The moves of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    /// The CPUs that the thread acts as; a move names one by its position here.
+    /// The CPUs that the thread acts as; a move refers to one by its position here.
     pub cpus: Vec<u16>,
     /// The moves, in order.
     pub moves: Vec<Move>,
-    /// The moves, cut into runs of one direction.
+    /// The moves, divided into runs of the same kind.
     pub segments: Vec<Segment>,
-    /// Where runs of requests for single frames end, in order.
+    /// The ends of runs of requests for single frames, in order.
     pub ends: Vec<RunEnd>,
 }
 
-/// The end of a run, as a buffer meets it: see [`everybuddy_trace::CpuRun`].
+/// The end of a run from the point of view of a buffer: see [`everybuddy_trace::CpuRun`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     /// The last move, as a position in [`Lane::moves`].
     pub at: u32,
-    /// Number of requests.
+    /// The number of requests.
     pub length: u32,
 }
 
-/// One request or release: 24 bytes.
+/// One allocation or free: 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
     /// The number of the block.
     pub block: u32,
     /// The first frame that is freed, relative to the block.
     pub offset: u32,
-    /// What a kernel would know.
+    /// The hint that a kernel would provide.
     pub hint: Hint,
     /// The CPU, as a position in [`Lane::cpus`].
     pub token: u16,
-    /// The order that is allocated or freed: a byte of it, see [`order`](Self::order).
+    /// The order that is allocated or freed, as a byte: see [`order`](Self::order).
     order: u8,
-    /// What is done.
-    pub kind: Kind,
+    /// The kind of the move.
+    pub kind: MoveKind,
 }
 
-/// What a move does.
+/// The kinds of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MoveKind {
     /// Allocates a block.
     Allocate,
     /// Frees a whole block.
@@ -106,7 +106,7 @@ pub enum Kind {
     FreePart,
 }
 
-/// A run of moves of one direction.
+/// A run of moves of the same kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// The first move, as a position in [`Lane::moves`].
@@ -117,33 +117,33 @@ pub struct Segment {
     pub position: u32,
     /// Whether the moves allocate.
     pub allocates: bool,
-    /// Whether free memory is to be sampled here.
+    /// Whether free memory is sampled here.
     pub sampled: bool,
-    /// Whether it is to be looked at frame by frame.
+    /// Whether memory is mapped frame by frame here.
     pub mapped: bool,
 }
 
 impl Segment {
-    /// The most moves of a segment: enough to make a timestamp cheap, few enough to stay close to
-    /// the trace's order.
+    /// The maximum number of moves of a segment: enough to make a timestamp cheap, few enough to stay close to the
+    /// trace's order.
     pub const LONGEST: usize = 64;
-    /// The most events of the trace that a segment may reach over.
+    /// The maximum number of events of the trace that a segment may span.
     pub const WIDEST: u32 = 256;
 }
 
 impl Script {
-    /// How often free memory is sampled in a replay, about: at equal distances in the trace, by
-    /// whichever thread comes there.
+    /// The approximate number of samples of free memory in a replay, at equal distances in the trace, each by the
+    /// thread that reaches its position.
     pub const SAMPLES: u32 = 200;
-    /// How often it is looked at frame by frame, beside the end and where it is fullest.
+    /// The number of memory maps, in addition to the end and the fullest moment.
     pub const MAPS: usize = 8;
-    /// The most threads that a replay may have.
+    /// The maximum number of threads of a replay.
     pub const MOST_THREADS: u16 = 256;
 
-    /// Prepares a trace: on one thread in order, or on so many threads.
+    /// Prepares a trace: for one thread in trace order, or for the given number of threads.
     ///
     /// # Errors
-    /// A usage error for a number of threads or of the trace's CPUs that can't be replayed.
+    /// Returns a usage error for a number of threads, or of the trace's CPUs, that cannot be replayed.
     pub fn new(name: &str, resolved: &Resolved, threads: Option<u16>) -> Result<Script, Error> {
         let present: BTreeSet<u16> = resolved.steps.iter().map(|step| step.cpu).collect();
         let present: Vec<u16> = present.into_iter().collect();
@@ -153,7 +153,7 @@ impl Script {
             None if present.len() > everybuddy::platform::NativeCpus::MAX => {
                 let most = everybuddy::platform::NativeCpus::MAX;
                 return Err(Error::usage(format!(
-                    "trace {name} uses {} CPUs, more than {most}; replay it with --cpus N",
+                    "trace {name} uses {} CPUs, more than {most}\nhelp: replay it with --cpus N",
                     present.len()
                 )));
             }
@@ -169,7 +169,7 @@ impl Script {
             }
             Some(threads) if threads == 0 || usize::from(threads) > most => {
                 return Err(Error::usage(format!(
-                    "--cpus {threads}: choose 1 to {most}"
+                    "--cpus {threads}: choose a number from 1 to {most}"
                 )));
             }
             Some(threads) => {
@@ -195,7 +195,7 @@ impl Script {
             blocks: resolved.blocks,
             peak_frames: resolved.peak_frames,
             final_frames: resolved.final_frames,
-            // A trace holds no larger order.
+            // A trace contains no larger order.
             largest_order: Order::new(resolved.largest_order).unwrap_or(Order::LIMIT),
         };
         // The CPU of a call in the replay, whichever lane performs it.
@@ -230,9 +230,9 @@ impl Script {
 }
 
 impl Lane {
-    /// Adds a move, to the last segment where it fits; one that is looked at before begins a segment.
+    /// Adds a move to the last segment if it fits; a move at a memory map starts a new segment.
     fn push(&mut self, position: u32, sampled: bool, mapped: bool, next: Move) {
-        let allocates = next.kind == Kind::Allocate;
+        let allocates = next.kind == MoveKind::Allocate;
         match self.segments.last_mut() {
             Some(last)
                 if last.allocates == allocates
@@ -258,18 +258,18 @@ impl Lane {
         self.moves.push(next);
     }
 
-    /// Returns how many moves allocate, and how many free.
+    /// Returns the numbers of allocations and of frees.
     pub fn directions(&self) -> [usize; 2] {
         let allocate = self
             .moves
             .iter()
-            .filter(|m| m.kind == Kind::Allocate)
+            .filter(|m| m.kind == MoveKind::Allocate)
             .count();
         [allocate, self.moves.len() - allocate]
     }
 }
 
-/// The moments at which memory is looked at frame by frame: equal distances in calls, and the fullest.
+/// Returns the moments of the memory maps: at equal distances in calls, and the fullest moment.
 fn moments(steps: &[Step]) -> Vec<usize> {
     let mut moments: Vec<usize> = (1..Script::MAPS)
         .map(|i| steps.len() * i / Script::MAPS)
@@ -297,7 +297,7 @@ impl Move {
         Order::new(self.order).unwrap_or(Order::LIMIT)
     }
 
-    /// Translates a step of a trace: the only place where the trace's types are known.
+    /// Converts a step of a trace. Only this function depends on the trace's types.
     fn new(step: &Step, token: u16) -> Move {
         let known = |value: u32| if value == 0 { Hint::UNKNOWN } else { value };
         Move {
@@ -311,9 +311,9 @@ impl Move {
             token,
             order: step.order,
             kind: match step.kind {
-                StepKind::Allocate => Kind::Allocate,
-                StepKind::Free => Kind::Free,
-                StepKind::FreePart | StepKind::FreeLastPart => Kind::FreePart,
+                StepKind::Allocate => MoveKind::Allocate,
+                StepKind::Free => MoveKind::Free,
+                StepKind::FreePart | StepKind::FreeLastPart => MoveKind::FreePart,
             },
         }
     }
@@ -358,7 +358,7 @@ mod tests {
                     let of = &lane.moves[segment.first as usize..next as usize];
                     assert!(
                         of.iter()
-                            .all(|m| (m.kind == Kind::Allocate) == segment.allocates)
+                            .all(|m| (m.kind == MoveKind::Allocate) == segment.allocates)
                     );
                 }
                 assert_eq!(next as usize, lane.moves.len());

@@ -1,11 +1,16 @@
-//! The services of a system, on threads of their own.
+//! The services of a system, on separate threads.
 //!
-//! Exists because a system that leaves dividing and linking to others needs others: while a script is performed, each
-//! service that wants a thread has one. It does one unit of work at a time and looks for the next; when it finds none
-//! it looks again a few times, then sleeps, for longer each time, so that on a machine with few processors it doesn't
-//! take the callers' time. What a kernel would do in its idle loop is done the same way: by `serve`, with a budget.
+//! # Purpose
 //!
-//! Invariant: no service runs before `body` begins, and none when `beside` returns.
+//! A system that leaves dividing and linking to services needs threads for them. While a script runs, each service
+//! that requires a thread has one. The thread performs one unit of work at a time and checks for the next. If there
+//! is none, it checks again a few times and then sleeps, for increasing durations, so that it does not take processor
+//! time from the callers on a machine with few processors. Work that a kernel would do in its idle loop is done in
+//! the same way, by `serve` with a budget.
+//!
+//! # Invariants
+//!
+//! No service runs before `body` starts or after `alongside` returns.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,32 +22,32 @@ use everybuddy::{CpuId, CpuToken, Progress};
 use quanta::Instant;
 
 use crate::replay::host::{AnySystem, Yielding};
-use crate::replay::watch::Reading;
+use crate::replay::watch::ReadableProbe;
 
-/// What a service did.
+/// The work of a service.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Its name.
     pub name: &'static str,
-    /// How long it worked, without looking for work and without sleeping.
+    /// The time that it worked, without checking for work and without sleeping.
     pub busy: Duration,
     /// The same without units that took longer than [`LONGEST`].
     pub steady: Duration,
-    /// Units of work: areas divided or linked, requests answered.
+    /// Units of work: areas divided or linked, requests served.
     pub units: u64,
 }
 
-/// A unit that takes longer was interrupted: its thread was switched out, or waited for one that was.
+/// A unit that takes longer was interrupted: its thread was switched out, or waited for a thread that was.
 pub const LONGEST: Duration = Duration::from_micros(50);
 
-/// How often a service that found nothing looks again before it sleeps.
+/// The number of checks before a service without work sleeps.
 const LOOKS: u32 = 64;
-/// The first sleep, and how often it doubles.
+/// The first sleep, and the number of times it doubles.
 const SLEEP: Duration = Duration::from_micros(20);
 const DOUBLES: u32 = 5;
 
-/// Runs `body` beside the services of a system, which act as the CPUs from `first` on and listen with `probe`.
-pub fn beside<B: Reading, T>(
+/// Runs `body` concurrently with the services of a system, which act as the CPUs from `first` on and use `probe`.
+pub fn alongside<B: ReadableProbe, T>(
     system: &AnySystem<'_, B>,
     first: u16,
     probe: &(dyn Fn() -> B + Sync),
@@ -98,7 +103,7 @@ pub fn beside<B: Reading, T>(
                 }
             });
         }
-        // Also when the body panics: or the scope would wait for the services for ever.
+        // Required if the body panics: otherwise the scope would wait for the services for ever.
         struct End<'e>(&'e AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {

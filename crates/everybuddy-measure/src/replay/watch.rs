@@ -1,65 +1,69 @@
-//! What listens inside of a system while nothing is timed from outside.
+//! Probes inside a system, for passes that are not timed from outside.
 //!
-//! Exists as one type for all who listen: every probe makes a platform of its own, for which all systems are compiled
-//! once more. Times of operations are taken with `NoProbe`, which is the other platform.
+//! # Purpose
 //!
-//! Counting goes on whatever else is listened to. For who times locks it costs an addition for each split and
-//! coalescing while a lock is held, some nanoseconds of a batch; reading the clock costs more, and is taken off.
+//! All observers share one probe type, because every probe type defines a platform for which all systems are compiled
+//! again. The times of operations are measured with `NoProbe`, which is the other platform.
 //!
-//! Invariant: events that nobody here listens to ([`Event::Link`], [`Event::Mark`]) cost nothing.
+//! Events are always counted. When locks are timed, counting adds one addition per split and coalescing while a lock
+//! is held, several nanoseconds per batch. Reading the clock costs more, and is subtracted.
+//!
+//! # Invariants
+//!
+//! Events that no observer uses ([`Event::Link`], [`Event::Mark`]) cost nothing.
 
 use everybuddy::{Counts, Event, NoProbe, Probe};
 use quanta::Clock;
 
 use crate::replay::moments::Moments;
 
-/// A probe that can be read, also when it counts nothing.
-pub trait Reading: Probe + Send {
-    /// Returns what was counted.
+/// A probe that can be read, even if it counts nothing.
+pub trait ReadableProbe: Probe + Send {
+    /// Returns the counts.
     fn read(&self) -> Counts;
 }
 
-impl Reading for NoProbe {
+impl ReadableProbe for NoProbe {
     #[inline(always)]
     fn read(&self) -> Counts {
         Counts::default()
     }
 }
 
-/// Counts, and listens to one thing more.
+/// Counts events, and records one additional quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
-    /// What is listened to beside that.
-    pub beside: Beside,
+    /// The additional quantity.
+    pub extra: ExtraProbe,
 }
 
-/// What is listened to beside the counts.
+/// The quantities that can be recorded in addition to the counts.
 #[derive(Clone, Debug, Default)]
-pub enum Beside {
+pub enum ExtraProbe {
     /// Nothing.
     #[default]
     Nothing,
-    /// How many frames refills and drains move.
+    /// The number of frames that refills and drains move.
     Bulks(Bulks),
-    /// How long locks are waited for, and held.
+    /// The time that locks are waited for, and held.
     Locks(Box<Locks>),
 }
 
 impl Watch {
-    /// Listens to refills and drains too.
+    /// Also records refills and drains.
     pub fn bulks() -> Watch {
         Watch {
-            beside: Beside::Bulks(Bulks::default()),
+            extra: ExtraProbe::Bulks(Bulks::default()),
             ..Watch::default()
         }
     }
 
-    /// Listens to locks too; measurements of more than so many nanoseconds are left out.
+    /// Also records locks; measurements of more than `longest` nanoseconds are ignored.
     pub fn locks(longest: f64) -> Watch {
         Watch {
-            beside: Beside::Locks(Box::new(Locks::new(longest))),
+            extra: ExtraProbe::Locks(Box::new(Locks::new(longest))),
             ..Watch::default()
         }
     }
@@ -71,12 +75,12 @@ impl Probe for Watch {
         self.counts.record(event);
         match event {
             Event::Refill { .. } | Event::Drain { .. } => {
-                if let Beside::Bulks(bulks) = &mut self.beside {
+                if let ExtraProbe::Bulks(bulks) = &mut self.extra {
                     bulks.record(event);
                 }
             }
             Event::LockWanted | Event::Lock { .. } | Event::Unlock => {
-                if let Beside::Locks(locks) = &mut self.beside {
+                if let ExtraProbe::Locks(locks) = &mut self.extra {
                     locks.record(event);
                 }
             }
@@ -85,14 +89,14 @@ impl Probe for Watch {
     }
 }
 
-impl Reading for Watch {
+impl ReadableProbe for Watch {
     #[inline]
     fn read(&self) -> Counts {
         self.counts
     }
 }
 
-/// Frames that refills and drains moved.
+/// The number of frames that refills and drains moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bulks {
     /// Of refills.
@@ -111,29 +115,29 @@ impl Bulks {
     }
 }
 
-/// How many locks may be held at once: a list's, and the zone's.
+/// The maximum number of locks held at the same time: a list's and the zone's.
 const DEPTH: usize = 4;
 
-/// How long locks were waited for, and held, in ticks.
+/// The time that locks were waited for, and held, in ticks.
 #[derive(Clone, Debug)]
 pub struct Locks {
     clock: Clock,
-    /// Ticks above which a measurement is left out.
+    /// Measurements above this number of ticks are ignored.
     longest: u64,
     wanted: u64,
     taken: [u64; DEPTH],
     depth: usize,
-    /// From wanting a lock to having it.
+    /// From the attempt to acquire a lock to its acquisition.
     pub wait: Moments,
-    /// From having it to its opening.
+    /// From the acquisition of a lock to its release.
     pub hold: Moments,
-    /// Measurements that were left out.
+    /// The number of ignored measurements.
     pub disturbed: u64,
 }
 
 impl Locks {
     fn new(longest: f64) -> Locks {
-        // The operating system's clock is calibrated against the processor's once, by the timer.
+        // The timer calibrates the operating system's clock against the processor's once.
         let clock = Clock::new();
         let per_tick = clock.delta_as_nanos(0, 1 << 40) as f64 / (1u64 << 40) as f64;
         Locks {
@@ -205,13 +209,13 @@ mod tests {
         for mut watch in [Watch::default(), Watch::bulks(), Watch::locks(1e12)] {
             events.iter().for_each(|event| watch.record(*event));
             assert_eq!(watch.read(), expected);
-            match watch.beside {
-                Beside::Nothing => {}
-                Beside::Bulks(bulks) => {
+            match watch.extra {
+                ExtraProbe::Nothing => {}
+                ExtraProbe::Bulks(bulks) => {
                     assert_eq!(bulks.refills.mean(), Some(16.0));
                     assert_eq!((bulks.drains.count, bulks.drains.sum), (1, 7));
                 }
-                Beside::Locks(locks) => {
+                ExtraProbe::Locks(locks) => {
                     assert_eq!((locks.wait.count, locks.hold.count), (1, 1));
                     assert_eq!(locks.disturbed, 0);
                 }

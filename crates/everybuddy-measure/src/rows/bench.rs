@@ -1,23 +1,26 @@
-//! A benchmark as tidy rows.
+//! The results of a benchmark as tidy rows.
 //!
-//! Exists as the one place where a number of a benchmark gets its metric's name. Each name is defined in
-//! `docs/metrics.md`.
+//! # Purpose
 //!
-//! Invariant: what a contender can't do has no row; what it mostly refuses has no time.
+//! The numbers of a benchmark get the names of their metrics here. `docs/metrics.md` defines each name.
+//!
+//! # Invariants
+//!
+//! An unsupported workload has no row; a workload whose requests mostly fail has no time.
 
 use everybuddy_workload::Part;
 
 use super::{Row, rounded};
 use crate::bench::outcome::extremes;
 use crate::bench::start::Start;
-use crate::bench::{Cell, Entrant, Results};
+use crate::bench::{Cell, ContenderSpec, Results};
 use crate::replay::outcome::median;
 
-/// The experiment's name.
+/// The name of the experiment.
 const EXPERIMENT: &str = "bench";
 
-fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
-    let (system, options) = entrant.parts();
+fn common(contender: &ContenderSpec, source: &str, threads: u16, seed: u64) -> Row {
+    let (system, options) = contender.parts();
     Row {
         experiment: EXPERIMENT.to_string(),
         source: source.to_string(),
@@ -30,12 +33,12 @@ fn common(entrant: &Entrant, source: &str, threads: u16, seed: u64) -> Row {
     }
 }
 
-/// Turns all results into rows.
+/// Converts all results to rows.
 pub fn of(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((variant, threads), cells) in results.columns.iter().zip(&results.cells) {
-        for (entrant, cell) in results.entrants().iter().zip(cells) {
-            let common = common(entrant, variant.name, *threads, results.plan.seed);
+        for (contender, cell) in results.contenders().iter().zip(cells) {
+            let common = common(contender, variant.name, *threads, results.plan.seed);
             cell_rows(cell, &common, results, &mut rows);
         }
     }
@@ -75,7 +78,7 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     if let Some(share) = cell.refusals() {
         push("allocate", None, blocking, "rate", share);
     }
-    for (order, blocks) in &cell.harvest {
+    for (order, blocks) in &cell.large_blocks {
         push("all", Some(*order), "free_blocks", "value", *blocks as f64);
     }
     if let Some(bytes) = cell.metadata_bytes {
@@ -87,7 +90,7 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     push("all", None, "sections_dropped", "count", dropped);
     let disturbed = f64::from(u8::from(cell.is_disturbed));
     push("all", None, "rounds_disturbed", "count", disturbed);
-    // Each round is a row of its own: ratios of contenders are formed within a round.
+    // Each round has its own row: ratios of contenders are formed within a round.
     for (part, _) in &cell.parts {
         for (round, value) in cell.rounds(*part).iter().enumerate() {
             rows.push(Row {
@@ -111,10 +114,10 @@ fn operation(part: Part) -> &'static str {
     }
 }
 
-/// Turns starting times into rows.
+/// Converts start-up times to rows.
 pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
-        let common = common(&start.entrant, "start", 1, seed);
+        let common = common(&start.contender, "start", 1, seed);
         let row = move |statistic, value| Row {
             metric: "start_time",
             statistic,
@@ -128,12 +131,12 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     starts.iter().flat_map(of).collect()
 }
 
-/// Turns instruction counts of one contender into a row.
-pub fn of_instructions(entrant: &Entrant, source: &str, count: f64) -> Row {
+/// Converts the instruction count of one contender to a row.
+pub fn of_instructions(contender: &ContenderSpec, source: &str, count: f64) -> Row {
     Row {
         metric: "instructions",
         statistic: "mean",
         value: rounded(count),
-        ..common(entrant, source, 1, 1)
+        ..common(contender, source, 1, 1)
     }
 }

@@ -1,10 +1,13 @@
-//! A comparison as tidy rows.
+//! The results of a comparison as tidy rows.
 //!
-//! Exists as the one place where a number gets its metric's name. Each name is defined in
-//! `docs/metrics.md`.
+//! # Purpose
 //!
-//! Invariant: numbers that can't be told from noise (single latencies below the timer's floor) and
-//! numbers that don't exist (ratios of nothing) have no row.
+//! The numbers of a comparison get the names of their metrics here. `docs/metrics.md` defines each name.
+//!
+//! # Invariants
+//!
+//! Values below the resolution (single latencies below the timer's spread) and undefined values (ratios to zero) have
+//! no row.
 
 use everybuddy::Order;
 use everybuddy_metrics::METRICS;
@@ -17,7 +20,7 @@ use crate::replay::pace::Latency;
 
 use super::{Row, rounded};
 
-/// The system's name in rows about the replay with nothing behind it.
+/// The system's name in rows about the replay without an allocator.
 pub const FLOOR: &str = "floor";
 /// The system's name in rows about the timer.
 pub const TIMER: &str = "timer";
@@ -27,7 +30,7 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
 
-/// Returns the orders that are reported: the large ones, and the system's largest.
+/// Returns the reported orders: the large ones, and the system's largest.
 fn orders(largest: Order) -> Vec<Order> {
     let mut orders: Vec<Order> = LARGE.into_iter().filter_map(Order::new).collect();
     if !orders.contains(&largest) {
@@ -36,7 +39,7 @@ fn orders(largest: Order) -> Vec<Order> {
     orders
 }
 
-/// Turns a comparison into rows.
+/// Converts a comparison to rows.
 pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool) -> Vec<Row> {
     let mut experiment = "compare".to_string();
     if memory_given {
@@ -73,7 +76,7 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
     rows.rows
 }
 
-/// Rows in the making.
+/// A list of rows under construction.
 struct Rows {
     common: Row,
     rows: Vec<Row>,
@@ -157,7 +160,7 @@ impl Rows {
         self.fragmentation(comparison, outcome);
     }
 
-    /// What services did, and how long the queues to them were.
+    /// Pushes the work of services, and the lengths of the queues to them.
     fn services(&mut self, outcome: &Outcome, operations: u64) {
         if outcome.services.is_empty() {
             return;

@@ -79,7 +79,7 @@ impl FromStr for Platform {
 /// One measurement. The columns are those of `docs/metrics.md`; unit and `simulated` follow from the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What was done, and after an `@` at which point of the trace (0 to 1).
+    /// The experiment and, after an `@`, the position in the trace (0 to 1).
     pub experiment: String,
     /// The trace, workload or cell of a table.
     pub source: String,
@@ -89,21 +89,21 @@ pub struct Row {
     pub options: String,
     /// The machine.
     pub platform: Platform,
-    /// CPUs of the system.
+    /// The number of CPUs of the system.
     pub cpus: u16,
     /// The seed of the run.
     pub seed: u64,
     /// `allocate`, `free`, `pair` or `all`.
     pub operation: &'static str,
-    /// The order that the metric is about, if it is about one.
+    /// The order that the metric refers to, if any.
     pub order: Option<u8>,
     /// What was measured: the name of a metric.
     pub metric: &'static str,
-    /// How it was summed up.
+    /// The statistic that summarizes the values.
     pub statistic: &'static str,
-    /// The number.
+    /// The value.
     pub value: f64,
-    /// What the source says it should be.
+    /// The expected value according to the source.
     pub expected: Option<f64>,
 }
 
@@ -127,7 +127,7 @@ pub const COLUMNS: [&str; 15] = [
 ];
 
 impl Row {
-    /// Returns the system's full name, options included.
+    /// Returns the system's full name, including options.
     pub fn name(&self) -> String {
         match self.options.is_empty() {
             true => self.system.clone(),
@@ -185,7 +185,7 @@ pub fn checked(rows: &[Row]) -> Result<(), Error> {
     }
 }
 
-/// Rounds to six significant digits: more would only be noise, and differ between machines.
+/// Rounds to six significant digits: more would be noise, and would differ between machines.
 pub fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

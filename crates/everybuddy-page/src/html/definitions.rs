@@ -11,108 +11,21 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use everybuddy_metrics::{Group, METRICS, Metric};
+
 use crate::report::Report;
 
-/// Anchor, name, formula (as HTML, may be empty), explanation.
+/// Anchor, name, formula (as HTML, may be empty), words.
 type Definition = (&'static str, &'static str, &'static str, &'static str);
 
-/// Definitions for pages with systems.
+/// Definitions besides those of metrics that only apply to systems.
 const OF_SYSTEMS: &[Definition] = &[
-    (
-        "def-latency",
-        "Latency",
-        "mean = (Σ <i>t</i>(segment) − segments × timer) / calls",
-        "The time of a call alone: looking up the block, waiting for other threads and noting results lie outside. \
-         Means come from segments of up to 64 calls in one direction; percentiles, the longest and each single time \
-         come from calls timed one by one, less the timer’s median cost. pN: so many of 100 (or 1,000) calls took at \
-         most this; a time that occurred. On one thread, each call counts with the median of its repetitions, so a \
-         thread that was switched out is not in it, and what the allocator does in every round is.",
-    ),
     (
         "def-timer",
         "Timer and its floor",
         "floor = p99.9 − p0.1 of empty measurements",
         "The clock is the processor’s time stamp counter. A single time up to the floor can’t be told from nothing: \
          tables show it as ≤, charts shade it.",
-    ),
-    (
-        "def-throughput",
-        "Throughput",
-        "calls of the trace / time of the whole replay",
-        "A pass of its own, almost without timestamps. The replay’s own work and waiting are included.",
-    ),
-    (
-        "def-service",
-        "Service ratio (served)",
-        "1 − frames that crossed / order-0 calls",
-        "Frames cross the border between a CPU’s list and the core when a list is refilled or drained, and when they \
-         go past it one by one. Negative if more move than are asked for. 0 without lists.",
-    ),
-    (
-        "def-miss",
-        "Miss rate",
-        "order-0 calls that entered the core / order-0 calls",
-        "Refills, drains and calls that go past the list. Not 1 − service ratio: a refill is one miss and moves a \
-         whole batch. 100 % without lists.",
-    ),
-    (
-        "def-residual",
-        "Residual (left)",
-        "mean of frames in the CPU’s list at the end of a run",
-        "A run here is at least two requests for single frames on one CPU, of one task, region and direction, with no \
-         pause above 1 ms. What is left after it was fetched for nothing, or waits for nobody. 0 without lists.",
-    ),
-    (
-        "def-locks",
-        "Locks",
-        "1,000 × locks taken / calls",
-        "Counted in a pass that is not timed.",
-    ),
-    (
-        "def-contention",
-        "Contention rate",
-        "contended calls / calls; of visits: contended visits / visits of the core",
-        "A call is contended if at least one lock was not had at once, or if the CPU waited for a part of a domain. \
-         Systems with good lists visit the core seldom, so the second rate says how the core does when it is asked. \
-         It varies from run to run.",
-    ),
-    (
-        "def-blocks",
-        "Free 4 MiB blocks",
-        "⌊frames in free blocks of order ≥ 10 / 1,024⌋",
-        "Blocks that could be given at once, without touching any list; sampled about 200 times.",
-    ),
-    (
-        "def-unusable",
-        "Unusable free space index",
-        "F(<i>j</i>) = 1 − Σ<sub><i>i</i> ≥ <i>j</i></sub> <i>k<sub>i</sub></i> 2<sup><i>i</i></sup> / free frames",
-        "k<sub>i</sub> is the number of free blocks of order i. Frames in lists count as free and as unusable. 0: all \
-         free memory can serve an order j; 1: none can.",
-    ),
-    (
-        "def-domains",
-        "Domains",
-        "",
-        "Parts that free memory is divided into; blocks of different parts never merge. 1 for one zone, the number of \
-         spaces for spaces, and changing where domains are elastic.",
-    ),
-    (
-        "def-buffered",
-        "Frames kept in lists",
-        "",
-        "Frames that the lists of all CPUs hold at a moment: free, but not for others, and no part of a larger block.",
-    ),
-    (
-        "def-refused",
-        "Refused",
-        "",
-        "Requests for which no block was found, although the trace’s program got its memory.",
-    ),
-    (
-        "def-metadata",
-        "Metadata (B/frame)",
-        "all metadata of the system / managed frames",
-        "",
     ),
     (
         "def-map",
@@ -142,12 +55,24 @@ const OF_TRACES: &[Definition] = &[
     ),
 ];
 
-/// Returns the name of the definition at an anchor, as it appears in a sentence.
-pub(crate) fn name(anchor: &str) -> String {
-    let definition = OF_SYSTEMS.iter().find(|one| one.0 == anchor);
-    let mut letters = definition.map_or("", |one| one.1).chars();
-    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-    first.into_iter().chain(letters).collect()
+/// Returns the metrics that the page shows of systems.
+fn metrics() -> impl Iterator<Item = &'static Metric> {
+    let is_shown = |group| [Group::Time, Group::Inside, Group::Memory].contains(&group);
+    METRICS.iter().filter(move |metric| is_shown(metric.group))
+}
+
+/// Returns the name of a metric as in a sentence.
+pub(crate) fn name(metric: &str) -> String {
+    metric.replace('_', " ")
+}
+
+/// Renders a sentence; what stands in back quotes is code.
+fn words(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }
 
 /// Renders the appendix.
@@ -166,6 +91,15 @@ pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {
                 }
             }
             dl {
+                @if systems {
+                    @for metric in metrics() {
+                        div id={ "def-" (metric.name) } tabindex="-1" {
+                            dt { (metric.title()) }
+                            @if !metric.formula.is_empty() { dd.formula { (metric.formula) } }
+                            dd { (words(metric.definition)) }
+                        }
+                    }
+                }
                 @for (anchor, name, formula, words) in of_systems.iter().chain(OF_TRACES) {
                     div id=(anchor) tabindex="-1" {
                         dt { (name) }

@@ -69,7 +69,10 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("service", "Service ratio", Half),
             ("miss", "Miss rate", Half),
         ],
-        definitions: &[("def-service", "service ratio"), ("def-miss", "miss rate")],
+        definitions: &[
+            ("def-service_ratio", "service ratio"),
+            ("def-miss_rate", "miss rate"),
+        ],
         needs_systems: true,
     },
     Figure {
@@ -80,8 +83,8 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("waits", "Contention rate", Half),
         ],
         definitions: &[
-            ("def-locks", "locks"),
-            ("def-contention", "contention rate"),
+            ("def-lock_acquisitions", "locks"),
+            ("def-contention_rate", "contention rate"),
         ],
         needs_systems: true,
     },
@@ -89,14 +92,14 @@ pub(crate) const FIGURES: &[Figure] = &[
         key: "blocks",
         title: "Free 4 MiB blocks over the trace",
         panels: &[("blocks", "", Full)],
-        definitions: &[("def-blocks", "free blocks")],
+        definitions: &[("def-free_blocks", "free blocks")],
         needs_systems: true,
     },
     Figure {
         key: "unusable",
         title: "Unusable free memory",
         panels: &[("unusable", "", Full)],
-        definitions: &[("def-unusable", "unusable free space index")],
+        definitions: &[("def-unusable_index", "unusable free space index")],
         needs_systems: true,
     },
     Figure {
@@ -113,7 +116,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("free", "Left in a list when a run of frees ends", Half),
         ],
         definitions: &[
-            ("def-buffered", "frames in lists"),
+            ("def-buffered_frames", "frames in lists"),
             ("def-domains", "domains"),
             ("def-residual", "residual"),
         ],

@@ -21,12 +21,8 @@ pub struct System {
     pub name: String,
     /// The effective parameters on this memory, in words.
     pub parameters: String,
-    /// Metadata in bytes per managed frame.
-    pub metadata_bytes_per_frame: f64,
     /// The latency of calls.
     pub latency: [Latency; 2],
-    /// Calls per second over the whole replay.
-    pub throughput: f64,
     /// 1 - frames that crossed the border of the per-CPU layer / order-0 calls. May be negative.
     pub service_ratio: Option<f64>,
     /// Order-0 calls that reached the zone layer / order-0 calls.

@@ -146,6 +146,20 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
         owners: plan.owners.len() as u64,
         large: plan.orders.iter().any(|(order, _)| *order == 9),
     };
+    let systems: Vec<_> = SYSTEMS
+        .iter()
+        .map(|(name, parameters, batch, domains)| {
+            let kind = numbers::Kind {
+                batch: *batch,
+                domains: *domains,
+                threads,
+                calls: plan.calls,
+            };
+            let mut system = numbers::system(name, parameters, kind, &live, managed, random);
+            system.maps = memory.maps(&live, random);
+            system
+        })
+        .collect();
     Trace {
         name: plan.name.into(),
         calls: plan.calls,
@@ -159,22 +173,8 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
         },
         statistics: statistics(plan, &live, random),
         owners: plan.owners.iter().map(|name| name.to_string()).collect(),
-        systems: SYSTEMS
-            .iter()
-            .map(|(name, parameters, batch, domains)| {
-                let kind = numbers::Kind {
-                    batch: *batch,
-                    domains: *domains,
-                    threads,
-                    calls: plan.calls,
-                };
-                let mut system = numbers::system(name, parameters, kind, &live, managed, random);
-                system.maps = memory.maps(&live, random);
-                system
-            })
-            .collect(),
-        floor_ns: [Some(0.49), Some(0.29)],
-        floor_throughput: Some(789e6),
+        table: numbers::table(&systems),
+        systems,
     }
 }
 

@@ -8,7 +8,9 @@
 //!
 //! Percentiles are computed from the same times as the histogram.
 
-use everybuddy_page::report::{Bin, Latency, OverTrace, Samples, System, Window};
+use everybuddy_page::report::{
+    Better, Bin, Column, Latency, OverTrace, Samples, System, Table, Window,
+};
 
 /// A small generator: xorshift64*.
 pub(crate) struct Random(u64);
@@ -70,7 +72,6 @@ pub(crate) fn system(
     System {
         name: name.into(),
         parameters: parameters.into(),
-        metadata_bytes_per_frame: 8.25 + random.unit() * 0.4 + if kind.domains { 2.0 } else { 0.0 },
         latency: [
             latency(kind, random),
             Latency {
@@ -78,7 +79,6 @@ pub(crate) fn system(
                 ..latency(kind, random)
             },
         ],
-        throughput: random.between(50e6, 115e6),
         service_ratio: Some(if listed {
             random.between(-0.03, 0.6)
         } else {
@@ -192,4 +192,54 @@ fn samples(kind: Kind, live: &[u64], managed: u64, random: &mut Random) -> Sampl
         samples.buffered.push(kept as u64);
     }
     samples
+}
+
+/// Builds the table of some systems.
+pub(crate) fn table(systems: &[System]) -> Table {
+    type Value = fn(&System) -> Option<f64>;
+    let columns: [(&str, [&str; 2], Better, Value); 5] = [
+        ("latency", ["alloc", "mean ns"], Better::Lower, |own| {
+            own.latency[0].mean
+        }),
+        ("latency", ["alloc", "p99 ns"], Better::Lower, |own| {
+            own.latency[0].p99
+        }),
+        ("latency", ["free", "mean ns"], Better::Lower, |own| {
+            own.latency[1].mean
+        }),
+        ("service_ratio", ["kept", "local"], Better::Higher, |own| {
+            own.service_ratio
+        }),
+        ("miss_rate", ["list", "misses"], Better::Lower, |own| {
+            own.miss_rate
+        }),
+    ];
+    let column = |(metric, head, better, value): (&str, [&str; 2], Better, Value)| {
+        let finite = |own| value(own).filter(|value| value.is_finite());
+        let values: Vec<Option<f64>> = systems.iter().map(finite).collect();
+        let least = values
+            .iter()
+            .flatten()
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        Column {
+            metric: metric.into(),
+            head: head.map(String::from),
+            legend: format!("what {metric} is"),
+            better,
+            texts: values
+                .iter()
+                .map(|own| own.map_or(String::new(), |v| format!("{v:.2}")))
+                .collect(),
+            best: values.iter().map(|own| *own == Some(least)).collect(),
+            values,
+            overhead: match head[1] {
+                "mean ns" => "0.49".into(),
+                _ => String::new(),
+            },
+        }
+    };
+    Table {
+        columns: columns.map(column).into(),
+    }
 }

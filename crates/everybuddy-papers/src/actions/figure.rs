@@ -1,8 +1,12 @@
 //! What callers wait for, what callers and services do together, and free blocks of 4 MiB, by system, on traces.
 //!
-//! Exists so that what is taken from callers is seen beside what it costs elsewhere.
+//! # Purpose
 //!
-//! Invariant: every trace has its place on the horizontal axis, and every system its place beside the others.
+//! What is taken from callers is compared with what it costs elsewhere.
+//!
+//! # Invariants
+//!
+//! Every trace has its place on the horizontal axis, and every system its place next to the others.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -15,7 +15,7 @@ use crate::shared::method::{
 };
 use crate::streams::rows::over;
 use everybuddy_measure::Error;
-use everybuddy_measure::replay::compare::{self, Plan};
+use everybuddy_measure::replay::compare::{self, ComparePlan};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::rows::{Row, comparison as rows};
 use serde::Deserialize;
@@ -24,8 +24,8 @@ fn plan(
     experiment: &Experiment,
     rounds: u32,
     conditions: Option<&Conditions>,
-) -> Result<Plan, Error> {
-    Ok(Plan {
+) -> Result<ComparePlan, Error> {
+    Ok(ComparePlan {
         systems: experiment.specs()?,
         memory: experiment.frames().map_err(Error::usage)?,
         aged: None,
@@ -74,7 +74,7 @@ impl Measure for Parameters {
                 memory,
                 ..
             } = traced?;
-            let plan = Plan {
+            let plan = ComparePlan {
                 memory: Some(memory.frames),
                 ..plan.clone()
             };

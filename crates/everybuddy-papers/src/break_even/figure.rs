@@ -2,7 +2,9 @@
 //!
 //! Exists to show where the lines cross: left of it a queue to another thread pays, right of it it doesn't.
 //!
-//! Invariant: all panels have the same axes, and bs is the line at 1.
+//! # Invariants
+//!
+//! All panels have the same axes, and bs is the line at 1.
 
 use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -28,7 +28,7 @@ use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::{median, share};
 use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
 use everybuddy_measure::replay::services::{self, LONGEST, Served};
-use everybuddy_measure::replay::watch::{Reading, Watch};
+use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -230,7 +230,7 @@ impl Plan<'_> {
 
     /// Calls a fresh system beside its services, and gives the ticks of each allocation and release, what services did,
     /// and what was heard: by the caller first.
-    fn visit<B: Reading>(
+    fn visit<B: ReadableProbe>(
         &self,
         system: &AnySystem<'_, B>,
         timer: &Timer,
@@ -244,7 +244,7 @@ impl Plan<'_> {
             singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
             segments: Vec::with_capacity(self.in_segments() / self.own.segment),
         };
-        let (done, services, mut heard) = services::beside(system, 1, probe, || {
+        let (done, services, mut heard) = services::alongside(system, 1, probe, || {
             self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
             ticks.singles.iter_mut().for_each(Vec::clear);
             self.perform(self.calls, system, &mut cpu, timer, &mut ticks.singles)?;
@@ -253,11 +253,11 @@ impl Plan<'_> {
         done?;
         heard.insert(0, std::mem::take(cpu.probe()));
         system.park(&mut cpu);
-        cpus.surrender(cpu);
+        cpus.release(cpu);
         Ok((ticks, services, heard))
     }
 
-    fn perform<B: Reading>(
+    fn perform<B: ReadableProbe>(
         &self,
         calls: usize,
         system: &AnySystem<'_, B>,
@@ -300,7 +300,7 @@ impl Plan<'_> {
     }
 
     /// The same without pauses, timed by the segment.
-    fn perform_segments<B: Reading>(
+    fn perform_segments<B: ReadableProbe>(
         &self,
         system: &AnySystem<'_, B>,
         cpu: &mut NativeCpu<B>,
@@ -421,7 +421,7 @@ fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
 
 /// Allocates a block; tries again while others keep the system busy.
 #[inline]
-fn allocate<B: Reading>(
+fn allocate<B: ReadableProbe>(
     system: &AnySystem<'_, B>,
     cpu: &mut NativeCpu<B>,
     order: Order,

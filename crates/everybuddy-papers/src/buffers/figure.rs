@@ -1,9 +1,13 @@
 //! What lists miss over what they have left when a run ends: a curve of fixed lengths, and rings for others.
 //!
-//! Exists so that a list that adapts itself is seen against every fixed one at once: below the curve it is
+//! # Purpose
+//!
+//! A list that adapts itself is compared with all fixed ones: below the curve it is
 //! better than any of them, on it the adapting was for nothing.
 //!
-//! Invariant: a curve is drawn through the fixed lists of one source by rising length; both axes are
+//! # Invariants
+//!
+//! A curve is drawn through the fixed lists of one source by rising length; both axes are
 //! logarithmic, and what is 0 has no place on them.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
@@ -12,7 +16,7 @@ use crate::shared::figure::{Drawing, sources, systems};
 use crate::shared::method::{DIRECTIONS, MEAN};
 use everybuddy_measure::rows::Row;
 
-/// Sources beside the mean up to which each has its curve: more would hide each other.
+/// Sources, besides the mean, up to which each has its curve: more would hide each other.
 const MOST: usize = 4;
 
 /// Draws the figure.
@@ -28,7 +32,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         .map(|(operation, title)| panel(rows, &names, operation, title))
         .collect();
     let note = format!(
-        "{}. Lines: lists of a fixed length; rings: lists that adapt themselves; both named beside the mean.",
+        "{}. Lines: lists of a fixed length; rings: lists that adapt themselves; both named next to the mean.",
         experiment.source
     );
     chart::drawing(experiment, panels, note)

@@ -1,9 +1,13 @@
 //! What lists of different sizes miss, and what they have left when a run ends.
 //!
-//! Exists because the two pull in different directions: a longer list misses less and keeps more for nothing.
+//! # Purpose
+//!
+//! The two pull in different directions: a longer list misses less and keeps more for nothing.
 //! Whether a list that adapts itself is better than a fixed one shows only against all fixed ones.
 //!
-//! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
+//! # Invariants
+//!
+//! Counted on one thread in the trace's order: the same numbers come out each time.
 
 use everybuddy::SystemSpec;
 

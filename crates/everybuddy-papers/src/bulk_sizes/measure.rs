@@ -13,7 +13,7 @@ use everybuddy_measure::replay::observe::{Timing, Whole};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::Lane;
-use everybuddy_measure::replay::watch::{Beside, Bulks, Watch};
+use everybuddy_measure::replay::watch::{Bulks, ExtraProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -58,7 +58,7 @@ impl Measure for Parameters {
                 let done = pass::watch(&script, &memory, bench.arena, spec, how, new)?;
                 let mut all = Bulks::default();
                 for own in &done.probes {
-                    if let Beside::Bulks(own) = &own.beside {
+                    if let ExtraProbe::Bulks(own) = &own.extra {
                         all.refills.join(&own.refills);
                         all.drains.join(&own.drains);
                     }

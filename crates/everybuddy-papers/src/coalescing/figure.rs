@@ -1,8 +1,12 @@
 //! Splits and coalescings on traces, and free blocks of 2 MiB, by policy.
 //!
-//! Exists because the one is what delayed coalescing saves and the other what it costs.
+//! # Purpose
 //!
-//! Invariant: every trace has its place on the horizontal axis.
+//! The one is what delayed coalescing saves and the other what it costs.
+//!
+//! # Invariants
+//!
+//! Every trace has its place on the horizontal axis.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,9 +1,13 @@
 //! How often blocks of traces are split and coalesced, and what that does to free memory.
 //!
-//! Exists because delayed coalescing was made for message buffers of 1989: what it saves on page traces of today, and
+//! # Purpose
+//!
+//! Delayed coalescing was made for message buffers of 1989: what it saves on page traces of today, and
 //! what it leaves uncoalesced for those who want large blocks, are counted on the same replays.
 //!
-//! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
+//! # Invariants
+//!
+//! Counted on one thread in the trace's order: the same numbers come out each time.
 
 use everybuddy::Order;
 

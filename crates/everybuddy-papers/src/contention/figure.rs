@@ -1,8 +1,12 @@
 //! How often threads wait for each other, by what they do.
 //!
-//! Exists to be laid beside Spring Buddy's figure 12, and beside what a core layer does for itself.
+//! # Purpose
 //!
-//! Invariant: both panels have the same work in the same places; the vertical axis is logarithmic, and what
+//! Results are compared with figure 12 of \[Spring\], and with what a zone layer does by itself.
+//!
+//! # Invariants
+//!
+//! Both panels have the same work in the same places; the vertical axis is logarithmic, and what
 //! never waited has no place on it.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};

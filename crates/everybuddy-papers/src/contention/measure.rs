@@ -1,10 +1,14 @@
 //! How often threads wait for each other inside a system.
 //!
-//! Exists because a system that serves a request fast may still make the next CPU wait. Two shares are counted:
+//! # Purpose
+//!
+//! A system that serves a request fast may still make the next CPU wait. Two shares are counted:
 //! of all operations, which a per-CPU layer makes small, and of those that visited the core layer, which is
 //! what the core layer does for itself.
 //!
-//! Invariant: systems take turns in each round, and each round begins with a fresh system.
+//! # Invariants
+//!
+//! Systems take turns in each round, and each round begins with a fresh system.
 
 use everybuddy::SystemSpec;
 use everybuddy_workload::Variant;

@@ -2,7 +2,9 @@
 //!
 //! Exists to show what dividing memory beforehand saves at the start of a program, and how long that lasts.
 //!
-//! Invariant: a panel for each trace; what did not come to so many requests has no point.
+//! # Invariants
+//!
+//! A panel for each trace; a system that did not reach a number of requests has no point there.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

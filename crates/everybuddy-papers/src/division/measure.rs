@@ -19,7 +19,7 @@ use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::host::AnySystem;
-use everybuddy_measure::replay::watch::{Reading, Watch};
+use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 

@@ -2,7 +2,9 @@
 //!
 //! Exists to show in one look in which stores the source's gain survives, and why.
 //!
-//! Invariant: every store has its place on the horizontal axis.
+//! # Invariants
+//!
+//! Every store has its place on the horizontal axis.
 
 use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,8 +1,12 @@
 //! The functions of the paper's program, by the names of its profile.
 //!
-//! Exists so that calls, steps and shares of time stand beside listings 2 and 3.
+//! # Purpose
 //!
-//! Invariant: [`Function::ALL`] is in the order of the discriminants.
+//! Calls, steps and shares of time are compared with listings 2 and 3.
+//!
+//! # Invariants
+//!
+//! [`Function::ALL`] is in the order of the discriminants.
 
 /// A function of the paper's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,24 @@
 //! The paper's simple buddy system: a heap in units of 8 bytes, blocks of powers of two of them.
 //!
-//! Source: \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
+//! # Source
+//!
+//! \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
 //! both profiles agree with to the last call:
 //!
 //! - a block has a header of 4 bytes and is rounded up to 8; its class is that of the next power of two;
-//! - what remains of it is arranged at once into blocks of powers of two, the smallest first; a release arranges
+//! - what remains of it is arranged immediately into blocks of powers of two, the smallest first; a release arranges
 //!   exactly what was allocated, and merges nothing;
 //! - if the class is empty, *case 1* splits a block of the next larger class that has one, and if none has merges
 //!   once; *case 2* merges once, and if that didn't help splits;
 //! - one merge for a class takes every pair of buddies in every class below, from the smallest class on.
 //!
-//! Exists so that nothing but the case and the store differs between runs.
+//! # Purpose
 //!
-//! Invariant: [`Work::balance`]; every unit is in one free block, or allocated.
+//! Nothing but the case and the store differs between runs.
+//!
+//! # Invariants
+//!
+//! [`Work::balance`]; every unit is in one free block, or allocated.
 
 use crate::emulation::function::{Function, Table};
 use crate::emulation::store::{Store, Unit};
@@ -137,7 +143,7 @@ pub struct Manager<S, W> {
 }
 
 impl<S: Store, W: Watch> Manager<S, W> {
-    /// Makes a heap of largest blocks, all free, in an empty store. O(units).
+    /// Creates a heap of largest blocks, all free, in an empty store. O(units).
     pub fn new(heap: Heap, case: Case, mut store: S, watch: W) -> Self {
         for block in 0..heap.units >> heap.largest {
             store.add(heap.largest, block << heap.largest);
@@ -175,7 +181,7 @@ impl<S: Store, W: Watch> Manager<S, W> {
         result
     }
 
-    /// Allocates so many bytes: returns the block's first unit, or nothing if there is no block.
+    /// Allocates the given number of bytes. Returns the block's first unit, or `None` if there is no block.
     pub fn allocate(&mut self, bytes: u32) -> Option<Unit> {
         self.inside(Function::Allocate, |own| {
             let units = bytes.saturating_add(HEADER).div_ceil(UNIT);
@@ -325,7 +331,9 @@ impl<S: Store, W: Watch> Manager<S, W> {
         for class in 0..=self.heap.largest {
             for unit in self.store.blocks(class) {
                 if unit % (1 << class) != 0 {
-                    return Err(format!("unit {unit} is no start of class {class}"));
+                    return Err(format!(
+                        "unit {unit} is not the start of a block of class {class}"
+                    ));
                 }
                 own(unit, 1 << class)?;
             }

@@ -10,8 +10,8 @@ use crate::emulation::function::Function;
 use crate::emulation::manager::{Case, Heap};
 use crate::emulation::paper;
 use crate::emulation::program::ITERATIONS;
-use crate::emulation::runs::{self, Counted, Plan, Timed};
-use crate::emulation::store::Kind;
+use crate::emulation::runs::{self, Counted, StoreRun, Timed};
+use crate::emulation::store::StoreKind;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
@@ -34,7 +34,7 @@ const OVER: &str = "case 2 / case 1";
 pub(crate) struct Parameters {
     /// The stores, as rows name them as systems.
     #[serde(deserialize_with = "stores")]
-    stores: Vec<Kind>,
+    stores: Vec<StoreKind>,
     /// Seeds of what is counted.
     seeds: u32,
     /// Rounds of what is timed, on the first seed.
@@ -44,7 +44,7 @@ pub(crate) struct Parameters {
 }
 
 /// Reads the names of stores.
-fn stores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Kind>, D::Error> {
+fn stores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StoreKind>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     let read = |name: &String| name.parse().map_err(D::Error::custom);
     names.iter().map(read).collect()
@@ -73,9 +73,9 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let broken = |plan: Plan| {
+        let broken = |plan: StoreRun| {
             move |what: String| {
-                let Plan {
+                let StoreRun {
                     store, case, seed, ..
                 } = plan;
                 let number = case.number();
@@ -142,17 +142,17 @@ impl Measure for Parameters {
 }
 
 /// Returns how many seeds a store is counted with: one where each takes long.
-fn rounds(store: Kind, seeds: u32) -> u32 {
+fn rounds(store: StoreKind, seeds: u32) -> u32 {
     match store {
-        Kind::Queue => 1,
+        StoreKind::Queue => 1,
         _ => seeds,
     }
 }
 
-fn plan(store: Kind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> Plan {
-    let walked = if store == Kind::Queue { walked } else { 1 };
+fn plan(store: StoreKind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> StoreRun {
+    let walked = if store == StoreKind::Queue { walked } else { 1 };
     let iterations = ITERATIONS / walked / conditions.shrink.max(1);
-    Plan {
+    StoreRun {
         heap: Heap::PAPER,
         case,
         store,

@@ -1,9 +1,11 @@
 //! The emulation program of \[Serewa\] §3: a million calls on a simple buddy system, which splits first or
 //! merges first.
 //!
-//! Why it exists: the paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that
+//! # Purpose
+//!
+//! The paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that
 //! four fifths of the time went into walking a queue to its end. So the same program runs here on better structures,
-//! and what is walked is counted beside the time. A unit of 8 bytes stands for a frame.
+//! and what is walked is counted in addition to the time. A unit of 8 bytes stands for a frame.
 //!
 //! | file | one idea |
 //! |------|----------|
@@ -15,12 +17,14 @@
 //! | [`queue`] | queues, first in, first out: as the paper's profile implies, and with a known end |
 //! | [`ordered`] | the structures by address of the allocators' crate: trees and bits |
 //! | [`standalone`] | a structure by address without a zone |
-//! | [`watch`] | who watches the manager: nobody, a counter of steps, a sampler |
+//! | [`watch`] | observers of the manager: none, a counter of steps, a sampler |
 //! | [`counting`] | a platform on which every access to a structure's words is a step |
 //! | [`runs`] | runs by case and store: counted, or timed |
 //! | [`paper`] | listings 2 and 3 |
 //!
-//! Invariant: what is asked for depends on the seed and on nothing else; the accounting identities that the paper's
+//! # Invariants
+//!
+//! What is asked for depends on the seed and on nothing else; the accounting identities that the paper's
 //! profiles obey hold in every run ([`manager::Work::balance`]).
 
 pub mod counting;

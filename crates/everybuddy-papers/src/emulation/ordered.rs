@@ -1,8 +1,12 @@
 //! The structures by address of the allocators' crate, as a store.
 //!
-//! Exists so that what is measured here is what systems can be built with.
+//! # Purpose
 //!
-//! Invariant: a unit stands for a frame, a class for an order.
+//! What is measured here is what systems can be built with.
+//!
+//! # Invariants
+//!
+//! A unit stands for a frame, a class for an order.
 
 use everybuddy::{Order, Pfn};
 
@@ -17,7 +21,7 @@ pub struct ByAddress<'b, B> {
 }
 
 impl<'b, B: FreeBlocks> ByAddress<'b, B> {
-    /// Takes a structure for a heap of so many units.
+    /// Wraps a structure for a heap of the given number of units.
     pub fn new(blocks: &'b B, units: u32) -> Self {
         Self { blocks, units }
     }

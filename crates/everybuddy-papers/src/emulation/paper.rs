@@ -1,10 +1,16 @@
 //! Listings 2 and 3: the paper's profiles.
 //!
-//! Source: \[Serewa\] section 3; on a Pentium II at 350 MHz.
+//! # Source
 //!
-//! Exists so that what is counted here can be laid beside it.
+//! \[Serewa\] section 3; on a Pentium II at 350 MHz.
 //!
-//! Invariant: numbers are as printed.
+//! # Purpose
+//!
+//! The counts can be compared with it.
+//!
+//! # Invariants
+//!
+//! Numbers are as printed.
 
 use crate::emulation::function::Function;
 use crate::emulation::manager::Case;

@@ -1,10 +1,16 @@
 //! Listing 1: the main loop.
 //!
-//! Source: \[Serewa\] section 3.
+//! # Source
 //!
-//! Exists so that it stands alone, as it was printed.
+//! \[Serewa\] section 3.
 //!
-//! Invariant: the numbers that are drawn depend on the seed and on which requests were refused, and on nothing else.
+//! # Purpose
+//!
+//! It stands alone, as it was printed.
+//!
+//! # Invariants
+//!
+//! The numbers that are drawn depend on the seed and on which requests were refused, and on nothing else.
 
 use crate::emulation::function::Function;
 use crate::emulation::manager::Manager;
@@ -16,10 +22,10 @@ use crate::emulation::watch::Watch;
 pub const PLACES: usize = 1000;
 /// Iterations of the paper's program.
 pub const ITERATIONS: u32 = 1000 * PLACES as u32;
-/// Requests are smaller than so many bytes.
+/// Requests are smaller than this number of bytes.
 const BYTES: u32 = 65_535;
 
-/// Runs the main loop so many times. What the paper's counts as `uErrors` the manager counts:
+/// Runs the main loop the given number of times. What the paper's counts as `uErrors` the manager counts:
 /// [`refused`](crate::emulation::manager::Work::refused).
 ///
 /// # Errors

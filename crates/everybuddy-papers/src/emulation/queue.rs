@@ -1,12 +1,16 @@
 //! Queues of two directions, first in, first out.
 //!
-//! Source: \[Serewa\] section 3: "two direction queues", one for each size.
+//! # Source
 //!
-//! Exists with two parameters. `WALK`: whoever puts in a block walks the whole queue to its end, as the paper's
-//! profile implies (41 µs for an insertion, 0.2 µs for a removal); else the end is known. `SEARCH`: a merge walks
-//! the rest of the queue to find a block's buddy; else it looks at the buddy's mark.
+//! \[Serewa\] section 3: "two direction queues", one for each size.
 //!
-//! Invariant: links agree in both directions; a block's mark is its class and one, that of every other unit zero.
+//! It has two parameters. `WALK`: an insertion walks the whole queue to its end, as the paper's
+//! profile implies (41 µs for an insertion, 0.2 µs for a removal); otherwise the end is known. `SEARCH`: a merge walks
+//! the rest of the queue to find a block's buddy; otherwise it looks at the buddy's mark.
+//!
+//! # Invariants
+//!
+//! Links agree in both directions; a block's mark is its class and one, that of every other unit zero.
 
 use everybuddy::Platform;
 use everybuddy::platform::SharedCell;
@@ -42,7 +46,7 @@ pub struct Queues<P: Platform, const WALK: bool, const SEARCH: bool> {
 }
 
 impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> {
-    /// Makes empty queues for a heap of so many units. O(units).
+    /// Creates empty queues for a heap of the given number of units. O(units).
     pub fn new(units: u32) -> Self {
         Self {
             links: (0..units).map(|_| Links::new()).collect(),
@@ -72,7 +76,7 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> 
         last
     }
 
-    /// Tells whether a block is in, found as the queue's kind finds it; `after` is where it may be.
+    /// Returns `true` if a block is in, found as the queue's kind finds it; `after` is where it may be.
     fn contains(&self, class: u8, unit: Unit, after: Unit) -> bool {
         if !SEARCH {
             let mark = self.marks.get(unit as usize);

@@ -1,12 +1,18 @@
 //! The random numbers of the GNU C library: what `rand` returns after `srand`.
 //!
-//! Source: the additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of those 3
+//! # Source
+//!
+//! The additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of those 3
 //! and 31 places before. The first 31 come from a linear congruence (Park and Miller's, by Schrage's method), and
 //! 310 numbers are thrown away.
 //!
-//! Exists so that the program asks for what the paper's program asked for, if its seed was the same.
+//! # Purpose
 //!
-//! Invariant: `front` is 3 places ahead of `rear`, modulo 31.
+//! The program asks for what the paper's program asked for, if its seed was the same.
+//!
+//! # Invariants
+//!
+//! `front` is 3 places ahead of `rear`, modulo 31.
 
 /// How many numbers the generator remembers.
 const DEGREE: usize = 31;

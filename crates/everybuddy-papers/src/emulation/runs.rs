@@ -14,18 +14,18 @@ use crate::emulation::ordered::ByAddress;
 use crate::emulation::program;
 use crate::emulation::queue::Queues;
 use crate::emulation::standalone::{Standalone, StructureMemory};
-use crate::emulation::store::{Kind, Store};
+use crate::emulation::store::{Store, StoreKind};
 use crate::emulation::watch::{Nobody, Sampled, Steps, Watch, sample};
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct StoreRun {
     /// The heap.
     pub heap: Heap,
     /// What is done first.
     pub case: Case,
     /// Where free blocks are kept.
-    pub store: Kind,
+    pub store: StoreKind,
     /// The seed of the random numbers.
     pub seed: u32,
     /// Iterations of the main loop.
@@ -69,7 +69,7 @@ fn with_structure<'a, P: Platform, S: Placed<'a, P> + Ordered<P>, V: WithStore>(
 
 /// Makes an empty store.
 fn with_store<P: Platform, V: WithStore>(
-    kind: Kind,
+    kind: StoreKind,
     heap: Heap,
     visitor: V,
 ) -> Result<V::Output, String> {
@@ -77,15 +77,15 @@ fn with_store<P: Platform, V: WithStore>(
         .ok_or_else(|| format!("class {} is larger than any order", heap.largest))?;
     let refuse = |error| format!("a heap of {} units: {error}", heap.units);
     Ok(match kind {
-        Kind::QueueSearch => visitor.call(Queues::<P, true, true>::new(heap.units)),
-        Kind::Queue => visitor.call(Queues::<P, true, false>::new(heap.units)),
-        Kind::QueueTail => visitor.call(Queues::<P, false, false>::new(heap.units)),
-        Kind::Tree => {
+        StoreKind::QueueSearch => visitor.call(Queues::<P, true, true>::new(heap.units)),
+        StoreKind::Queue => visitor.call(Queues::<P, true, false>::new(heap.units)),
+        StoreKind::QueueTail => visitor.call(Queues::<P, false, false>::new(heap.units)),
+        StoreKind::Tree => {
             let memory = StructureMemory::<P>::new::<Trees<'_, P>>(heap.units, largest);
             let memory = &mut memory.map_err(refuse)?;
             with_structure::<P, Trees<'_, P>, V>(heap, memory, largest, visitor)
         }
-        Kind::Bitmap => {
+        StoreKind::Bitmap => {
             let memory = StructureMemory::<P>::new::<BitScan<'_, P>>(heap.units, largest);
             let memory = &mut memory.map_err(refuse)?;
             with_structure::<P, BitScan<'_, P>, V>(heap, memory, largest, visitor)
@@ -94,7 +94,7 @@ fn with_store<P: Platform, V: WithStore>(
 }
 
 /// Performs a plan, watched; returns who watched.
-struct Perform<W>(Plan, W);
+struct Perform<W>(StoreRun, W);
 
 impl<W: Watch> WithStore for Perform<W> {
     type Output = Result<(Counted, W), String>;
@@ -117,7 +117,7 @@ impl<W: Watch> WithStore for Perform<W> {
 ///
 /// # Errors
 /// What the manager did wrong, or why there is no such heap; as all here.
-pub fn calls(plan: Plan) -> Result<Counted, String> {
+pub fn calls(plan: StoreRun) -> Result<Counted, String> {
     Ok(with_store::<Native, _>(plan.store, plan.heap, Perform(plan, Nobody))??.0)
 }
 
@@ -125,8 +125,8 @@ pub fn calls(plan: Plan) -> Result<Counted, String> {
 ///
 /// # Errors
 /// As [`calls`].
-pub fn steps(plan: Plan) -> Result<Counted, String> {
-    struct Begin(Plan);
+pub fn steps(plan: StoreRun) -> Result<Counted, String> {
+    struct Begin(StoreRun);
     impl WithStore for Begin {
         type Output = Result<(Counted, Steps), String>;
         fn call<S: Store>(self, store: S) -> Self::Output {
@@ -144,8 +144,8 @@ pub fn steps(plan: Plan) -> Result<Counted, String> {
 ///
 /// # Errors
 /// As [`calls`].
-pub fn time(plan: Plan) -> Result<Timed, String> {
-    struct Begin(Plan);
+pub fn time(plan: StoreRun) -> Result<Timed, String> {
+    struct Begin(StoreRun);
     impl WithStore for Begin {
         type Output = Result<Timed, String>;
         fn call<S: Store>(self, store: S) -> Self::Output {

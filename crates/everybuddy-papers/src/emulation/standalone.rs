@@ -62,7 +62,7 @@ impl<P: Platform> StructureMemory<P> {
         if frames == 0 {
             return Err(BuildError::NoMemory);
         }
-        if u64::from(frames) > S::MOST_FRAMES {
+        if u64::from(frames) > S::MAX_FRAMES {
             return Err(BuildError::SpanTooLarge);
         }
         let words = S::BITS.words(frames.div_ceil(max_order.frames()), max_order);

@@ -37,7 +37,7 @@ pub trait Store {
 
 /// A store by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoreKind {
     /// First in, first out; an insertion walks to the end, a buddy is looked for by walking, too.
     QueueSearch,
     /// First in, first out; an insertion walks to the end; a block's mark says whether it is in.
@@ -50,9 +50,9 @@ pub enum Kind {
     Bitmap,
 }
 
-impl Kind {
+impl StoreKind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [StoreKind; 5] = [
         Self::QueueSearch,
         Self::Queue,
         Self::QueueTail,
@@ -72,13 +72,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for StoreKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {

@@ -1,8 +1,12 @@
-//! Who watches the manager while it goes from function to function.
+//! Observers of the manager, while it goes from function to function.
 //!
-//! Exists so that counting and sampling don't cost a run that is neither: what watches is a type.
+//! # Purpose
 //!
-//! Invariant: a watcher hears of every change of the function that runs, in order.
+//! Counting and sampling don't cost a run that is neither: what watches is a type.
+//!
+//! # Invariants
+//!
+//! A watcher hears of every change of the function that runs, in order.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;

@@ -2,7 +2,9 @@
 //!
 //! Exists to show whether an allocator that searches slows down when little is left to be found.
 //!
-//! Invariant: each point is the median of the rounds, its bar their least and most.
+//! # Invariants
+//!
+//! Each point is the median of the rounds, its bar their least and most.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

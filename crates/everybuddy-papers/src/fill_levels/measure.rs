@@ -10,7 +10,7 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure};
 use everybuddy_measure::Error;
-use everybuddy_measure::bench::{Entrant, Plan, measure};
+use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
 use everybuddy_measure::rows::{Row, bench as rows};
 use serde::Deserialize;
 
@@ -82,8 +82,10 @@ pub(crate) fn setting(threads: u16, conditions: &Conditions) -> Setting {
 
 fn frames(shrink: u32) -> u32 {
     match shrink {
-        1 => Plan::FRAMES,
-        _ => (Plan::FRAMES / shrink).next_multiple_of(1024).max(4096),
+        1 => BenchPlan::FRAMES,
+        _ => (BenchPlan::FRAMES / shrink)
+            .next_multiple_of(1024)
+            .max(4096),
     }
 }
 
@@ -91,13 +93,13 @@ fn plan(
     experiment: &Experiment,
     rounds: u32,
     conditions: Option<&Conditions>,
-) -> Result<Plan, Error> {
+) -> Result<BenchPlan, Error> {
     let shrink = conditions.map_or(1, |conditions| conditions.shrink);
-    Ok(Plan {
-        entrants: experiment
+    Ok(BenchPlan {
+        contenders: experiment
             .specs()?
             .into_iter()
-            .map(Entrant::System)
+            .map(ContenderSpec::System)
             .collect(),
         variants: variants(experiment)?,
         threads: vec![1],

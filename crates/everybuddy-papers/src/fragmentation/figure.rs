@@ -8,6 +8,7 @@ use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::size::frames;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
@@ -15,15 +16,18 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         ("sequence", "traces one after the other"),
         ("at-once", "all traces at once, each on its own CPUs"),
     ];
+    let order = experiment.parameters.get("order");
+    let order = order.and_then(toml::Value::as_integer).unwrap_or(10);
+    let label = format!("free blocks of {}", frames(1 << order.clamp(0, 63)));
     let panels: Vec<Panel> = titles
         .iter()
-        .map(|(source, title)| panel(rows, source, title))
+        .map(|(source, title)| panel(rows, source, title, &label))
         .collect();
     let note = format!("{}. Replayed on this machine; counts.", experiment.source);
     chart::drawing(experiment, panels, note)
 }
 
-fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
+fn panel(rows: &[Row], source: &str, title: &str, label: &str) -> Panel {
     let own = || rows.iter().filter(|row| row.source == source);
     let calls = own().find(|row| row.metric == "calls");
     let thousands = calls.map_or(1.0, |row| row.value / 1000.0);
@@ -58,7 +62,7 @@ fn panel(rows: &[Row], source: &str, title: &str) -> Panel {
             write: Box::new(chart::plain),
         },
         y: Axis {
-            label: "free blocks of 4 MiB".to_string(),
+            label: label.to_string(),
             range: chart::from_zero(values),
             ticks: 8,
             base: None,

@@ -1,9 +1,13 @@
 //! Free 4 MiB blocks while several traces are replayed on one memory.
 //!
-//! Exists because a fragmented memory shows only after several programs came and went. The traces run one
-//! after the other, and all at once; what they leave behind stays until the end, when all is freed.
+//! # Purpose
 //!
-//! Invariant: on one thread, so the same numbers come out each time.
+//! A fragmented memory shows only after several programs came and went. The traces run one
+//! after the other, and all together; what they leave behind stays until the end, when all is freed.
+//!
+//! # Invariants
+//!
+//! On one thread, so the same numbers come out each time.
 
 use everybuddy::{Order, SystemSpec};
 
@@ -83,7 +87,7 @@ struct Replay {
     traced: u32,
 }
 
-/// Free memory over time, and after all was freed and brought home.
+/// Free memory over time, and after everything was freed and drained.
 struct Samples {
     over_time: Vec<Sample>,
     home: Option<u64>,

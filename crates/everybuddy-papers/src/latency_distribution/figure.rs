@@ -1,8 +1,12 @@
 //! Histograms of the times of single allocations, a panel a system.
 //!
-//! Exists to be laid beside iBuddy's figures 1 and 12, whose bands are the humps here.
+//! # Purpose
 //!
-//! Invariant: what is shaded lies below the timer's spread, and means nothing but "short".
+//! Results are compared with figures 1 and 12 of \[iBuddy\], whose bands are the humps here.
+//!
+//! # Invariants
+//!
+//! What is shaded lies below the timer's spread, and means nothing but "short".
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -14,11 +14,11 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
+use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::pass::{self, How, Times};
-use everybuddy_measure::replay::port::{Port, REFUSED};
 use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
@@ -29,25 +29,31 @@ struct Entered {
 }
 
 impl Observer for Entered {
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         for (request, place) in moves.iter().zip(places) {
-            let before = port.counts(request.token);
-            *place = port.allocate(request);
-            let after = port.counts(request.token);
+            let before = adapter.counts(request.token);
+            *place = adapter.allocate(request);
+            let after = adapter.counts(request.token);
             self.marks.push(after.locks > before.locks);
         }
     }
 
-    fn frees<P: Port>(&mut self, port: &mut P, _: &Segment, moves: &[Move], places: &mut [u32]) {
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        _: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
         for (release, place) in moves.iter().zip(places) {
             if *place != REFUSED {
-                port.free(release, *place);
+                adapter.free(release, *place);
             }
         }
     }

@@ -1,8 +1,12 @@
 //! How long locks are waited for and held, as points with the interval of their rounds.
 //!
-//! Exists so that a difference can be told from noise at a glance.
+//! # Purpose
 //!
-//! Invariant: both panels have the same systems in the same places.
+//! A difference can be told from noise at a glance.
+//!
+//! # Invariants
+//!
+//! Both panels have the same systems in the same places.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

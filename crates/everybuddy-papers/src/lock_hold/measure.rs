@@ -22,7 +22,7 @@ use everybuddy_measure::replay::observe::{Timing, Whole};
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::{Lane, Script};
-use everybuddy_measure::replay::watch::{Beside, Watch};
+use everybuddy_measure::replay::watch::{ExtraProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -104,7 +104,7 @@ fn replay(
     let done = pass::watch(script, memory, bench.arena, spec, how, new)?;
     let mut round = Round::default();
     for own in &done.probes {
-        if let Beside::Locks(own) = &own.beside {
+        if let ExtraProbe::Locks(own) = &own.extra {
             round.wait.join(&own.wait);
             round.hold.join(&own.hold);
             round.disturbed += own.disturbed;

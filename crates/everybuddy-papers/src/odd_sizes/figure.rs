@@ -1,9 +1,13 @@
 //! What rounding up costs, and what exact service costs: frames held, refused requests, unusable memory.
 //!
-//! Exists because the two ways to serve a request of an odd size are each bought with something, and a mean shows
+//! # Purpose
+//!
+//! The two ways to serve a request of an odd size are each bought with something, and a mean shows
 //! neither how it grows with the level nor whether systems differ.
 //!
-//! Invariant: rounded and exact service of one system stand beside each other; every source has its place.
+//! # Invariants
+//!
+//! Rounded and exact service of one system are next to each other; every source has its place.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,15 +1,19 @@
-//! Requests of sizes that are no powers of two: served exactly, or rounded up to a block.
+//! Requests of sizes that are not powers of two: served exactly, or rounded up to a block.
 //!
-//! Exists because internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
+//! # Purpose
+//!
+//! Internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
 //! rid of it has a price which he does not measure: remnants lie between runs.
 //!
-//! Every system performs the same choices twice. Asked for exactly so many frames it is called by its own name;
+//! Every system performs the same choices twice. Where it serves exact numbers of frames it is called by its own name;
 //! asked for the block that covers them it is called `NAME rounded`. Requests come at a steady pace, runs end at
 //! random, large ones as soon as small ones, and a request that is refused is lost: so if nothing is refused, what is
 //! live stays around a share of memory, the *load*. In the runs called `parts` a quarter of the runs that end are freed
 //! in two or three pieces, each after a time of its own.
 //!
-//! Invariant: counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
+//! # Invariants
+//!
+//! Counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
 //! so a system that needs more is refused more. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
@@ -280,7 +284,7 @@ fn perform(
         seen.live.push(run.asked as f64 / own.frames as f64);
         return Ok(seen);
     };
-    // So many runs are live if none is refused.
+    // The number of runs that are allocated if none is refused.
     let runs = own.frames as f64 * f64::from(load) / 100.0 / traffic.mix.mean();
     let every = (traffic.requests / traffic.samples).max(1);
     let mut due = 0.0;

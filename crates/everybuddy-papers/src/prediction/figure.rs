@@ -1,8 +1,12 @@
 //! How long runs really were, over what was predicted: medians with quartiles, and a line where both are alike.
 //!
-//! Exists so that a prediction that is right on average, and wrong for each run, does not look right.
+//! # Purpose
 //!
-//! Invariant: both axes are logarithmic, a step for each doubling; a point stands for predictions of one octave.
+//! A prediction that is right on average, and wrong for each run, does not look right.
+//!
+//! # Invariants
+//!
+//! Both axes are logarithmic, a step for each doubling; a point stands for predictions of one octave.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -20,11 +20,11 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
+use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::port::{Port, REFUSED};
-use everybuddy_measure::replay::script::{Kind, Lane, Move, RunEnd, Segment};
+use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -51,12 +51,12 @@ impl Predicting {
 
     /// Takes note of an operation, by what the probe had counted before and after it.
     fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts) {
-        if performed.order() != Order::ZERO || performed.kind == Kind::FreePart {
+        if performed.order() != Order::ZERO || performed.kind == MoveKind::FreePart {
             return;
         }
         let (done, open) = &mut self.cpus[usize::from(performed.token)];
         // What is predicted of releases begins after this one.
-        let is_free = performed.kind == Kind::Free;
+        let is_free = performed.kind == MoveKind::Free;
         if after.predictions > before.predictions {
             let predicted = after.frames_predicted - before.frames_predicted;
             open.push((predicted, *done + u64::from(is_free)));
@@ -72,34 +72,34 @@ impl Predicting {
 }
 
 impl Observer for Predicting {
-    fn allocations<P: Port>(
+    fn allocations<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
-            let before = port.counts(request.token);
-            *place = port.allocate(request);
-            let after = port.counts(request.token);
+            let before = adapter.counts(request.token);
+            *place = adapter.allocate(request);
+            let after = adapter.counts(request.token);
             self.note(at, request, &before, &after);
         }
     }
 
-    fn frees<P: Port>(
+    fn frees<P: Adapter>(
         &mut self,
-        port: &mut P,
+        adapter: &mut P,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
-            let before = port.counts(release.token);
+            let before = adapter.counts(release.token);
             if *place != REFUSED {
-                port.free(release, *place);
+                adapter.free(release, *place);
             }
-            let after = port.counts(release.token);
+            let after = adapter.counts(release.token);
             self.note(at, release, &before, &after);
         }
     }

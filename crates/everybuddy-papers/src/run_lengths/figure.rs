@@ -1,9 +1,13 @@
-//! Which share of a trace's requests lies in runs of so many requests and more.
+//! The share of a trace's requests that lies in runs of at least a given length.
 //!
-//! Exists because a mean hides how runs differ: what a buffer can gain depends on where the requests are, not on
-//! how many short runs there are beside.
+//! # Purpose
 //!
-//! Invariant: every curve begins with all requests at a run of one, and falls.
+//! A mean hides how runs differ: what a buffer can gain depends on where the requests are, not on
+//! how many short runs there are besides.
+//!
+//! # Invariants
+//!
+//! Every curve begins with all requests at a run of one, and falls.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,12 +1,16 @@
 //! How many requests follow each other in the same way.
 //!
-//! Exists because batches and predictions live on runs: what a program asks next is what it asked before, for
+//! # Purpose
+//!
+//! Batches and predictions live on runs: what a program asks next is what it asked before, for
 //! how long? A trace alone answers; no system takes part.
 //!
 //! Where other experiments have systems, rows have what makes requests belong together: [`REGION`], [`TASK`]
 //! or [`BUFFER`].
 //!
-//! Invariant: counted, so the same numbers come out each time.
+//! # Invariants
+//!
+//! Counted, so the same numbers come out each time.
 
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
 
@@ -18,7 +22,7 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// Requests of one task for one address region, whoever else calls in between.
+/// Requests of one task for one address region; other tasks may call in between.
 const REGION: &str = "region";
 /// Requests of one task.
 const TASK: &str = "task";

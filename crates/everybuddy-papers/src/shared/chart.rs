@@ -1,9 +1,13 @@
 //! What all figures share: panels, axes with units, one legend, colours.
 //!
-//! Exists so that a figure's file says what is shown and not how lines are drawn.
+//! # Purpose
 //!
-//! Invariant: a panel's axes hold all of its points; the legend names every series once, whatever panels it
-//! is in, and lies beside the data, never over it.
+//! A figure's file says what is shown and not how lines are drawn.
+//!
+//! # Invariants
+//!
+//! A panel's axes hold all of its points; the legend names every series once, whatever panels it
+//! is in, and lies next to the data, never over it.
 
 use std::fmt::Display;
 
@@ -48,7 +52,7 @@ pub struct Axis {
     pub range: (f64, f64),
     /// Number of ticks, about.
     pub ticks: usize,
-    /// Of what the positions are logarithms; nothing where they are the numbers themselves.
+    /// The base of the positions, if they are logarithms; `None` if they are the numbers themselves.
     pub base: Option<f64>,
     /// Writes a position; an empty text for one that needs none.
     pub write: Box<dyn Fn(f64) -> String>,
@@ -78,7 +82,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// The interval of each value; for [`Shape::Interval`].
     pub intervals: Vec<(f64, f64)>,
-    /// A word beside each point; none where there are fewer words than points.
+    /// A word next to each point; none where there are fewer words than points.
     pub labels: Vec<String>,
     /// How it is drawn.
     pub shape: Shape,
@@ -113,7 +117,7 @@ impl Axis {
     }
 }
 
-/// A figure as plain data: what is drawn, before anybody has chosen how.
+/// A figure as plain data: what is drawn, independently of how.
 pub struct Drawing {
     /// What it shows.
     pub title: String,
@@ -123,7 +127,7 @@ pub struct Drawing {
     pub note: String,
 }
 
-/// Makes the drawing of an experiment.
+/// Returns the drawing of an experiment.
 pub(crate) fn drawing(experiment: &Experiment, panels: Vec<Panel>, note: String) -> Drawing {
     Drawing {
         title: experiment.title.clone(),

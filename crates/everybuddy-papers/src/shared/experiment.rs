@@ -1,8 +1,12 @@
 //! An experiment as its file has it: what a paper measured, what is measured here, and what has to come out.
 //!
-//! Exists so that an experiment is data: which systems, on what, with which source and which claims.
+//! # Purpose
 //!
-//! Invariant: an [`Experiment`] names only systems that there are.
+//! An experiment is data: which systems, on what, with which source and which claims.
+//!
+//! # Invariants
+//!
+//! An [`Experiment`] names only systems that there are.
 
 use everybuddy::SystemSpec;
 use serde::de::Error as _;
@@ -48,9 +52,9 @@ pub struct Experiment {
     pub workloads: Vec<String>,
     /// Threads of a replay; one thread in the trace's order when not given.
     pub threads: Option<u16>,
-    /// Memory of a replay, like `4GiB`; 1.25 times the most that is live at once when not given.
+    /// Memory of a replay, like `4GiB`; by default 1.25 times the peak of the allocated frames.
     pub memory: Option<String>,
-    /// What is measured beside the systems and is none: claims may name it as they name systems.
+    /// Measured subjects that are not systems: claims may name it as they name systems.
     #[serde(default)]
     pub others: Vec<String>,
     /// What the method lets an experiment set: its constants.
@@ -97,7 +101,7 @@ pub struct TableSpec {
     pub sources: Vec<String>,
     /// Which values are good: `lower` or `higher`; neither when not given.
     pub better: Option<String>,
-    /// Whether a column beside each shows what the source has.
+    /// Whether a column next to each shows the value of the source.
     #[serde(default)]
     pub beside: bool,
 }
@@ -201,7 +205,7 @@ impl Experiment {
     /// Returns the systems.
     ///
     /// # Errors
-    /// A usage error for a name that is no system.
+    /// A usage error for an unknown system.
     pub fn specs(&self) -> Result<Vec<SystemSpec>, Error> {
         choice::parse(&self.systems)
     }

@@ -1,9 +1,13 @@
 //! What all figures share: how one is declared, and which series rows make.
 //!
-//! Exists so that what a paper drew can be laid beside what came out here. A figure reads exported rows and
+//! # Purpose
+//!
+//! What a paper drew can be compared with the results here. A figure reads exported rows and
 //! nothing else, and gives plain data ([`Drawing`]), of which an SVG is made, or a chart of the page.
 //!
-//! Invariant: colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
+//! # Invariants
+//!
+//! Colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
 
 pub use super::chart::Drawing;

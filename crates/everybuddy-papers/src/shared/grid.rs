@@ -1,8 +1,12 @@
 //! A table of an experiment as numbers: lines, columns, and what was expected of each.
 //!
-//! Exists so that the terminal and the page show the same table, each in its own way.
+//! # Purpose
 //!
-//! Invariant: every column has as many values as there are names; all come from exported rows.
+//! The terminal and the page show the same table, each in its own way.
+//!
+//! # Invariants
+//!
+//! Every column has as many values as there are names; all come from exported rows.
 
 use super::{Experiment, TableSpec};
 use everybuddy_measure::rows::Row;

@@ -1,8 +1,12 @@
 //! What all methods share: how one is declared, what it is given, and how numbers become rows.
 //!
-//! Exists so that tables, figures and claims look at the rows that are exported, and at nothing else.
+//! # Purpose
 //!
-//! Invariant: every row bears its experiment's name, alone or before an `@`.
+//! Tables, figures and claims look at the rows that are exported, and at nothing else.
+//!
+//! # Invariants
+//!
+//! Every row bears its experiment's name, alone or before an `@`.
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -85,7 +89,7 @@ pub const MEAN: &str = "mean";
 pub struct Conditions {
     /// What random choices come from.
     pub seed: u64,
-    /// Everything is so many times shorter: to try out, not to measure.
+    /// Everything is divided by this number, for a smoke test; the results have no meaning then.
     pub shrink: u32,
 }
 
@@ -186,7 +190,7 @@ pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<
     rows
 }
 
-/// Makes a row with a number.
+/// Creates a row with a number.
 pub(crate) fn row(common: &Row, metric: &'static str, statistic: &'static str, value: f64) -> Row {
     Row {
         metric,

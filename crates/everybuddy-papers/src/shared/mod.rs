@@ -1,6 +1,8 @@
 //! What all experiments share.
 //!
-//! Exists so that a folder of an experiment holds only what is its own.
+//! # Purpose
+//!
+//! A folder of an experiment holds only what is its own.
 //!
 //! | file | what is there |
 //! |------|---------------|
@@ -11,7 +13,9 @@
 //! | [`chart`] | panels, axes, legend, colours: what all figures draw with |
 //! | [`grid`] | a table of the results, as numbers |
 //!
-//! Invariant: nothing here knows an experiment.
+//! # Invariants
+//!
+//! Nothing here knows an experiment.
 
 pub mod chart;
 pub mod experiment;

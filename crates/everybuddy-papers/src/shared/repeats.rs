@@ -1,8 +1,12 @@
 //! How often an experiment measures, and what it makes of that.
 //!
-//! Exists so that a page can say it in the same words for every experiment, with the numbers that the methods use.
+//! # Purpose
 //!
-//! Invariant: holds for a run that is not shortened.
+//! A page can say it in the same words for every experiment, with the numbers that the methods use.
+//!
+//! # Invariants
+//!
+//! Holds for a run that is not shortened.
 
 /// How often something is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

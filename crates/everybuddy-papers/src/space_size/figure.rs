@@ -1,8 +1,12 @@
 //! Times and free blocks over the size of a buddy space.
 //!
-//! Exists so that both sides of the choice are seen at once.
+//! # Purpose
 //!
-//! Invariant: the horizontal axis is the same in all panels, a step for each doubling.
+//! Both sides of the choice are visible together.
+//!
+//! # Invariants
+//!
+//! The horizontal axis is the same in all panels, a step for each doubling.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -41,7 +45,7 @@ const VIEWS: [View; 4] = [
         label: "free blocks of 4 MiB, mean",
     },
     View {
-        title: "all traces at once",
+        title: "all traces together",
         source: "at-once",
         metric: "free_blocks",
         statistic: "mean",

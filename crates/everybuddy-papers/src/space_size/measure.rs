@@ -1,9 +1,13 @@
 //! What the size of a buddy space does to times and to fragmentation.
 //!
-//! Exists because the two pull in different directions, if at all: so both are measured on one list of
+//! # Purpose
+//!
+//! The two pull in different directions, if at all: so both are measured on one list of
 //! systems.
 //!
-//! Invariant: times are those of `workloads`, counts those of `fragmentation`.
+//! # Invariants
+//!
+//! Times are those of `workloads`, counts those of `fragmentation`.
 
 use crate::fill_levels::measure as workloads;
 use crate::fragmentation::measure as fragmentation;

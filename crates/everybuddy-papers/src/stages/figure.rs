@@ -1,8 +1,12 @@
 //! Fragmentation and the number of domains over time, while programs start, run, end, and leave.
 //!
-//! Exists to be laid beside Spring Buddy's figure 13.
+//! # Purpose
 //!
-//! Invariant: shows every sample; both panels have the same time.
+//! Results are compared with figure 13 of \[Spring\].
+//!
+//! # Invariants
+//!
+//! Shows every sample; both panels have the same time.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,13 +1,17 @@
-//! Fragmentation while many programs run at once, end, and leave the machine quiet: four stages.
+//! Fragmentation while many programs run together, end, and leave the machine quiet: four stages.
 //!
-//! Exists to be laid beside \[Spring\]'s figure 13, which needs more CPUs than this machine has: it runs on
+//! # Purpose
+//!
+//! Results are compared with figure 13 of \[Spring\], which needs more CPUs than this machine has: it runs on
 //! simulated ones, where every access to shared metadata takes the same time. What is compared are shapes and
 //! orders, not times.
 //!
 //! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU
-//! goes on with little. In the end everything is brought home.
+//! goes on with little. Finally all lists are drained.
 //!
-//! Invariant: the same rows come out each time.
+//! # Invariants
+//!
+//! The same rows come out each time.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -207,13 +211,11 @@ impl Visitor<'_> {
             home.set(quiet.ok().map(|()| system.snapshot(cpu)));
         });
         run.map_err(|error| error.to_string())?;
-        let home = home
-            .take()
-            .ok_or("what is kept could not be brought home")?;
+        let home = home.take().ok_or("the lists could not be drained")?;
         let free = home.free_frames();
         if free != self.frames {
             return Err(format!(
-                "{free} frames are free in the end, of {}",
+                "{free} frames are free finally, of {}",
                 self.frames
             ));
         }

@@ -1,16 +1,24 @@
 //! What the threads of five programs ask for: runs from address regions, and the kernel's own requests between.
 //!
-//! Exists because the domains of Spring Buddy show themselves only where many CPUs allocate at once, and no
+//! # Purpose
+//!
+//! The domains of Spring Buddy show themselves only where many CPUs allocate simultaneously, and no
 //! trace of so many CPUs is at hand. Only what the paper tells of its programs is in here.
 //!
-//! Source: \[Spring\] IV-A1 and table II.
+//! # Source
 //!
-//! Decides: a thread maps a region, asks for its frames in runs of the table's mean length (geometric), and gives all
+//! \[Spring\] IV-A1 and table II.
+//!
+//! # Design decisions
+//!
+//! A thread maps a region, asks for its frames in runs of the table's mean length (geometric), and gives all
 //! back in order when it unmaps; the region is as long as the table's mean run of releases, or as a thread's share of
 //! memory, where that is less. Between two runs the kernel asks for itself, up to 16 times: blocks in the
 //! distribution of \[iBuddy\]'s figure 3, which outlive the region and are freed by any thread of the program.
 //!
-//! Invariant: what a thread does depends on the seed and its number; what it is given, on the schedule too.
+//! # Invariants
+//!
+//! What a thread does depends on the seed and its number; what it is given, on the schedule too.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,10 +1,14 @@
 //! Searches for the release that coalesces most.
 //!
-//! Why it exists: \[BL89\] bound a release by two coalescing delays for each class. That holds for each
+//! # Purpose
+//!
+//! \[BL89\] bound a release by two coalescing delays for each class. That holds for each
 //! release *into* a class; but a coalescing is a release into the next class, so that one call may cause two of them in
 //! its own class, four in the next, and 2^(j+1) j classes up. Whether that is ever reached is better shown than said.
 //!
-//! Invariant: the same seed finds the same.
+//! # Invariants
+//!
+//! The same seed finds the same.
 //!
 //! All units are allocated and given back, in an order that the search changes: two releases change places, and the
 //! change stays if the worst call has not become better, or is as bad and the sum of the squares over all calls no
@@ -57,8 +61,8 @@ impl WithManager for Release<'_> {
     }
 }
 
-/// Returns the coalescings, order by order, of the worst release that is found by so many exchanges in memory of
-/// 2^`order` units. O(exchanges x units).
+/// Returns the coalescings, order by order, of the worst release that the given number of exchanges finds in memory
+/// of 2^`order` units. O(exchanges x units).
 ///
 /// # Errors
 /// [`Failure`].

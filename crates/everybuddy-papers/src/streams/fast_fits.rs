@@ -1,19 +1,27 @@
 //! Fast fits: free blocks of any size in a Cartesian tree.
 //!
-//! Source: C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
+//! # Source
+//!
+//! C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
 //! (figure 5) compares with. Only the extended abstract is well known; this is the method, not its code.
 //!
-//! Why it exists: to be laid beside the buddy systems where memory is counted. It rounds no size up and coalesces any
-//! neighbours, at once.
+//! # Purpose
+//!
+//! It is compared with the buddy systems where memory is counted. It rounds no size up and coalesces any
+//! neighbours, immediately.
 //!
 //! Every free block is a node. By address the tree is a search tree; by size it is a heap: no block is larger than the
 //! one above it. So whether a request can be served is seen at the root, and the way to a block of sufficient size
 //! never leads into a part of the tree that has none. A block that shrinks sinks, one that grows rises, and either
 //! splits and joins the two spines that it passes between.
 //!
-//! Invariant: in order of addresses between two nodes there is at least one unit that is not free.
+//! # Invariants
 //!
-//! Decides: nodes lie beside memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
+//! In order of addresses between two nodes there is at least one unit that is not free.
+//!
+//! # Design decisions
+//!
+//! Nodes lie next to memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
 //! and only memory that is given to callers is counted. A request is cut from the lower end of a block.
 
 use everybuddy::Order;
@@ -58,7 +66,7 @@ pub struct FastFits {
 }
 
 impl FastFits {
-    /// Begins with so many free units.
+    /// Begins with the given number of free units.
     pub fn new(choice: Choice, units: u32) -> Self {
         let mut own = Self {
             choice,
@@ -193,7 +201,7 @@ impl FastFits {
         self.rise(start, size);
     }
 
-    /// Takes so many units out, if there is a block of them.
+    /// Takes the given number of units out, if there is a block of them.
     fn take(&mut self, units: u32) -> Option<u32> {
         if self.root == NONE || self.size(self.root) < units {
             return None;

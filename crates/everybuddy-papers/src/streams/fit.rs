@@ -1,9 +1,13 @@
 //! The arena in which a manager refuses as often as a paper says.
 //!
-//! Why it exists: the paper prints how often each policy refuses, but not how large its arena was. One number has to
+//! # Purpose
+//!
+//! The paper prints how often each policy refuses, but not how large its arena was. One number has to
 //! be fitted; the others are predictions then.
 //!
-//! Invariant: looks at one manager and one kind of traffic only.
+//! # Invariants
+//!
+//! Looks at one manager and one kind of traffic only.
 
 /// An arena that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,12 @@
 //! A mean of several seeds, and how sure it is.
 //!
-//! Why it exists: a difference between two policies that is smaller than the difference between two seeds is none.
+//! # Purpose
 //!
-//! Invariant: the interval of a single number is unknown, not zero.
+//! A difference between two policies that is smaller than the difference between two seeds is none.
+//!
+//! # Invariants
+//!
+//! The interval of a single number is unknown, not zero.
 
 /// A mean with the half width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +25,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Interval {
-    /// Summarizes independent values; nothing if there are none.
+    /// Summarizes independent values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Interval> {
         if values.is_empty() {
             return None;

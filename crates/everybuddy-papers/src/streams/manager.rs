@@ -1,8 +1,12 @@
 //! What serves the calls: a buddy system, fast fits, or nothing.
 //!
-//! Why it exists: the same loops perform calls on all of them.
+//! # Purpose
 //!
-//! Invariant: compiled for each manager: no call is dispatched while anything is measured.
+//! The same loops perform calls on all of them.
+//!
+//! # Invariants
+//!
+//! Compiled for each manager: no call is dispatched while anything is measured.
 
 use std::mem::MaybeUninit;
 
@@ -17,7 +21,7 @@ use crate::streams::tally::{Listener, Work};
 
 /// Serves requests for blocks.
 pub trait Manager {
-    /// Returns the first unit of a block, or nothing if it is refused.
+    /// Returns the first unit of a block, or `None` if the request is refused.
     fn allocate(&mut self, order: Order) -> Option<u32>;
 
     /// Takes a block back; tells whether it was one.
@@ -26,12 +30,12 @@ pub trait Manager {
     /// Adds units after the last one; tells whether there is room.
     fn grow(&mut self, units: u32) -> bool;
 
-    /// Returns what was done inside since the last time; nothing where nobody counts.
+    /// Returns the work since the last call; zeros if nothing is counted.
     fn work(&mut self) -> Work {
         Work::default()
     }
 
-    /// Adds the free blocks of each order to some sums; nothing where there are no orders.
+    /// Adds the free blocks of each order to sums, if there are orders.
     fn add_free_blocks(&mut self, sums: &mut [u64]) {
         let _ = sums;
     }
@@ -55,7 +59,7 @@ pub trait WithManager {
 /// How much memory there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Units in the beginning.
+    /// The initial number of units.
     pub units: u32,
     /// The most that they may grow to.
     pub reach: u32,

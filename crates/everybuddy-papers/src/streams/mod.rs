@@ -1,7 +1,9 @@
 //! Message buffers of 16 to 2048 bytes out of a small arena: the experiment with which \[BL89\] §5
 //! compared coalescing policies.
 //!
-//! Why it exists: what a policy costs, how often it refuses and how much memory it takes depend on traffic in time,
+//! # Purpose
+//!
+//! What a policy costs, how often it refuses and how much memory it takes depend on traffic in time,
 //! which no page trace of today has. A unit of 16 bytes stands for a frame; the traffic is
 //! [`everybuddy_workload::streams`].
 //!
@@ -18,7 +20,9 @@
 //! | [`interval`] | means of several seeds, and how sure they are |
 //! | `rows` | their numbers as rows |
 //!
-//! Invariant: every manager is asked the same in the same order; a request that is refused is lost, and nothing else
+//! # Invariants
+//!
+//! Every manager is asked the same in the same order; a request that is refused is lost, and nothing else
 //! changes.
 
 pub mod adversary;

@@ -1,8 +1,12 @@
 //! Ways to perform a recording: timed, counted, in an arena that grows.
 //!
-//! Why it exists: counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//! # Purpose
 //!
-//! Invariant: a request that is refused leaves its slot empty, and its release is skipped.
+//! Counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//!
+//! # Invariants
+//!
+//! A request that is refused leaves its slot empty, and its release is skipped.
 
 use everybuddy::Order;
 
@@ -97,7 +101,7 @@ impl Counted {
     }
 }
 
-/// Performs a recording and counts; in the end gives everything back and checks the manager, all of whose `units` must
+/// Performs a recording and counts; finally frees everything and checks the manager, all of whose `units` must
 /// be free then. O(calls + units).
 ///
 /// # Errors
@@ -128,7 +132,7 @@ pub fn count<M: Manager>(
     slots.empty(manager)?;
     match manager.check()? {
         free if free == units => Ok(counted),
-        free => Err(format!("{free} of {units} units are free in the end")),
+        free => Err(format!("{free} of {units} units are free finally")),
     }
 }
 
@@ -152,8 +156,8 @@ pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64
 /// How many calls lie between two looks at what is free.
 const BETWEEN: usize = 256;
 
-/// Performs a recording; returns how many blocks of each order are free on average, for each of so many parts of the
-/// calls that count. O(calls).
+/// Performs a recording; returns how many blocks of each order are free on average, for each part of the calls
+/// that count. O(calls).
 ///
 /// # Errors
 /// A block that could not be given back.
@@ -259,7 +263,7 @@ pub fn time_each<M: Manager>(
 }
 
 /// Performs a recording in memory that grows by `step` units, as often as a request needs it; returns the units that
-/// were added, and the most that were held at once. Everything counts. In the end all of it must be free.
+/// were added, and the largest number that were held simultaneously. Everything counts. Finally all must be free.
 /// O(calls + growths x units).
 ///
 /// # Errors
@@ -303,6 +307,6 @@ pub fn grow<M: Manager>(
     slots.empty(manager)?;
     match manager.check()? {
         free if free == units => Ok((units, most)),
-        free => Err(format!("{free} of {units} units are free in the end")),
+        free => Err(format!("{free} of {units} units are free finally")),
     }
 }

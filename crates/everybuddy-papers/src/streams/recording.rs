@@ -1,8 +1,12 @@
 //! Calls, made once and performed on every manager.
 //!
-//! Why it exists: making the calls takes longer than serving them, and would hide what is measured.
+//! # Purpose
 //!
-//! Invariant: a slot is full from an allocation that is served to its release.
+//! Making the calls takes longer than serving them, and would hide what is measured.
+//!
+//! # Invariants
+//!
+//! A slot is full from an allocation that is served to its release.
 
 use everybuddy::{Order, Size};
 use everybuddy_workload::Step;

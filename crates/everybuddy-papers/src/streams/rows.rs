@@ -1,6 +1,8 @@
 //! Message buffers: what coalescing policies cost, refuse and take, under the traffic of \[BL89\].
 //!
-//! Exists because that is the experiment which the policies were made for. What is measured is in
+//! # Purpose
+//!
+//! That is the experiment which the policies were made for. What is measured is in
 //! `crate::streams`; here numbers become rows.
 //!
 //! | file | what it measures |
@@ -10,7 +12,9 @@
 //! | `distribution` | single calls: figure 4; and coalescings of single releases |
 //! | `memory` | how far memory grows over load: figure 5 |
 //!
-//! Invariant: all systems perform the same calls; seeds are rounds.
+//! # Invariants
+//!
+//! All systems perform the same calls; seeds are rounds.
 
 use crate::streams::interval::Interval;
 use crate::streams::recording::Recording;
@@ -66,7 +70,7 @@ impl TryFrom<String> for Arrivals {
     }
 }
 
-/// Makes the calls of a round, of so many that count at full length.
+/// Records the calls of a round. The numbers of calls are those of a run at full length.
 pub(crate) fn record(
     (timing, users): (Timing, u32),
     round: u64,
@@ -111,7 +115,7 @@ pub(crate) fn published(
     found.map(|own| own.mean)
 }
 
-/// Makes the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
+/// Returns the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
 pub(crate) fn seeds(
     values: &[f64],
     common: &Row,

@@ -1,8 +1,12 @@
 //! A system by name performs a recording.
 //!
-//! Why it exists: whoever measures names systems, and has nothing compiled for each of them: that happens here, once.
+//! # Purpose
 //!
-//! Invariant: every run begins with a manager of its own, all of whose memory is free.
+//! Methods name systems, and compile nothing for each of them: that happens here, once.
+//!
+//! # Invariants
+//!
+//! Every run begins with a manager of its own, all of whose memory is free.
 
 use std::fmt;
 
@@ -54,7 +58,7 @@ impl WithManager for Count<'_> {
     }
 }
 
-/// Counts what a system does in an arena of so many units; see [`perform::count`].
+/// Counts what a system does in an arena of the given number of units; see [`perform::count`].
 ///
 /// # Errors
 /// [`Failure`].
@@ -72,7 +76,7 @@ impl WithManager for Refuse<'_> {
     }
 }
 
-/// Returns the share of requests that a system refuses in an arena of so many units.
+/// Returns the share of requests that a system refuses in an arena of the given number of units.
 ///
 /// # Errors
 /// [`Failure`].
@@ -128,7 +132,7 @@ impl WithManager for TimeEach<'_> {
     }
 }
 
-/// Returns the ticks of all calls that count, some hundred at a time; without a system those of performing alone.
+/// Returns the ticks of all calls that count, about a hundred at a time; without a system those of performing alone.
 ///
 /// # Errors
 /// [`Failure`].
@@ -186,7 +190,7 @@ pub enum Grower<'s> {
 const REACH: u32 = 1 << 16;
 
 /// Returns the units that a manager takes when its memory begins with `step` of them and grows by as many whenever a
-/// request needs it, and the most units that were held at once.
+/// request needs it, and the largest number of units that were held simultaneously.
 ///
 /// # Errors
 /// [`Failure`].

@@ -1,9 +1,13 @@
 //! What calls did inside, counted.
 //!
-//! Why it exists: a time depends on the machine, a count doesn't; and a mean hides the one call that did a hundred
+//! # Purpose
+//!
+//! A time depends on the machine, a count doesn't; and a mean hides the one call that did a hundred
 //! times as much as the others.
 //!
-//! Invariant: nothing is sampled: every call that was served is in a tally.
+//! # Invariants
+//!
+//! Nothing is sampled: every call that was served is in a tally.
 
 use everybuddy::{Event, NoProbe, Order, Probe};
 
@@ -155,7 +159,7 @@ pub struct Tally {
     pub links: u64,
     /// Operations on the map.
     pub marks: u64,
-    /// The most coalescings that a single release caused so many orders above its own.
+    /// The most coalescings that a single release caused at each distance above its own order.
     pub worst: [u32; ORDERS],
 }
 

@@ -1,8 +1,12 @@
-//! The share of refused requests over the size of the arena, and in the one that was fitted, beside the source's.
+//! The share of refused requests over the size of the arena, and in the one that was fitted, and the source's.
 //!
-//! Exists because one number had to be fitted: the curves show what another would have given.
+//! # Purpose
 //!
-//! Invariant: shares of nothing have no point, since the axis is logarithmic.
+//! One number had to be fitted: the curves show what another would have given.
+//!
+//! # Invariants
+//!
+//! Shares of nothing have no point, since the axis is logarithmic.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

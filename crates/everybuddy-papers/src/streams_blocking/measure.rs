@@ -1,9 +1,13 @@
 //! How often requests are refused, and in which arena.
 //!
-//! Exists to be laid beside table 3 of \[BL89\], who don't say how large their arena was. It is fitted so
+//! # Purpose
+//!
+//! Results are compared with table 3 of \[BL89\], which does not report the size of its arena. It is fitted so
 //! that the standard buddy refuses as often as theirs under M/M/m; every other number is a prediction.
 //!
-//! Invariant: the calls that the arena is fitted on are not those that are judged.
+//! # Invariants
+//!
+//! The calls that the arena is fitted on are not those that are judged.
 
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;
@@ -257,7 +261,7 @@ fn short(
     Ok(rows)
 }
 
-/// How many blocks of each order are free on average under M/M/m, in the beginning and in the end of long runs.
+/// How many blocks of each order are free on average under M/M/m, in the first and the last tenth of long runs.
 fn drift(
     (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,

@@ -1,8 +1,12 @@
-//! Costs of a pair over the standard buddy's, beside the source's.
+//! Costs of a pair relative to the standard buddy's, and the source's.
 //!
-//! Exists because microseconds of 1989 and operations of today have no common axis, but ratios have.
+//! # Purpose
 //!
-//! Invariant: every kind of traffic has its place on the horizontal axis, in the order of the experiment.
+//! Microseconds of 1989 and operations of today have no common axis, but ratios have.
+//!
+//! # Invariants
+//!
+//! Every kind of traffic has its place on the horizontal axis, in the order of the experiment.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

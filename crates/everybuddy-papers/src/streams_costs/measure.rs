@@ -1,9 +1,13 @@
 //! What an allocation and a release cost, by policy and traffic.
 //!
-//! Exists to be laid beside table 2 of \[BL89\], whose microseconds were those of a machine of 1989: so
-//! what is counted are operations on lists and on the map of free blocks, and times are taken beside them.
+//! # Purpose
 //!
-//! Invariant: systems take turns within each seed; a time is the mean of its repetitions but those that were
+//! Results are compared with table 2 of \[BL89\], whose microseconds were those of a machine of 1989: so
+//! what is counted are operations on lists and on the map of free blocks, and times are taken as well.
+//!
+//! # Invariants
+//!
+//! Systems take turns within each seed; a time is the mean of its repetitions but those that were
 //! disturbed, so what a system does each time counts. (Not their median: a clock that counts in steps of ten
 //! nanoseconds is right on average only.)
 
@@ -100,7 +104,7 @@ impl Measure for Parameters {
                 for turn in 0..self.repeats * times.len() {
                     // Every system comes first once.
                     let who = (turn + turn / times.len()) % times.len();
-                    // The last is nobody: what performing and looking at the clock take.
+                    // The last has no system: what performing and looking at the clock take.
                     let spec = specs.get(who);
                     let fail = |failure| match spec {
                         Some(spec) => failed(spec)(failure),
@@ -232,7 +236,7 @@ impl Numbers {
             let spread = mean(self.spreads[direction].iter().copied());
             rows.extend(spread.map(|value| row(&own, "latency", "stddev", value)));
             let printed = published(experiment, &own.source, &own.system, operation, "latency");
-            // The source's own number, so that a table can show it beside.
+            // The source's own number, so that a table can show it too.
             rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3)));
         }
         let own = Row {

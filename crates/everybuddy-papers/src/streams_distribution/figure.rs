@@ -1,8 +1,12 @@
 //! How many operations single calls take, and how often single releases coalesce.
 //!
-//! Exists because a mean hides what delayed coalescing does: most calls are cheaper than ever, and some dearer.
+//! # Purpose
 //!
-//! Invariant: shares are drawn as that of the calls that take at least so many, on a logarithmic axis: the rare ones
+//! A mean hides what delayed coalescing does: most calls become cheaper, and some more expensive.
+//!
+//! # Invariants
+//!
+//! Shares are drawn as that of the calls that take at least so many, on a logarithmic axis: the rare ones
 //! are what matters.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};

@@ -1,9 +1,14 @@
 //! What single calls do: how many operations they take, and how often a release coalesces.
 //!
-//! Exists because delayed coalescing makes most releases cheap and some dear. Figure 4 of \[BL89\] shows
-//! that in microseconds; here it is counted, and the dearest release that a search finds stands beside the bound.
+//! # Purpose
 //!
-//! Invariant: every call of every seed is in the distribution.
+//! Delayed coalescing makes most releases cheap and some expensive. Figure 4 of \[BL89\] shows
+//! that in microseconds; here it is counted, and the most expensive release that a search finds is compared with the
+//! bound.
+//!
+//! # Invariants
+//!
+//! Every call of every seed is in the distribution.
 
 use crate::streams::perform::Counted;
 use crate::streams::tally::Histogram;
@@ -135,8 +140,8 @@ fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
     rows
 }
 
-/// Makes rows of the most coalescings of one release at each order above its own, beside the bound; and the most at
-/// any of them, beside what the source's sentence says when it is read of a call.
+/// Returns rows of the most coalescings of one release at each order above its own, with the bound; and the most at
+/// any of them, with what the source's sentence states when it is applied to a call.
 fn delays(worst: &[u32], searched: u8, common: &Row) -> Vec<Row> {
     const METRIC: &str = "delays_per_class";
     let mut rows: Vec<Row> = (0u8..)

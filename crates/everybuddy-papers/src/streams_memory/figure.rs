@@ -1,8 +1,12 @@
 //! The memory that managers take over load, and over the standard buddy's.
 //!
-//! Exists because what delayed coalescing takes more shows only beside what the blocks themselves need.
+//! # Purpose
 //!
-//! Invariant: `held` is below every manager.
+//! What delayed coalescing takes more is visible only next to what the blocks themselves need.
+//!
+//! # Invariants
+//!
+//! `held` is below every manager.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

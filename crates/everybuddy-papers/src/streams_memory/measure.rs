@@ -1,9 +1,13 @@
 //! How far memory grows when no request is refused.
 //!
-//! Exists to be laid beside figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
+//! # Purpose
+//!
+//! Results are compared with figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
 //! the same blocks, and how much more depends on the load.
 //!
-//! Invariant: memory begins with one step, grows by one when a request needs it, and never shrinks.
+//! # Invariants
+//!
+//! Memory begins with one step, grows by one when a request needs it, and never shrinks.
 
 use crate::streams::fast_fits::Choice;
 use crate::streams::runs::{self, Grower};

@@ -9,13 +9,13 @@ use everybuddy_papers::emulation::manager::{Case, Heap, Manager, Work};
 use everybuddy_papers::emulation::paper;
 use everybuddy_papers::emulation::program;
 use everybuddy_papers::emulation::queue::Queues;
-use everybuddy_papers::emulation::runs::{self, Counted, Plan};
-use everybuddy_papers::emulation::store::{Kind, Store, Unit};
+use everybuddy_papers::emulation::runs::{self, Counted, StoreRun};
+use everybuddy_papers::emulation::store::{Store, StoreKind, Unit};
 use everybuddy_papers::emulation::watch::Nobody;
 use proptest::prelude::*;
 
-fn plan(case: Case, store: Kind, seed: u32, iterations: u32) -> Plan {
-    Plan {
+fn plan(case: Case, store: StoreKind, seed: u32, iterations: u32) -> StoreRun {
+    StoreRun {
         heap: Heap::PAPER,
         case,
         store,
@@ -78,12 +78,12 @@ fn every_store_counts_what_a_simple_one_counts() {
         let queue = Queues::<Native, false, false>::new(HALF.units);
         let queue = checked(queue, HALF, case, 7, 6000);
         assert!(sets.pairs > 1000 && queue.pairs > 1000);
-        for store in Kind::ALL {
-            let own = runs::calls(Plan {
+        for store in StoreKind::ALL {
+            let own = runs::calls(StoreRun {
                 heap: HALF,
                 ..plan(case, store, 7, 6000)
             });
-            let by_address = matches!(store, Kind::Tree | Kind::Bitmap);
+            let by_address = matches!(store, StoreKind::Tree | StoreKind::Bitmap);
             let expected = if by_address { sets } else { queue };
             assert_eq!(own.unwrap().work, expected, "{store}");
         }
@@ -106,7 +106,7 @@ fn a_heap_that_is_too_small_refuses_and_loses_nothing() {
 #[test]
 fn steps_say_what_a_queue_walks() {
     let steps = |store| runs::steps(plan(Case::SplitFirst, store, 1, 5000)).unwrap();
-    let [walked, known] = [Kind::Queue, Kind::QueueTail].map(steps);
+    let [walked, known] = [StoreKind::Queue, StoreKind::QueueTail].map(steps);
     assert_eq!(walked.work, known.work);
     let own = |counted: &Counted, function| counted.steps.of(function);
     let added = known.work.calls.of(Function::AddChunk);
@@ -144,7 +144,7 @@ fn the_papers_profiles_balance() {
 #[test]
 fn calls_are_those_of_the_paper() {
     for case in Case::ALL {
-        let own = runs::calls(plan(case, Kind::QueueTail, 1, program::ITERATIONS)).unwrap();
+        let own = runs::calls(plan(case, StoreKind::QueueTail, 1, program::ITERATIONS)).unwrap();
         assert_eq!(own.work.refused, 0);
         for line in paper::profile(case) {
             let ratio = own.work.calls.of(line.function) as f64 / line.calls as f64;
@@ -160,7 +160,7 @@ fn calls_are_those_of_the_paper() {
 
 #[test]
 fn timed_runs_count_the_same_and_have_a_time() {
-    let plan = plan(Case::MergeFirst, Kind::Bitmap, 5, 50_000);
+    let plan = plan(Case::MergeFirst, StoreKind::Bitmap, 5, 50_000);
     let timed = runs::time(plan).unwrap();
     assert_eq!(timed.counted, runs::calls(plan).unwrap());
     assert!(!timed.sampled.time.is_zero() && timed.sampled.samples.sum() > 0);

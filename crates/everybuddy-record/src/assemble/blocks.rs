@@ -1,9 +1,13 @@
-//! Allocations and frees: what a trace keeps of them.
+//! The allocations and frees of a trace.
 //!
-//! Exists so that the one rule that all else rests on, that a trace replays by itself, is kept in
+//! # Purpose
+//!
+//! The one rule that all else rests on, that a trace replays by itself, is kept in
 //! one place, by the only code that adds events.
 //!
-//! Invariant: an event is added only when the live pieces allow it.
+//! # Invariants
+//!
+//! An event is added only when the live pieces allow it.
 
 use super::Assembly;
 use super::owners::{Block, Taken};
@@ -11,14 +15,14 @@ use super::tasks::TaskId;
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::{Context, Event, EventFlags, Fault, Op, PAGE_SHIFT};
 
-/// Most events of a trace: rows are counted with 31 bits.
+/// The maximum number of events: rows are numbered with 31 bits.
 const MOST_EVENTS: usize = (1 << 31) - 2;
 
-/// Mobility of pages that can be moved: those of programs and files.
+/// The mobility of movable pages: those of programs and files.
 const MOVABLE: i8 = 1;
 
 impl Assembly {
-    /// Keeps an allocation of a task of the tree, and infers the frees that it tells of.
+    /// Keeps an allocation of a task of the tree, and infers the frees that it implies.
     pub(super) fn allocate(
         &mut self,
         event: &KernelEvent,
@@ -26,7 +30,7 @@ impl Assembly {
         order: u8,
         task: Option<TaskId>,
     ) {
-        // What lives here was freed without anybody seeing it.
+        // The block here was freed without an event.
         for taken in self.owners.take(pfn, order) {
             let (pfn, order) = (taken.piece.pfn, taken.piece.order);
             let mut free = self.event(event, Op::Free, pfn, order);
@@ -83,7 +87,7 @@ impl Assembly {
         self.accounts.peak_frames = self.accounts.peak_frames.max(self.owners.live());
     }
 
-    /// Keeps a free of what the tree allocated, one event for each piece.
+    /// Keeps a free of the tree's memory, one event per piece.
     pub(super) fn free(&mut self, event: &KernelEvent, pfn: u64, order: u8, task: Option<TaskId>) {
         let all = self.owners.take(pfn, order);
         self.accounts.spread_frees += u64::from(all.len() > 1);
@@ -114,7 +118,7 @@ impl Assembly {
         }
     }
 
-    /// Adds a free of a piece that has been taken from its block.
+    /// Adds a free of a piece that was removed from its block.
     fn keep_free(&mut self, mut free: Event, taken: Taken) {
         if self.events.len() >= MOST_EVENTS {
             self.accounts.too_many += 1;
@@ -133,7 +137,7 @@ impl Assembly {
         self.events.push(free);
     }
 
-    /// Gives an event of the trace that tells who, where and when.
+    /// Creates an event of the trace with the task, the CPU and the time.
     fn event(&self, event: &KernelEvent, op: Op, pfn: u64, order: u8) -> Event {
         let time_ns = self.now_ns - self.begin_ns.unwrap_or(self.now_ns);
         let mut call = Event::new(time_ns, event.cpu, event.tid, op, pfn, order);

@@ -1,20 +1,24 @@
 //! The system calls that change an address space.
 //!
-//! Exists to follow the kernel's own rules as far as they can be seen: a mapping replaces what it
-//! overlaps, adjacent anonymous mappings of the same kind become one, the heap lies between the
-//! first break and the last.
+//! # Purpose
 //!
-//! Invariant: arguments are taken as they come; a call that could not have succeeded changes
+//! This module follows the kernel's own rules as far as they are visible: a mapping replaces the mappings that it
+//! overlaps, adjacent anonymous mappings of the same kind are merged, and the heap extends from the first break to
+//! the last.
+//!
+//! # Invariants
+//!
+//! Arguments are taken as they come; a call that could not have succeeded changes
 //! nothing.
 
 use super::spaces::{Region, SpaceId, Spaces};
 use everybuddy_trace::{AddressRegion, RegionKind};
 
-/// Flags of mmap that matter here.
+/// Relevant flags of mmap.
 const MAP_SHARED: u32 = 0x1;
 const MAP_ANONYMOUS: u32 = 0x20;
 const MAP_STACK: u32 = 0x2_0000;
-/// Flags that say how to map and not what: fixed, populate, nonblock, fixed without replacing.
+/// Flags that affect how, and not what, is mapped: fixed, populate, nonblock, fixed without replacing.
 const MAP_MANNER: u32 = 0x10 | 0x8000 | 0x1_0000 | 0x10_0000;
 
 /// Page size, as a mask for rounding.
@@ -25,7 +29,7 @@ fn page_up(bytes: u64) -> Option<u64> {
     Some(bytes.checked_add(PAGE_MASK)? & !PAGE_MASK)
 }
 
-/// Returns the pages from `start`, with so many bytes; `None` when empty or beyond all addresses.
+/// Returns the pages of a range of bytes from `start`; `None` if it is empty or beyond all addresses.
 fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
     let start = start & !PAGE_MASK;
     let end = start.checked_add(page_up(bytes)?)?;
@@ -33,7 +37,7 @@ fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
 }
 
 impl Spaces {
-    /// Carries out an mmap that gave `start`.
+    /// Applies an mmap that returned `start`.
     pub(super) fn map(&mut self, id: SpaceId, start: u64, arguments: &[u64; 6], now_ns: u64) {
         let [_, bytes, prot, flags, fd, _] = *arguments;
         let Some((mut start, mut end)) = pages(start, bytes) else {
@@ -78,14 +82,14 @@ impl Spaces {
         self.place(id, start, end, region);
     }
 
-    /// Carries out a munmap that succeeded.
+    /// Applies a successful munmap.
     pub(super) fn unmap_call(&mut self, id: SpaceId, arguments: &[u64; 6]) {
         if let Some((start, end)) = pages(arguments[0], arguments[1]) {
             self.unmap(id, start, end);
         }
     }
 
-    /// Carries out a brk that gave `new`.
+    /// Applies a brk that returned `new`.
     pub(super) fn set_break(&mut self, id: SpaceId, new: u64, now_ns: u64) {
         let old = self.replace_break(id, new);
         let (Some(old), Some(new)) = (old.and_then(page_up), page_up(new)) else {
@@ -111,7 +115,7 @@ impl Spaces {
         }
     }
 
-    /// Carries out an mremap that gave `start`.
+    /// Applies an mremap that returned `start`.
     pub(super) fn remap(&mut self, id: SpaceId, start: u64, arguments: &[u64; 6], now_ns: u64) {
         let [old, old_bytes, new_bytes, ..] = *arguments;
         let Some((start, end)) = pages(start, new_bytes) else {

@@ -1,8 +1,12 @@
-//! What tasks do besides allocating: fault, call the kernel, make others, exec, exit.
+//! The other activities of tasks: faults, system calls, forks, execs, exits.
 //!
-//! Exists because all of it explains allocations: what they are for, and for which address region.
+//! # Purpose
 //!
-//! Invariant: a task that has begun to exit does nothing else any more.
+//! All of it explains allocations: what they are for, and for which address region.
+//!
+//! # Invariants
+//!
+//! A task that has begun to exit does nothing else any more.
 
 use std::sync::Arc;
 
@@ -11,10 +15,10 @@ use super::{Assembly, program_name};
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::Context;
 
-/// Flag of clone: the new task works in its maker's address space.
+/// Flag of clone: the new task shares its creator's address space.
 const CLONE_VM: u64 = 0x100;
 
-/// System calls, by their x86-64 numbers, that matter for address regions and exits.
+/// System calls that affect address regions and exits, by their x86-64 numbers.
 mod number {
     pub(super) const MMAP: u64 = 9;
     pub(super) const MUNMAP: u64 = 11;
@@ -25,7 +29,7 @@ mod number {
 }
 
 impl Assembly {
-    /// A task touched memory that was not there.
+    /// Handles a fault: a task accessed memory that was not mapped.
     pub(super) fn fault(&mut self, task: Option<TaskId>, address: u64, is_user: bool) {
         match is_user {
             true => self.accounts.user_faults_seen += 1,
@@ -34,7 +38,7 @@ impl Assembly {
         let Some(task) = task else { return };
         let doing = &mut self.tasks.get_mut(task).doing;
         if !doing.is_exiting {
-            // 0 would mean that the number is unknown.
+            // 0 means that the number is unknown.
             self.fault = self.fault.checked_add(1).unwrap_or(1);
             (doing.address, doing.fault) = (address, self.fault);
             doing.context = match is_user {
@@ -44,7 +48,7 @@ impl Assembly {
         }
     }
 
-    /// A task entered a system call.
+    /// Handles the entry into a system call.
     pub(super) fn enter(&mut self, task: Option<TaskId>, number: u64, arguments: [u64; 6]) {
         self.accounts.system_calls_seen += 1;
         let Some(task) = task else { return };
@@ -54,13 +58,13 @@ impl Assembly {
         }
         (task.doing.number, task.doing.arguments) = (Some(number), arguments);
         task.doing.context = Context::SystemCall;
-        // Kernels before 6.16 say that a task exits when its memory is already gone.
+        // Kernels before 6.16 report the exit of a task after its memory was freed.
         if matches!(number, number::EXIT | number::EXIT_GROUP) {
             begin_exit(task);
         }
     }
 
-    /// A task left a system call, which may have changed its address space.
+    /// Handles the return from a system call, which may have changed the address space.
     pub(super) fn leave(&mut self, task: Option<TaskId>, number: u64, result: i64) {
         self.accounts.system_call_ends_seen += 1;
         let Some(task) = task else { return };
@@ -82,7 +86,7 @@ impl Assembly {
         }
     }
 
-    /// A task made another.
+    /// Handles the creation of a task.
     pub(super) fn new_task(
         &mut self,
         event: &KernelEvent,
@@ -108,7 +112,7 @@ impl Assembly {
             }
             None => self.spaces.create(tgid, self.now_ns),
         };
-        // Of a task with this number nobody saw the exit.
+        // The exit of a task with this number was not recorded.
         if let Some(old) = self.tasks.by_tid(tid)
             && let Some(space) = self.tasks.get_mut(old).space.take()
         {
@@ -118,7 +122,7 @@ impl Assembly {
             .add(tid, tgid, event.tid, self.now_ns, program, space);
     }
 
-    /// A task began another program, in an empty address space.
+    /// Handles an exec: the task starts another program in an empty address space.
     pub(super) fn exec(&mut self, task: Option<TaskId>, program: &str) {
         self.accounts.execs_seen += 1;
         let Some(task) = task else { return };
@@ -130,7 +134,7 @@ impl Assembly {
         task.space = Some(self.spaces.create(task.tgid, self.now_ns));
     }
 
-    /// A task exits: its memory goes, and what it frees from now on it frees for that reason.
+    /// Handles an exit: the task's memory is released, and its later frees are caused by the exit.
     pub(super) fn exit(&mut self, task: Option<TaskId>) {
         self.accounts.exits_seen += 1;
         let Some(task) = task else { return };
@@ -143,7 +147,7 @@ impl Assembly {
     }
 }
 
-/// Notes that a task has begun to exit: from now on it does nothing else.
+/// Records that a task has started to exit: from now on it has no other activity.
 fn begin_exit(task: &mut Task) {
     task.doing.is_exiting = true;
     task.doing.context = Context::Exiting;

@@ -1,8 +1,12 @@
-//! What the file of a trace says about itself: its counts and its processes, as JSON.
+//! The metadata of a trace file: its counts and its processes, as JSON.
 //!
-//! Exists so that a trace explains itself years later, without whoever made it.
+//! # Purpose
 //!
-//! Invariant: times are relative to the trace's begin, as in its rows; -1 stands for no exit.
+//! A trace explains itself years later, without its author.
+//!
+//! # Invariants
+//!
+//! Times are relative to the trace's begin, as in its rows; -1 stands for no exit.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +14,7 @@ use super::accounts::Accounts;
 use super::tasks::Task;
 use everybuddy_trace::{Op, Trace};
 
-/// Makes the entries `stats` and `processes`.
+/// Creates the entries `stats` and `processes`.
 pub(super) fn of(
     trace: &Trace,
     accounts: &Accounts,
@@ -45,7 +49,7 @@ fn stats(trace: &Trace, accounts: &Accounts) -> Value {
     })
 }
 
-/// A table: each task a row, threads with the process that they belong to as `tgid`.
+/// Creates a table with one row per task; threads have their process as `tgid`.
 fn processes(tasks: &[Task], begin_ns: u64) -> Value {
     let since = |time_ns: u64| time_ns.saturating_sub(begin_ns);
     let row = |task: &Task| {

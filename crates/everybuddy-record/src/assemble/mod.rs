@@ -1,24 +1,28 @@
-//! Makes a trace of the events of a kernel.
+//! Assembles a trace from the events of a kernel.
 //!
-//! Exists so that a recording, a perf.data and a text become the same trace by the same rules.
-//! Kept is each block that a task of the tree allocates, and its free, whoever calls that. Recordings
-//! lose events and are cut, so what comes in may contradict itself; what comes out never does.
+//! # Purpose
 //!
-//! | room | its question |
+//! A recording, a perf.data file and a text become the same trace by the same rules. The trace keeps every block that
+//! a task of the tree allocates, and its free, whichever task makes it. Recordings lose events and are truncated, so
+//! the input may be inconsistent; the output never is.
+//!
+//! | module | contents |
 //! |------|--------------|
-//! | `blocks` | what is kept of an allocation or a free? |
-//! | `lives` | what do faults, system calls, forks and exits mean? |
-//! | `tasks` | who belongs to the trace, and what is each doing? |
-//! | `spaces` | what lies at the address of a fault? |
-//! | `calls` | what do mmap, munmap, brk and mremap change there? |
-//! | `owners` | which frames live, and which allocation gave them? |
-//! | `window` | do the frames lie close enough together for a trace? |
-//! | `metadata` | what does the file say about itself? |
-//! | `accounts` | what was left out or inferred? |
+//! | `blocks` | the allocations and frees of the trace |
+//! | `lives` | the effects of faults, system calls, forks and exits |
+//! | `tasks` | the tasks of the trace, and their activity |
+//! | `spaces` | the region of an address |
+//! | `calls` | the effects of mmap, munmap, brk and mremap on regions |
+//! | `owners` | the live frames, and their allocations |
+//! | `window` | the limit on the distance of frames |
+//! | `metadata` | the metadata of the file |
+//! | `accounts` | counts of omitted and inferred events |
 //!
-//! Invariant: the events so far replay by themselves, whatever was pushed: time never falls, no
-//! live frame is allocated, every free lies inside of a live block. Memory depends on the number
-//! of events, never on the numbers in them.
+//! # Invariants
+//!
+//! The events so far replay by themselves, whatever was pushed: time never decreases, no live frame is allocated,
+//! every free is inside a live block. Memory consumption depends on the number of events, never on the numbers in
+//! them.
 
 mod accounts;
 mod blocks;
@@ -42,37 +46,39 @@ use self::tasks::{Task, TaskId, Tasks};
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::{Event, Fault, LARGEST_ORDER, Trace};
 
-/// Whose allocations a trace keeps.
+/// The tasks whose allocations a trace keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of one process and all its descendants.
+    /// One process and all its descendants.
     Tree {
         /// The process.
         root: u32,
     },
-    /// Everybody's.
+    /// All tasks.
     Everything,
 }
 
-/// A process that was there before the recording.
+/// A process that existed before the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownProcess {
     /// The process.
     pub tgid: u32,
-    /// Who made it; 0 when unknown.
+    /// Its parent; 0 if unknown.
     pub parent: u32,
-    /// Its program; empty when unknown.
+    /// Its program; empty if unknown.
     pub program: String,
-    /// Its threads, with or without the one of the process's own number.
+    /// Its threads, with or without the one that has the process's number.
     pub threads: Vec<u32>,
-    /// Its address regions, by rising address.
+    /// Its address regions, sorted by address.
     pub regions: Vec<KnownRegion>,
 }
 
-/// A trace in the making.
+/// A trace under construction.
 ///
-/// Takes less than a microsecond for each event, 40 bytes for each call that is kept, 16 more for each
-/// that a fault led to, and about 100 bytes for each region and task.
+/// # Complexity
+///
+/// Less than a microsecond per event; 40 bytes per kept call, 16 more per call caused by a fault, and about 100 bytes
+/// per region and task.
 #[derive(Debug)]
 pub struct Assembly {
     tasks: Tasks,
@@ -81,25 +87,25 @@ pub struct Assembly {
     events: Vec<Event>,
     faults: Vec<Fault>,
     accounts: Accounts,
-    /// Zero of the trace's time: the first event of a task of the tree.
+    /// The zero of the trace's time: the first event of a task of the tree.
     begin_ns: Option<u64>,
     now_ns: u64,
-    /// Number of the last fault.
+    /// The number of the last fault.
     fault: u32,
 }
 
-/// A trace, and how it came about.
+/// A trace, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Assembled {
-    /// The trace: it replays by itself. Without events where nothing was kept; such a trace can't
-    /// be read again, since reading refuses a file without rows.
+    /// The trace, which replays by itself. It has no events if none were kept; such a trace cannot be read again,
+    /// since reading rejects a file without rows.
     pub trace: Trace,
-    /// What was seen, left out and inferred.
+    /// Counts of events seen, omitted and inferred.
     pub accounts: Accounts,
 }
 
 impl Assembly {
-    /// Begins a trace.
+    /// Starts a trace.
     pub fn new(scope: Scope) -> Assembly {
         Assembly {
             tasks: Tasks::new(scope),
@@ -114,24 +120,24 @@ impl Assembly {
         }
     }
 
-    /// Has threads not belong to the trace, whatever its scope: those that record.
+    /// Excludes threads from the trace, whatever its scope: those that make the recording.
     ///
-    /// For before the first [`push`](Assembly::push).
+    /// Call this before the first [`push`](Assembly::push).
     pub fn leave_out(&mut self, threads: &[u32]) {
         self.tasks.leave_out(threads);
     }
 
-    /// Tells of a process that was there before the first event: its threads and address regions.
+    /// Registers a process that existed before the first event, with its threads and address regions.
     ///
-    /// For all that a source knows of, before the first [`push`](Assembly::push); one that does
-    /// not belong to the scope is passed over.
-    pub fn know(&mut self, process: &KnownProcess) {
+    /// Call this for all processes that a source knows, before the first [`push`](Assembly::push). A process outside
+    /// the scope is ignored.
+    pub fn register_known(&mut self, process: &KnownProcess) {
         if !self.tasks.admits(process.tgid, Some(process.tgid)) {
             return;
         }
         let space = self.spaces.create(process.tgid, 0);
         for region in &process.regions {
-            self.spaces.know(space, region);
+            self.spaces.register_known(space, region);
         }
         let program = program_name(&process.program);
         let others = process.threads.iter().filter(|tid| **tid != process.tgid);
@@ -144,11 +150,11 @@ impl Assembly {
         self.spaces.leave(space);
     }
 
-    /// Takes the next event. Events come in order of time, those of the same time in the order in
-    /// which they happened.
+    /// Adds the next event. Events must be sorted by time, and events with equal times in the order in which they
+    /// happened.
     ///
-    /// One that comes with an earlier time than one before gets that one's time, and is counted
-    /// in [`Accounts::early`].
+    /// An event with an earlier time than a previous one receives the time of that event, and is counted in
+    /// [`Accounts::early`].
     pub fn push(&mut self, event: KernelEvent) {
         if event.time_ns < self.now_ns {
             self.accounts.early += 1;
@@ -188,10 +194,10 @@ impl Assembly {
         }
     }
 
-    /// Ends the trace, which gets a name.
+    /// Finishes the trace and names it.
     ///
-    /// Frames that lie too far from the others for a trace, which can only be damage, are left out
-    /// here and counted in [`Accounts::too_far`].
+    /// Frames that are too far from the others, which indicates damage, are omitted here and counted in
+    /// [`Accounts::too_far`].
     pub fn finish(mut self, name: &str) -> Assembled {
         let begin_ns = self.begin_ns.unwrap_or(0);
         self.accounts.too_far = window::narrow(&mut self.events, &mut self.faults);
@@ -214,7 +220,7 @@ impl Assembly {
         }
     }
 
-    /// Finds the task of an event; one that belongs to the trace and was not known is, from now.
+    /// Finds the task of an event. An unknown task that belongs to the trace is added.
     fn find(&mut self, event: &KernelEvent) -> Option<TaskId> {
         if let Some(task) = self.tasks.find(event) {
             return Some(task);
@@ -231,7 +237,7 @@ impl Assembly {
         Some(self.tasks.add(tid, tgid, 0, self.now_ns, program, space))
     }
 
-    /// Checks that a block can be one.
+    /// Checks that a block is valid.
     fn check_shape(&mut self, pfn: u64, order: u32) -> Option<u8> {
         let known = u8::try_from(order)
             .ok()
@@ -248,7 +254,7 @@ impl Assembly {
     }
 }
 
-/// Returns the file name of a program: where it lies is its user's business.
+/// Returns the file name of a program; its directory is private to the user.
 fn program_name(path: &str) -> Arc<str> {
     let name = Path::new(path).file_name();
     Arc::from(name.map_or(path.into(), |name| name.to_string_lossy()))

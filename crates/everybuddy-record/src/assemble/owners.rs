@@ -1,11 +1,15 @@
-//! Which frames of the trace live, and which allocation gave them.
+//! The live frames of the trace, and the allocations that they belong to.
 //!
-//! Exists because recordings say anything: a frame allocated twice, a free that touches three
+//! # Purpose
+//!
+//! Recordings say anything: a frame allocated twice, a free that touches three
 //! blocks, frame numbers from a damaged page. Live memory is kept as aligned pieces by their
 //! first frame; a piece is a block, or what partial frees left of one. So memory depends on the
 //! number of live pieces alone, and neither on frame numbers nor on orders.
 //!
-//! Invariant: pieces are aligned to their order and share no frame; pieces of a block are as large
+//! # Invariants
+//!
+//! Pieces are aligned to their order and share no frame; pieces of a block are as large
 //! as what was freed of it allows.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,11 +21,11 @@ pub(super) struct Piece {
     pub(super) pfn: u64,
     /// Binary logarithm of its number of frames.
     pub(super) order: u8,
-    /// Block that it is a piece of.
+    /// The block that contains it.
     pub(super) block: Block,
 }
 
-/// A block that was allocated.
+/// An allocated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// Row of its allocation.
@@ -30,12 +34,12 @@ pub(super) struct Block {
     pub(super) order: u8,
 }
 
-/// A piece that was taken away.
+/// A removed piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     /// The piece.
     pub(super) piece: Piece,
-    /// Whether nothing of its block lives any more.
+    /// Whether no frame of its block is live any more.
     pub(super) is_last: bool,
 }
 
@@ -43,12 +47,12 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     pieces: BTreeMap<u64, (u8, Block)>,
-    /// Frames left of blocks that are live in part, by row.
+    /// The number of remaining frames of partly live blocks, by row.
     left: HashMap<u32, u32>,
     live: u64,
 }
 
-/// Returns the last frame of an aligned block; aligned ones never reach beyond the last number.
+/// Returns the last frame of an aligned block. An aligned block never exceeds the last frame number.
 fn last_frame(pfn: u64, order: u8) -> u64 {
     pfn + ((1 << order) - 1)
 }
@@ -59,16 +63,15 @@ impl Owners {
         self.live
     }
 
-    /// Adds a block, all of whose frames must be dead.
+    /// Adds a block. None of its frames may be live.
     pub(super) fn insert(&mut self, pfn: u64, block: Block) {
         self.pieces.insert(pfn, (block.order, block));
         self.live += 1 << block.order;
     }
 
-    /// Takes the live frames of an aligned block away, and gives them as pieces by rising frame.
+    /// Removes the live frames of an aligned block, and returns them as pieces in increasing order.
     ///
-    /// What else lived of blocks that reached further stays. Takes time in proportion to the number
-    /// of pieces.
+    /// The rest of blocks that extend further stays live. Takes time proportional to the number of pieces.
     pub(super) fn take(&mut self, pfn: u64, order: u8) -> Vec<Taken> {
         let mut pieces = Vec::new();
         if let Some(around) = self.piece_around(pfn, order) {
@@ -93,7 +96,7 @@ impl Owners {
         pieces.into_iter().map(|piece| self.settle(piece)).collect()
     }
 
-    /// Counts a piece that was taken away.
+    /// Accounts for a removed piece.
     fn settle(&mut self, piece: Piece) -> Taken {
         self.live -= 1 << piece.order;
         let Block { row, order } = piece.block;
@@ -109,8 +112,8 @@ impl Owners {
         Taken { piece, is_last }
     }
 
-    /// Finds the piece that holds a whole aligned block. Both are aligned, so a piece that begins
-    /// before the block and reaches into it holds all of it.
+    /// Finds the piece that contains a whole aligned block. Both are aligned, so a piece that starts before the block
+    /// and overlaps it contains all of it.
     fn piece_around(&self, pfn: u64, order: u8) -> Option<Piece> {
         let (&first, &(of_order, block)) = self.pieces.range(..=pfn).next_back()?;
         let holds = of_order >= order && last_frame(first, of_order) >= pfn;
@@ -121,7 +124,7 @@ impl Owners {
         })
     }
 
-    /// Takes an aligned block out of the piece around it: the other half at each order stays.
+    /// Removes an aligned block from the piece around it: the other half at each order stays live.
     fn cut(&mut self, mut around: Piece, pfn: u64, order: u8) {
         self.pieces.remove(&around.pfn);
         while around.order > order {
@@ -145,7 +148,7 @@ mod tests {
         Block { row, order }
     }
 
-    /// First frame, order, row, and whether it was the last of its block.
+    /// Returns the first frame, the order, the row, and whether it was the last piece of its block.
     fn taken(owners: &mut Owners, pfn: u64, order: u8) -> Vec<(u64, u8, u32, bool)> {
         let pieces = owners.take(pfn, order).into_iter();
         pieces

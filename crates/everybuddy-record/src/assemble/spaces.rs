@@ -1,32 +1,36 @@
-//! Address spaces and their regions, put together again from the calls that map memory.
+//! Address spaces and their regions, reconstructed from the system calls that map memory.
 //!
-//! Exists because a fault tells an address and nobody tells what lies there. Fork copies a space,
-//! exec begins anew. What exec itself maps is not told: stack, image and loader are guessed from
-//! where they lie on x86-64.
+//! # Purpose
 //!
-//! Invariant: stretches of a space share no address; a region gets its id when the first
-//! allocation falls into it, so only such regions reach the trace.
+//! A fault reports an address, but not the mapping at that address. A fork copies a space, an exec starts an empty
+//! one. The mappings that exec itself creates are not reported: stack, image and loader are inferred from their
+//! addresses on x86-64.
+//!
+//! # Invariants
+//!
+//! The ranges of a space are disjoint. A region gets its id at the first allocation in it, so only such regions are
+//! in the trace.
 
 use std::collections::{BTreeMap, HashMap};
 
 use everybuddy_trace::{AddressRegion, RegionId, RegionKind};
 
-/// Position of an address space in the list of all.
+/// The position of an address space in the list of all spaces.
 pub(super) type SpaceId = usize;
 
-/// Stretches that forks may have copied into spaces that still exist, about 200 MB.
+/// The maximum number of ranges that forks may copy into existing spaces, about 200 MB.
 const MOST_COPIED: usize = 1 << 22;
 
-/// Addresses from here on are the kernel's, or of a layout that can't be guessed.
+/// Addresses from here on belong to the kernel, or to an unknown layout.
 const USER_END: u64 = 1 << 47;
 
-/// x86-64 puts the stack into the highest 16 GiB, and mappings at least 128 MiB below them.
+/// x86-64 places the stack in the highest 16 GiB, and mappings at least 128 MiB below them.
 const STACKS_BEGIN: u64 = USER_END - (16 << 30) - (128 << 20);
 
-/// Mappings lie above, images of programs and their heaps below.
+/// Mappings are above this address, images of programs and their heaps below.
 const MAPPINGS_BEGIN: u64 = 0x7000_0000_0000;
 
-/// A region, whether or not the trace will need it.
+/// A region, whether or not it will be in the trace.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) about: AddressRegion,
@@ -34,16 +38,16 @@ pub(super) struct Region {
     id: Option<RegionId>,
 }
 
-/// Addresses up to `end` of one region.
+/// The addresses up to `end` of one region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) end: u64,
     region: usize,
-    /// The region is that of the space which was copied; the copy gets its own when it is used.
+    /// The region belongs to the space that was copied; the copy gets its own region when it is used.
     is_inherited: bool,
 }
 
-/// What one process has mapped.
+/// The mappings of one process.
 #[derive(Clone, Debug, Default)]
 struct Space {
     tgid: u32,
@@ -52,26 +56,26 @@ struct Space {
     copied: usize,
     stretches: BTreeMap<u64, Stretch>,
     program_break: Option<u64>,
-    /// Own regions in place of inherited ones.
+    /// Own regions that replace inherited ones.
     own: HashMap<usize, usize>,
 }
 
-/// A region of which a source knew when the recording began.
+/// A region that existed when the recording started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRegion {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// One past the last address.
     pub end: u64,
-    /// Protection bits as mmap's; 0 when unknown.
+    /// Protection bits as for mmap; 0 if unknown.
     pub prot: u32,
-    /// Flags as mmap's; 0 when unknown.
+    /// Flags as for mmap; 0 if unknown.
     pub flags: u32,
-    /// What it is.
+    /// The kind of mapping.
     pub kind: RegionKind,
 }
 
-/// Where a fault's address lies.
+/// The location of a fault's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) region: RegionId,
@@ -90,7 +94,7 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Makes an empty space for a process, with one user.
+    /// Creates an empty space for a process, with one user.
     pub(super) fn create(&mut self, tgid: u32, created_ns: u64) -> SpaceId {
         let space = Space {
             tgid,
@@ -110,13 +114,13 @@ impl Spaces {
         }
     }
 
-    /// Notes one more user of a space: a thread, or a process that borrows its maker's.
+    /// Adds a user to a space: a thread, or a process that shares its creator's space.
     pub(super) fn join(&mut self, id: SpaceId) -> SpaceId {
         self.spaces[id].users += 1;
         id
     }
 
-    /// Notes one user less; without users a space is gone.
+    /// Removes a user; a space without users is deleted.
     pub(super) fn leave(&mut self, id: SpaceId) {
         let space = &mut self.spaces[id];
         space.users -= 1;
@@ -127,7 +131,7 @@ impl Spaces {
         }
     }
 
-    /// Copies a space for a new process; `false` beside it when its regions were too many.
+    /// Copies a space for a new process; also returns `false` if it had too many regions.
     pub(super) fn fork(&mut self, id: SpaceId, tgid: u32, created_ns: u64) -> (SpaceId, bool) {
         let copied = self.spaces[id].stretches.len();
         let fits = self.copied + copied <= MOST_COPIED;
@@ -146,8 +150,8 @@ impl Spaces {
         (child, true)
     }
 
-    /// Adds a region that was there before the recording.
-    pub(super) fn know(&mut self, id: SpaceId, known: &KnownRegion) {
+    /// Adds a region that existed before the recording.
+    pub(super) fn register_known(&mut self, id: SpaceId, known: &KnownRegion) {
         if known.start >= known.end {
             return;
         }
@@ -163,18 +167,18 @@ impl Spaces {
         }
     }
 
-    /// Notes a new end of the heap, and returns the one before, if it is known.
+    /// Sets the end of the heap, and returns the previous one if it is known.
     pub(super) fn replace_break(&mut self, id: SpaceId, new: u64) -> Option<u64> {
         self.spaces[id].program_break.replace(new)
     }
 
-    /// Gives a region another extent.
+    /// Changes the extent of a region.
     pub(super) fn move_region(&mut self, region: usize, start: u64, end: u64) {
         let about = &mut self.regions[region].about;
         (about.start, about.len) = (start, end - start);
     }
 
-    /// Finds or guesses the region of an address, which the trace then has.
+    /// Finds or infers the region of an address, and adds it to the trace.
     pub(super) fn locate(&mut self, id: SpaceId, address: u64, now_ns: u64) -> Option<Place> {
         let region = match self.stretch_at(id, address) {
             Some(first) => self.own(id, first),
@@ -190,7 +194,7 @@ impl Spaces {
         found.id.map(|region| Place { region, is_guessed })
     }
 
-    /// Gives the regions of the trace, by their ids, with times relative to `begin_ns`.
+    /// Returns the regions of the trace by id, with times relative to `begin_ns`.
     pub(super) fn into_regions(self, begin_ns: u64) -> Vec<AddressRegion> {
         let numbered = self.in_trace.iter().zip(1..);
         numbered
@@ -206,8 +210,8 @@ impl Spaces {
             .collect()
     }
 
-    /// Guesses what lies at an address that nothing is known of: as much as such things usually
-    /// have, without what is known around it.
+    /// Infers the mapping at an unknown address: the usual extent of such a mapping, minus the known mappings around
+    /// it.
     fn guess(&mut self, id: SpaceId, address: u64, now_ns: u64) -> Option<usize> {
         let (kind, size) = match address {
             USER_END.. => return None,
@@ -265,7 +269,7 @@ impl Spaces {
         self.regions.len() - 1
     }
 
-    /// Gives addresses to a region of this space, whose extent grows to hold them.
+    /// Assigns addresses to a region of this space, whose extent grows to include them.
     pub(super) fn place(&mut self, id: SpaceId, start: u64, end: u64, region: usize) {
         self.unmap(id, start, end);
         let stretch = Stretch {
@@ -280,7 +284,7 @@ impl Spaces {
         about.len = whole - about.start;
     }
 
-    /// Makes the region of the stretch at `first` this space's own, and returns it.
+    /// Gives this space its own copy of the region at `first`, and returns it.
     pub(super) fn own(&mut self, id: SpaceId, first: u64) -> usize {
         let Spaces {
             spaces, regions, ..
@@ -293,7 +297,7 @@ impl Spaces {
             ..
         } = &mut spaces[id];
         let Some(stretch) = stretches.get_mut(&first) else {
-            unreachable!("callers name a stretch that they found");
+            unreachable!("callers pass a range that they found");
         };
         if stretch.is_inherited {
             let copied = *own.entry(stretch.region).or_insert_with(|| {
@@ -318,13 +322,13 @@ impl Spaces {
         stretch.region
     }
 
-    /// Finds the stretch that holds an address, by its first one.
+    /// Returns the first address of the range that contains an address.
     pub(super) fn stretch_at(&self, id: SpaceId, address: u64) -> Option<u64> {
         let before = self.spaces[id].stretches.range(..=address).next_back();
         before.and_then(|(first, stretch)| (stretch.end > address).then_some(*first))
     }
 
-    /// Finds the stretch that ends where something begins, by its first address.
+    /// Returns the first address of the range that ends at the given address.
     pub(super) fn adjacent_before(
         &self,
         id: SpaceId,
@@ -335,7 +339,7 @@ impl Spaces {
         (stretch.end == start && same(&self.regions[stretch.region])).then_some(*first)
     }
 
-    /// Finds the stretch that begins where something ends.
+    /// Finds the range that starts at the given address.
     pub(super) fn adjacent_after(
         &self,
         id: SpaceId,
@@ -346,7 +350,7 @@ impl Spaces {
         same(&self.regions[stretch.region]).then_some(*stretch)
     }
 
-    /// Takes addresses away from whatever has them.
+    /// Removes addresses from all regions.
     pub(super) fn unmap(&mut self, id: SpaceId, start: u64, end: u64) {
         let stretches = &mut self.spaces[id].stretches;
         if let Some((_, before)) = stretches.range_mut(..start).next_back() {

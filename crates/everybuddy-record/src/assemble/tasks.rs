@@ -1,9 +1,13 @@
-//! The tree of tasks: who belongs to the trace, and what each is doing.
+//! The tree of tasks: which tasks belong to the trace, and what each is doing.
 //!
-//! Exists because an allocation says only which thread called: whether it counts, what for, and
+//! # Purpose
+//!
+//! An allocation says only which thread called: whether it counts, what for, and
 //! in which address space follows from what that thread and its makers did before.
 //!
-//! Invariant: a task's process, once told, is never changed; entries are never removed, so that
+//! # Invariants
+//!
+//! A task's process, once told, is never changed; entries are never removed, so that
 //! the frees of a task that has exited still find it.
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +18,7 @@ use super::spaces::SpaceId;
 use crate::kernel::KernelEvent;
 use everybuddy_trace::{Context, Event};
 
-/// Position of a task in the list of all.
+/// The position of a task in the list of all tasks.
 pub(super) type TaskId = usize;
 
 /// A thread of the trace.
@@ -22,26 +26,26 @@ pub(super) type TaskId = usize;
 pub(super) struct Task {
     /// Number of the thread.
     pub(super) tid: u32,
-    /// Number of the thread that made it; 0 when unknown.
+    /// The number of the thread that created it; 0 if unknown.
     pub(super) parent: u32,
     /// Process that it belongs to.
     pub(super) tgid: u32,
-    /// When it was made or first seen, in nanoseconds on the source's clock.
+    /// The time when it was created or first seen, in nanoseconds on the source's clock.
     pub(super) start_ns: u64,
-    /// When it exited.
+    /// The time of its exit.
     pub(super) exit_ns: Option<u64>,
-    /// File name of its program; empty when unknown.
+    /// The file name of its program; empty if unknown.
     pub(super) program: Arc<str>,
-    /// Its address space; none after its exit.
+    /// Its address space; `None` after its exit.
     pub(super) space: Option<SpaceId>,
-    /// What it is doing.
+    /// Its current activity.
     pub(super) doing: Doing,
 }
 
-/// What a task is doing: from its last fault, system call or exit.
+/// The activity of a task: its last fault, system call or exit.
 #[derive(Clone, Debug)]
 pub(super) struct Doing {
-    /// The kind of it.
+    /// The kind of activity.
     pub(super) context: Context,
     /// Last system call.
     pub(super) number: Option<u64>,
@@ -51,7 +55,7 @@ pub(super) struct Doing {
     pub(super) address: u64,
     /// Number of the last fault.
     pub(super) fault: u32,
-    /// Whether it has begun to exit.
+    /// Whether it has started to exit.
     pub(super) is_exiting: bool,
 }
 
@@ -65,7 +69,7 @@ impl Doing {
         is_exiting: false,
     };
 
-    /// Returns the system call to name with an event in `context`.
+    /// Returns the system call for an event in `context`.
     pub(super) fn sysno(&self, context: Context) -> u16 {
         let number = match context {
             Context::SystemCall | Context::KernelFault => self.number,
@@ -76,8 +80,8 @@ impl Doing {
             .unwrap_or(Event::NO_SYSTEM_CALL)
     }
 
-    /// Notes that the page which a fault in the kernel asked for is there: what follows is the
-    /// system call's own again.
+    /// Records that the page of a fault in the kernel is present: the following events belong to the system call
+    /// again.
     pub(super) fn fault_served(&mut self) {
         if self.context == Context::KernelFault {
             self.context = match self.number {
@@ -94,12 +98,12 @@ pub(super) struct Tasks {
     scope: Scope,
     list: Vec<Task>,
     by_tid: HashMap<u32, TaskId>,
-    /// Threads that are never admitted.
+    /// Threads that are never added.
     left_out: HashSet<u32>,
 }
 
 impl Tasks {
-    /// Begins without tasks.
+    /// Creates an empty list.
     pub(super) fn new(scope: Scope) -> Tasks {
         Tasks {
             scope,
@@ -109,17 +113,17 @@ impl Tasks {
         }
     }
 
-    /// Finds the task that an event came from; `None` when it is not of the trace.
+    /// Finds the task of an event. Returns `None` if it is not in the trace.
     pub(super) fn find(&self, event: &KernelEvent) -> Option<TaskId> {
         self.by_tid.get(&event.tid).copied()
     }
 
-    /// Has threads never be admitted.
+    /// Excludes threads for good.
     pub(super) fn leave_out(&mut self, tids: &[u32]) {
         self.left_out.extend(tids);
     }
 
-    /// Returns whether a task that is not known yet belongs to the trace.
+    /// Returns `true` if an unknown task belongs to the trace.
     pub(super) fn admits(&self, tid: u32, tgid: Option<u32>) -> bool {
         if self.left_out.contains(&tid) {
             return false;
@@ -135,7 +139,7 @@ impl Tasks {
         self.by_tid.get(&tid).copied()
     }
 
-    /// Adds a task, in place of one of the same number that must have died unseen.
+    /// Adds a task, and replaces one with the same number whose exit was not observed.
     pub(super) fn add(
         &mut self,
         tid: u32,
@@ -165,12 +169,12 @@ impl Tasks {
         &self.list[id]
     }
 
-    /// Returns a task, to change it.
+    /// Returns a task for modification.
     pub(super) fn get_mut(&mut self, id: TaskId) -> &mut Task {
         &mut self.list[id]
     }
 
-    /// Returns all tasks, by when they were first known.
+    /// Returns all tasks, in the order in which they became known.
     pub(super) fn list(&self) -> &[Task] {
         &self.list
     }

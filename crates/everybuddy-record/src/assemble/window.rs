@@ -1,16 +1,20 @@
-//! The stretch of frame numbers that a trace can hold.
+//! The range of frame numbers that a trace can contain.
 //!
-//! Exists because one frame number from a damaged page must not cost the whole recording: frames
+//! # Purpose
+//!
+//! One frame number from a damaged page must not cost the whole recording: frames
 //! of a trace lie within 2^32 - 2^24 of each other, so those farther from the middle one are left
 //! out.
 //!
-//! Invariant: an allocation is left out together with its frees. Blocks are at most as large as a
+//! # Invariants
+//!
+//! An allocation is left out together with its frees. Blocks are at most as large as a
 //! unit of the window and aligned, so a block never lies on both sides of a limit.
 
 use everybuddy_trace::LARGEST_SPAN;
 use everybuddy_trace::{Event, Fault, LARGEST_ORDER};
 
-/// Leaves out events too far from the others, and their faults; returns how many.
+/// Removes events too far from the others, and their faults; returns their number.
 pub(super) fn narrow(events: &mut Vec<Event>, faults: &mut Vec<Fault>) -> u64 {
     let unit = |event: &Event| event.pfn >> LARGEST_ORDER;
     let (lowest, highest) = (events.iter().map(unit).min(), events.iter().map(unit).max());

@@ -1,10 +1,14 @@
-//! Tables of numbers with commas: the columns of a trace as text.
+//! Tables of comma-separated numbers: the columns of a trace as text.
 //!
-//! Exists so that a trace can come from any program that can write a table, and go through any that
-//! can change one. `traces/README.md` says what each column means; `vpn`, `vma` and `fault` are those
-//! of the faults, empty where there was none.
+//! # Purpose
 //!
-//! Invariant: what comes out keeps the rules of a trace, as if it had been read from its files.
+//! Any program that can write a table can produce a trace, and any program that can edit one can change it.
+//! `traces/README.md` describes the columns; `vpn`, `vma` and `fault` belong to faults, and are empty for calls
+//! without one.
+//!
+//! # Invariants
+//!
+//! The result satisfies the rules of a trace, as if it had been read from its files.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -16,23 +20,23 @@ use everybuddy_trace::{
 
 use super::Source;
 use super::error::Fault;
-use super::heard::Heard;
+use super::import_log::ImportLog;
 use super::lines::{LONGEST_LINE, Lines};
 
-/// Columns that a table can't do without.
+/// The number of required columns.
 const NEEDED: usize = 6;
 
-/// A table that was read.
+/// A parsed table.
 pub(crate) struct Table {
     events: Vec<Event>,
-    /// Faults by their row: page, number of the region, number of the fault.
+    /// Faults by row: page, number of the region, number of the fault.
     faults: Vec<(u32, u64, u64, u32)>,
-    /// Line of each event.
+    /// The line of each event.
     lines: Vec<u64>,
 }
 
-/// Reads a table.
-pub(crate) fn read(input: impl BufRead) -> Result<(Table, Heard), Fault> {
+/// Parses a table.
+pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
     let mut lines = Lines::new(input);
     let places = loop {
         let Some(line) = lines.next()? else {
@@ -54,7 +58,7 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, Heard), Fault> {
         }
         let place = format!("line {}", line.number);
         if line.is_cut {
-            let what = format!("it is longer than {LONGEST_LINE} bytes");
+            let what = format!("the line is longer than {LONGEST_LINE} bytes");
             return Err(Fault::refuse(place, what, needs()));
         }
         values.fill(None);
@@ -62,16 +66,16 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, Heard), Fault> {
         for column in &places {
             let Some(text) = fields.next() else {
                 let what = format!("the row has fewer values than the {} columns", places.len());
-                return Err(Fault::refuse(place, what, "fill the row up"));
+                return Err(Fault::refuse(place, what, "add the missing values"));
             };
             if let (Some(column), false) = (column, text.trim().is_empty()) {
                 let value: i128 = text.trim().parse().map_err(|_| {
                     let what = format!(
-                        "`{}` in column {} is no whole number",
+                        "`{}` in column {} is not an integer",
                         shown(text),
                         CSV_COLUMNS[*column]
                     );
-                    Fault::refuse(place.clone(), what, "write whole numbers, in decimal")
+                    Fault::refuse(place.clone(), what, "write decimal integers")
                 })?;
                 values[*column] = Some(value);
             }
@@ -81,21 +85,21 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, Heard), Fault> {
             return Err(Fault::refuse(
                 place,
                 what,
-                "name all columns in the first line",
+                "list all columns in the first line",
             ));
         }
         table.add(&values, &place)?;
         table.lines.push(line.number);
     }
-    let mut heard = Heard::new(Source::Csv);
-    heard.read = lines.count();
-    heard.understood = table.events.len() as u64;
-    Ok((table, heard))
+    let mut log = ImportLog::new(Source::Csv);
+    log.read = lines.count();
+    log.understood = table.events.len() as u64;
+    Ok((table, log))
 }
 
 fn needs() -> String {
     format!(
-        "begin with a line of names; needed are {}",
+        "start with a header line with the columns {}",
         CSV_COLUMNS[..NEEDED].join(",")
     )
 }
@@ -104,7 +108,7 @@ fn shown(text: &str) -> String {
     text.trim().chars().take(30).collect()
 }
 
-/// Reads the line of names: for each column of the file which of [`CSV_COLUMNS`] it is.
+/// Parses the header: for each column of the file, its index in [`CSV_COLUMNS`].
 fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fault> {
     let line = line.trim_start_matches('\u{feff}');
     let names = line.split(',').map(|name| name.trim().trim_matches('"'));
@@ -119,7 +123,7 @@ fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fault> {
         let what = match count {
             0 if column < NEEDED => format!("column {name} is missing"),
             0 | 1 => continue,
-            _ => format!("column {name} is there {count} times"),
+            _ => format!("column {name} occurs {count} times"),
         };
         return Err(Fault::refuse(format!("line {number}"), what, needs()));
     }
@@ -141,7 +145,7 @@ impl Table {
                 return Err(Fault::refuse(
                     place.place,
                     what,
-                    "0 is an allocation and 1 a free",
+                    "use 0 for an allocation and 1 for a free",
                 ));
             }
         };
@@ -161,14 +165,14 @@ impl Table {
             region: None,
         });
         let (vma, fault) = (place.value(12)?.unwrap_or(0), place.value(13)?.unwrap_or(0));
-        // A free may tell the region of its allocation; it is known from that.
+        // A free may specify the region of its allocation; that region is already known.
         if let (Some(vpn), Op::Allocate) = (place.value(11)?, op) {
             self.faults.push((row, vpn, vma, fault));
         }
         Ok(())
     }
 
-    /// Makes a trace of the table.
+    /// Converts the table to a trace.
     pub(crate) fn into_trace(
         self,
         name: &str,
@@ -183,7 +187,7 @@ impl Table {
             Fault::refuse(
                 "",
                 "the table has no rows",
-                "record something that allocates",
+                "record a program that allocates memory",
             )
         };
         if self.events.is_empty() {
@@ -240,16 +244,16 @@ impl Row<'_> {
         };
         let name = CSV_COLUMNS[column];
         let fitting = T::try_from(value).map_err(|_| {
-            let what = format!("{value} is outside of the range of column {name}");
-            Fault::refuse(self.place, what, "traces/README.md has the ranges")
+            let what = format!("{value} is outside the range of column {name}");
+            Fault::refuse(self.place, what, "see the ranges in traces/README.md")
         });
         fitting.map(Some)
     }
 
     fn needed<T: TryFrom<i128>>(&self, column: usize) -> Result<T, Fault> {
         self.value(column)?.ok_or_else(|| {
-            let what = format!("no value in column {}", CSV_COLUMNS[column]);
-            Fault::refuse(self.place, what, "fill the gap")
+            let what = format!("missing value in column {}", CSV_COLUMNS[column]);
+            Fault::refuse(self.place, what, "add the value")
         })
     }
 }

@@ -1,28 +1,32 @@
-//! What kind of recording a file is, from how it begins.
+//! Detects the kind of a recording by its first bytes.
 //!
-//! Exists so that nobody has to say it: the first bytes of a perf.data file are fixed, and each tool
+//! # Purpose
+//!
+//! The user need not name the format: the first bytes of a perf.data file are fixed, and each tool
 //! writes its lines differently.
 //!
-//! Invariant: a kind is given only for a beginning that could be read as that kind.
+//! # Invariants
+//!
+//! A kind is given only for a beginning that could be read as that kind.
 
 use super::Source;
 use super::error::Fault;
 use super::head::{Style, head};
 
-/// Bytes that are looked at.
+/// The number of bytes that are examined.
 pub(crate) const LOOKED_AT: usize = 64 << 10;
 
-/// Other formats, by how they begin, and what to do with them.
+/// Other formats: their first bytes, a description, and a remedy.
 const OTHERS: [(&[u8], &str, &str); 6] = [
     (
         b"PAR1",
         "a Parquet file",
-        "it needs no import: name it as a trace",
+        "no import is necessary: pass the file as a trace",
     ),
     (
         b"\x17\x08\x44tracing",
         "a file of trace-cmd",
-        "import what `trace-cmd report -t FILE` prints",
+        "import the output of `trace-cmd report -t FILE`",
     ),
     (
         b"\x28\xb5\x2f\xfd",
@@ -46,11 +50,11 @@ const OTHERS: [(&[u8], &str, &str); 6] = [
     ),
 ];
 
-/// What is expected, for errors.
-pub(crate) const EXPECTED: &str = "name a perf.data file, what `perf script --ns` or \
-    `trace-cmd report -t` prints, the kernel's trace file, or CSV of `everybuddy trace export`";
+/// The supported inputs, for error messages.
+pub(crate) const EXPECTED: &str = "pass a perf.data file, the output of `perf script --ns` or \
+    `trace-cmd report -t`, the kernel's trace file, or CSV of `everybuddy trace export`";
 
-/// Says what a file is by its beginning.
+/// Returns the kind of a file according to its first bytes.
 pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
     if begin.is_empty() {
         return Err(Fault::refuse("", "the file is empty", EXPECTED));
@@ -60,7 +64,7 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
     }
     for (magic, what, help) in OTHERS {
         if begin.starts_with(magic) {
-            return Err(Fault::refuse("", format!("this is {what}"), help));
+            return Err(Fault::refuse("", format!("the file is {what}"), help));
         }
     }
     let text = String::from_utf8_lossy(begin);
@@ -75,8 +79,7 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         if line.contains("time_ns") && line.contains("pfn") && line.contains(',') {
             return Ok(Source::Csv);
         }
-        // A line of the one is never a line of the other: only one writes `-` before a thread's
-        // number, or leaves it out.
+        // No line is valid in both formats: only one of them writes `-` before the number of a thread, or omits it.
         if head(line, Style::Perf).is_some() {
             return Ok(Source::PerfScript);
         }
@@ -91,7 +94,11 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         }
     }
     let Some((number, line)) = first else {
-        return Err(Fault::refuse("", "there is nothing but remarks", EXPECTED));
+        return Err(Fault::refuse(
+            "",
+            "the file contains only comments",
+            EXPECTED,
+        ));
     };
     let shown: String = line
         .trim()
@@ -101,7 +108,7 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         .collect();
     Err(Fault::refuse(
         format!("line {number}"),
-        format!("no recording that this program knows begins with `{shown}`"),
+        format!("unknown format: the line starts with `{shown}`"),
         EXPECTED,
     ))
 }

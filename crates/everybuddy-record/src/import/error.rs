@@ -1,37 +1,41 @@
-//! Why a recording could not be imported, in words for people.
+//! Errors of an import, with messages for users.
 //!
-//! Exists so that every refusal says where, what, and what to do instead.
+//! # Purpose
 //!
-//! Invariant: lines are counted from 1, bytes from 0.
+//! Every refusal says where, what, and what to do instead.
+//!
+//! # Invariants
+//!
+//! Lines are counted from 1, bytes from 0.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use everybuddy_trace::TraceError;
 
-/// Why a recording could not be imported.
+/// The reason why a recording could not be imported.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The operating system refused to read the file.
+    /// The operating system could not read the file.
     Io {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// The recording itself is at fault.
+    /// The recording is invalid.
     Refused {
         /// The file.
         file: PathBuf,
-        /// Where in it, as a person would say it: `line 7`, `byte 104`; empty for all of it.
+        /// The place in the file for readers: `line 7`, `byte 104`; empty for the whole file.
         place: String,
-        /// What is wrong there.
+        /// The problem.
         what: String,
-        /// What to do about it.
+        /// The remedy.
         help: String,
     },
-    /// What was read makes no trace.
+    /// The imported events are not a valid trace.
     Trace(TraceError),
 }
 
@@ -41,7 +45,7 @@ impl fmt::Display for ImportError {
             ImportError::Io { file, error } => {
                 write!(
                     out,
-                    "{}: {error}: check that the file can be read",
+                    "{}: {error}\nhelp: check that the file is readable",
                     file.display()
                 )
             }
@@ -52,7 +56,11 @@ impl fmt::Display for ImportError {
                 help,
             } => {
                 let comma = if place.is_empty() { "" } else { ", " };
-                write!(out, "{}{comma}{place}: {what}: {help}", file.display())
+                write!(
+                    out,
+                    "{}{comma}{place}: {what}\nhelp: {help}",
+                    file.display()
+                )
             }
             ImportError::Trace(error) => write!(out, "{error}"),
         }
@@ -67,7 +75,7 @@ impl From<TraceError> for ImportError {
     }
 }
 
-/// What is wrong, before the file's name is known.
+/// An error before the file's name is known.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Io(std::io::Error),

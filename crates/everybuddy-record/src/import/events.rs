@@ -1,16 +1,20 @@
-//! What an event means, by its name, from whatever tells its fields.
+//! The meaning of an event by its name, independent of the encoding of its fields.
 //!
-//! Exists so that texts and perf.data, which hold the same events, are understood by the same rules.
+//! # Purpose
 //!
-//! Invariant: an event whose fields can't be read is said to be so, and gives nothing.
+//! Texts and perf.data, which hold the same events, are understood by the same rules.
+//!
+//! # Invariants
+//!
+//! An event whose fields can't be read is said to be so, and gives nothing.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::kernel::What;
 
-/// The fields of an event, wherever they come from.
+/// The fields of an event, in any encoding.
 pub(crate) trait Fields {
-    /// The frame of a page allocation or free; `Some(None)` when there was no page to give.
+    /// The frame of a page allocation or free; `Some(None)` if there was no page.
     fn frame(&self) -> Option<Option<u64>>;
     /// A number that texts write in decimal.
     fn unsigned(&self, name: &str) -> Option<u64>;
@@ -18,11 +22,11 @@ pub(crate) trait Fields {
     fn signed(&self, name: &str) -> Option<i64>;
     /// A number that texts write in hexadecimal.
     fn address(&self, name: &str) -> Option<u64>;
-    /// As [`Fields::address`], after a name of a thread that may look like anything.
+    /// Like [`Fields::address`], for a field after a thread name, which may contain anything.
     fn mask(&self, name: &str) -> Option<u64>;
-    /// As [`Fields::unsigned`], after a name of a thread that may look like anything.
+    /// Like [`Fields::unsigned`], for a field after a thread name, which may contain anything.
     fn late(&self, name: &str) -> Option<u64>;
-    /// A text, which the field `next` follows.
+    /// A text that is followed by the field `next`.
     fn text(&self, name: &str, next: &str) -> Option<String>;
     /// A call or its end, from `raw_syscalls:sys_enter` and `sys_exit`.
     fn system_call(&self) -> Option<SystemCallFields>;
@@ -30,7 +34,7 @@ pub(crate) trait Fields {
     fn named_call(&self, name: &str) -> Option<SystemCallFields>;
 }
 
-/// What the fields say about a system call.
+/// The fields of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SystemCallFields {
     number: i64,
@@ -55,17 +59,17 @@ impl SystemCallFields {
         }
     }
 
-    /// Tells whether `next` is the same call, or the same end, in the words of another event.
+    /// Returns `true` if `next` is the same call, or the same end, in the words of another event.
     fn is_said_again_by(&self, next: &SystemCallFields) -> bool {
         let mut arguments = self.arguments.iter().zip(next.arguments);
         self.number == next.number
             && self.result == next.result
-            // Where an event does not tell an argument, it is 0.
+            // An argument that an event does not report is 0.
             && arguments.all(|(one, other)| *one == other || *one == 0 || other == 0)
     }
 
     fn what(self) -> Meaning {
-        // A tracer may replace the number by -1: the call does nothing.
+        // A tracer may replace the number by -1: the call has no effect.
         let Ok(number) = u64::try_from(self.number) else {
             return Meaning::Other;
         };
@@ -79,38 +83,38 @@ impl SystemCallFields {
     }
 }
 
-/// What became of an event.
+/// The result of interpreting an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// It was understood.
+    /// It was recognized.
     Event(What),
-    /// It is nothing that a trace is made of.
+    /// It is irrelevant for a trace.
     Other,
-    /// It says again what another event said.
+    /// It repeats another event.
     Repeated,
-    /// Its fields can't be read.
+    /// Its fields are unreadable.
     Unclear,
 }
 
-/// Understands events; remembers what it needs for that.
+/// Interprets events, and keeps the necessary state.
 #[derive(Default)]
 pub(crate) struct Interpreter {
     /// Threads of `task_newtask` whose `sched_process_fork` may follow.
     announced: HashSet<u64>,
-    /// The last call of each thread: recordings may hold both `raw_syscalls` and `syscalls`.
+    /// The last call of each thread: recordings may contain both `raw_syscalls` and `syscalls`.
     calls: HashMap<u32, SystemCallFields>,
 }
 
 impl Interpreter {
-    /// Says what an event of a thread means.
+    /// Returns the meaning of a thread's event.
     pub(crate) fn meaning(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
         let understood = match event {
             "mm_page_alloc" => allocation(fields),
             "mm_page_free" | "mm_page_free_direct" => free(fields),
-            // Each of these frees is told by an event of its own too.
+            // Each of these frees also has its own event.
             "mm_page_free_batched" => return Meaning::Repeated,
             "page_fault_user" | "page_fault_kernel" => {
-                // An address with a name is the kernel's own.
+                // An address with a symbol belongs to the kernel.
                 let is_user = event == "page_fault_user";
                 match fields.address("address") {
                     None if fields.address("ip").is_some() || !is_user => return Meaning::Other,
@@ -168,7 +172,7 @@ impl Interpreter {
         }
     }
 
-    /// Understands `sys_enter_NAME`, `sys_exit_NAME`, and the kernel's own `sys_NAME(` and `->`.
+    /// Interprets `sys_enter_NAME`, `sys_exit_NAME`, and the kernel's own `sys_NAME(` and `->`.
     fn named_call(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
         let (name, is_end) = if let Some(name) = event.strip_prefix("sys_enter_") {
             (name, Some(false))
@@ -193,7 +197,7 @@ fn allocation(fields: &impl Fields) -> Option<What> {
         Some(pfn) => What::Allocate {
             pfn,
             order,
-            // Flags by name are not the numbers of that kernel: unknown.
+            // Symbolic flags do not reveal the numbers of that kernel: unknown.
             gfp: fields
                 .mask("gfp_flags")
                 .and_then(|flags| u32::try_from(flags).ok())

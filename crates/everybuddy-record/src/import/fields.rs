@@ -1,9 +1,13 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
-//! Exists because the same field is written differently by tools and by ages of the kernel: frames in
+//! # Purpose
+//!
+//! The same field is written differently by tools and by ages of the kernel: frames in
 //! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
 //!
-//! Invariant: a value that can't be read is `None`, never a guess.
+//! # Invariants
+//!
+//! A value that can't be read is `None`, never a guess.
 
 use super::events::{Fields, SystemCallFields};
 use super::system_calls;
@@ -12,14 +16,14 @@ use super::system_calls;
 pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 impl<'a> Text<'a> {
-    /// Finds the value after the first, or the last, `name=`; up to the next space.
+    /// Finds the value after the first, or the last, `name=`, up to the next space.
     fn value(&self, name: &str, wants_last: bool) -> Option<&'a str> {
         let start = self.find(name, wants_last)?;
         let rest = self.0[start..].trim_start();
         rest.split_ascii_whitespace().next()
     }
 
-    /// Finds where the value of a field begins.
+    /// Finds the start of the value of a field.
     fn find(&self, name: &str, wants_last: bool) -> Option<usize> {
         let is_field = |at: &usize| {
             let before = self.0[..*at].bytes().next_back();
@@ -42,7 +46,7 @@ impl Fields for Text<'_> {
             let page = page.trim_start_matches("0x");
             !matches!(page, "(nil)" | "(null)") && page.bytes().any(|byte| byte != b'0')
         });
-        // No allocator gives frame 0: the kernel writes it when there is no page.
+        // No allocator returns frame 0: the kernel writes it if there is no page.
         Some((pfn != 0 || (has_page && self.find("page", false).is_some())).then_some(pfn))
     }
 
@@ -90,7 +94,7 @@ impl Fields for Text<'_> {
     fn named_call(&self, name: &str) -> Option<SystemCallFields> {
         let number = system_calls::number(name)? as i64;
         let fields = self.0.trim();
-        // How a call ended: `0x7f..` from perf and trace-cmd, `-> 0x7f..` from the kernel.
+        // The result of a call: `0x7f..` from perf and trace-cmd, `-> 0x7f..` from the kernel.
         let result = fields.strip_prefix("-> ").unwrap_or(fields);
         if let Some(value) = result.strip_prefix("0x") {
             let value = u64::from_str_radix(value, 16).ok()?;
@@ -109,7 +113,7 @@ impl Fields for Text<'_> {
             let Some((_, value)) = values.next() else {
                 break;
             };
-            // Text and structures stand where their address was: not needed, so unknown.
+            // Text and structures replace their address, which is not needed, so it is unknown.
             let value = value.trim().trim_start_matches("0x");
             *argument = u64::from_str_radix(value, 16).unwrap_or(0);
         }
@@ -117,7 +121,7 @@ impl Fields for Text<'_> {
     }
 }
 
-/// Reads a number: hexadecimal after `0x`, otherwise to `radix`.
+/// Parses a number: hexadecimal after `0x`, otherwise in `radix`.
 fn number(text: &str, radix: u32) -> Option<u64> {
     let text = text.trim_end_matches([',', ')']);
     match text.strip_prefix("0x") {

@@ -1,21 +1,25 @@
-//! The beginning of a line of a text recording: who, where, when, which event.
+//! The head of a line of a text recording: thread, CPU, time, event.
 //!
-//! Exists because a thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't
+//! # Purpose
+//!
+//! A thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't
 //! be cut at spaces from the left: the time is found first, and what stands before it is read
 //! backwards.
 //!
-//! Invariant: a head is given only for a line with a thread, a time and the name of an event.
+//! # Invariants
+//!
+//! A head is given only for a line with a thread, a time and the name of an event.
 
-/// How a tool writes the beginning of a line.
+/// The line format of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// `name tid [cpu] time: system:event:`, as perf script does; also `pid/tid`, or no CPU.
+    /// `name tid [cpu] time: system:event:`, as in perf script; also `pid/tid`, or without a CPU.
     Perf,
-    /// `name-tid (tgid) [cpu] flags time: event:`, as the kernel and trace-cmd do.
+    /// `name-tid (tgid) [cpu] flags time: event:`, as in the kernel's trace file and trace-cmd.
     Kernel,
 }
 
-/// What the beginning of a line says.
+/// The head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) time_ns: u64,
@@ -23,18 +27,18 @@ pub(crate) struct Head<'a> {
     pub(crate) tid: u32,
     pub(crate) tgid: Option<u32>,
     pub(crate) in_interrupt: bool,
-    /// Whether there are letters for the thread's state between CPU and time.
+    /// Whether there are flags of the thread's state between CPU and time.
     pub(crate) has_flags: bool,
-    /// Name of the event, without its system; `sys_mmap(` and `sys_mmap ->` stay with the fields.
+    /// The name of the event, without its system; `sys_mmap(` and `sys_mmap ->` stay with the fields.
     pub(crate) event: &'a str,
-    /// What follows.
+    /// The rest of the line.
     pub(crate) fields: &'a str,
 }
 
-/// Words looked at in search of the time: names are at most 15 letters long.
+/// The number of words in which the time is searched: thread names have at most 15 characters.
 const MOST_WORDS: usize = 24;
 
-/// Reads the beginning of a line; `None` if it has no such shape.
+/// Parses the head of a line. Returns `None` if it has another format.
 pub(crate) fn head(line: &str, style: Style) -> Option<Head<'_>> {
     let mut words: Vec<(usize, &str)> = Vec::with_capacity(MOST_WORDS);
     for word in line.split_ascii_whitespace().take(MOST_WORDS) {
@@ -55,7 +59,7 @@ pub(crate) fn head(line: &str, style: Style) -> Option<Head<'_>> {
     None
 }
 
-/// Reads `seconds.fraction:` with up to nine decimals as nanoseconds.
+/// Parses `seconds.fraction:` with up to nine decimal places as nanoseconds.
 fn time(word: &str) -> Option<u64> {
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
     if fraction.is_empty() || fraction.len() > 9 {
@@ -74,7 +78,7 @@ fn time(word: &str) -> Option<u64> {
         .checked_add(nanos)
 }
 
-/// Reads the words before the time, from the last to the first.
+/// Parses the words before the time, from the last to the first.
 fn before<'a>(words: &[(usize, &'a str)], style: Style) -> Option<Head<'a>> {
     let mut words = words.iter().map(|(_, word)| *word).rev().peekable();
     let mut head = Head {
@@ -133,7 +137,7 @@ fn before<'a>(words: &[(usize, &'a str)], style: Style) -> Option<Head<'a>> {
     Some(head)
 }
 
-/// Reads a thread as perf writes it: -1 is one that has ended already, and stands for none.
+/// Parses a thread number of perf: -1 means that the thread has ended already.
 fn perf_number(word: &str) -> Option<Option<u32>> {
     match word {
         "-1" => Some(None),
@@ -141,29 +145,29 @@ fn perf_number(word: &str) -> Option<Option<u32>> {
     }
 }
 
-/// Reads `[003]`.
+/// Parses `[003]`.
 fn cpu_of(word: &str) -> Option<u16> {
     let digits = word.strip_prefix('[')?.strip_suffix(']')?;
     digits.parse().ok()
 }
 
-/// Reads the state of a thread, `d..h1.`: whether an interrupt had stopped it. `None` if the word
-/// is something else.
+/// Parses the state of a thread, `d..h1.`, and returns whether an interrupt had suspended it. Returns `None` for any
+/// other word.
 fn interrupt(word: &str) -> Option<bool> {
     let is_state = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'#');
     if !(3..=10).contains(&word.len()) || !word.bytes().all(is_state) {
         return None;
     }
-    // h, H: an interrupt, also within a soft one; s: a soft one; z, Z: one that can't be masked.
+    // h, H: a hardware interrupt, also within a soft one; s: a soft interrupt; z, Z: a non-maskable interrupt.
     Some(matches!(
         word.as_bytes()[2],
         b'h' | b'H' | b's' | b'z' | b'Z'
     ))
 }
 
-/// Splits what follows the time into the event and its fields.
+/// Splits the part after the time into the event and its fields.
 fn event(mut rest: &str) -> Option<(&str, &str)> {
-    // perf may write how often the event came, or a sample's weight, before its name.
+    // perf may write the number of occurrences, or a sample's weight, before the event's name.
     if let Some((number, after)) = rest.split_once(' ')
         && !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -174,7 +178,7 @@ fn event(mut rest: &str) -> Option<(&str, &str)> {
     let (word, fields) = rest.split_at(end);
     let name = match word.strip_suffix(':') {
         Some(name) => name.rsplit(':').next()?,
-        // The kernel's way to write system calls has no colon; nor have perf's own records.
+        // The kernel's format for system calls has no colon, nor have perf's own records.
         None => word,
     };
     (!name.is_empty()).then_some((name, fields.trim_start_matches(' ')))

@@ -1,14 +1,18 @@
-//! Lines of a text, one at a time, never longer than a limit.
+//! The lines of a text, one at a time, with a length limit.
 //!
-//! Exists because a recording may have any size, and a file that is no text may have no line end at
+//! # Purpose
+//!
+//! A recording may have any size, and a file that is not text may have no line end at
 //! all: reading it must not fill the memory.
 //!
-//! Invariant: lines are counted from 1, as editors count them, whether or not they were too long.
+//! # Invariants
+//!
+//! Lines are counted from 1, as editors count them, whether or not they were too long.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Longest line that is looked at, in bytes; one event needs a few hundred.
+/// The maximum number of bytes of a line that are read; an event needs a few hundred.
 pub(crate) const LONGEST_LINE: usize = 16 << 10;
 
 /// The lines of an input.
@@ -22,9 +26,9 @@ pub(crate) struct Lines<R> {
 pub(crate) struct Line<'a> {
     /// Its number, from 1.
     pub(crate) number: u64,
-    /// Its text; bytes that are no UTF-8 are replaced.
+    /// Its text; bytes that are not UTF-8 are replaced.
     pub(crate) text: Cow<'a, str>,
-    /// Whether only its first [`LONGEST_LINE`] bytes are given.
+    /// Whether only its first [`LONGEST_LINE`] bytes are returned.
     pub(crate) is_cut: bool,
 }
 
@@ -42,7 +46,7 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// Returns the next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let mut is_cut = false;
@@ -91,7 +95,7 @@ mod tests {
     fn lines_of_any_length_are_counted() {
         let long = "x".repeat(3 * LONGEST_LINE);
         let text = format!("one\r\n{long}\n\nlast");
-        // A small buffer, so that lines lie across its fillings.
+        // A small buffer, so that lines span several reads.
         let mut lines = Lines::new(io::BufReader::with_capacity(100, text.as_bytes()));
         let mut seen = Vec::new();
         while let Some(line) = lines.next().unwrap() {

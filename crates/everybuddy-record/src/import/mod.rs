@@ -1,19 +1,22 @@
-//! Makes traces of recordings by other tools: perf, ftrace, trace-cmd, and CSV.
+//! Imports recordings of other tools as traces: perf, ftrace, trace-cmd, and CSV.
 //!
-//! Exists so that whoever has a recording of a kernel's page allocator has a trace, without
-//! installing anything on the machine where it was made.
+//! # Purpose
 //!
-//! | room | its question |
+//! Any recording of a kernel's page allocator becomes a trace, without installing anything on the recorded machine.
+//!
+//! | module | contents |
 //! |------|--------------|
-//! | `detect` | what kind of recording is this? |
-//! | `lines`, `head`, `fields`, `text` | what does a text say, line by line? |
-//! | `perf_data` | what does a perf.data file say, record by record? |
-//! | `events`, `system_calls` | what does an event mean, by its name? |
-//! | `csv` | what does a table say? |
-//! | `heard` | what was read, and what was not? |
+//! | `detect` | detection of the kind of a recording |
+//! | `lines`, `head`, `fields`, `text` | the parser for texts, line by line |
+//! | `perf_data` | the parser for perf.data files, record by record |
+//! | `events`, `system_calls` | the meaning of events, by name |
+//! | `csv` | the parser for tables |
+//! | `import_log` | what was read, and what was not? |
 //!
-//! Invariant: what comes out replays by itself, or nothing does; whatever was not used is counted in
-//! [`Heard`] or [`Accounts`].
+//! # Invariants
+//!
+//! The result replays by itself, or there is none; everything that was not used is counted in
+//! [`ImportLog`] or [`Accounts`].
 
 mod csv;
 mod detect;
@@ -21,7 +24,7 @@ mod error;
 mod events;
 mod fields;
 mod head;
-mod heard;
+mod import_log;
 mod lines;
 mod perf_data;
 mod system_calls;
@@ -34,7 +37,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub use error::ImportError;
-pub use heard::Heard;
+pub use import_log::ImportLog;
 
 use self::error::Fault;
 use crate::assemble::{Accounts, Assembly, Scope};
@@ -47,11 +50,11 @@ use everybuddy_trace::{Leniency, Repairs};
 pub enum Source {
     /// A file of `perf record`.
     PerfData,
-    /// What `perf script` prints.
+    /// The output of `perf script`.
     PerfScript,
     /// The kernel's trace file, `trace` or `trace_pipe` of tracefs.
     Ftrace,
-    /// What `trace-cmd report` prints.
+    /// The output of `trace-cmd report`.
     TraceCmd,
     /// A table with the columns of a trace.
     Csv,
@@ -67,7 +70,7 @@ impl Source {
         Source::Csv,
     ];
 
-    /// Returns the kind's name, as a command line has it.
+    /// Returns the kind's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Source::PerfData => "perf-data",
@@ -93,27 +96,27 @@ impl FromStr for Source {
         found.ok_or_else(|| {
             let names: Vec<_> = Source::ALL.iter().map(|source| source.name()).collect();
             format!(
-                "no kind of recording is named `{text}`; there are {}",
+                "unknown kind of recording `{text}`; the kinds are {}",
                 names.join(", ")
             )
         })
     }
 }
 
-/// What to make of a recording.
+/// The parameters of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// The kind of the recording; `None` to find it by looking.
+    /// The kind of the recording; `None` to detect it.
     pub source: Option<Source>,
-    /// Whose allocations to keep; of CSV all are.
+    /// The tasks whose allocations are kept; CSV is kept completely.
     pub scope: Scope,
-    /// Whether CSV that does not replay by itself is repaired. Recordings of events always are,
-    /// since they begin and end anywhere.
+    /// Whether CSV that does not replay by itself is repaired. Recordings of events are always repaired, since they
+    /// start and end anywhere.
     pub leniency: Leniency,
 }
 
 impl Default for ImportOptions {
-    /// Everything, of a kind found by looking.
+    /// Everything, with detection of the kind.
     fn default() -> ImportOptions {
         ImportOptions {
             source: None,
@@ -123,28 +126,28 @@ impl Default for ImportOptions {
     }
 }
 
-/// A trace, and how it came about.
+/// A trace, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The trace; it replays by itself, and has at least one event.
+    /// The trace, which replays by itself and has at least one event.
     pub trace: Trace,
-    /// What was read of the recording.
-    pub heard: Heard,
-    /// How its events became a trace; `None` for CSV, which is one.
+    /// The log of the import.
+    pub log: ImportLog,
+    /// How its events became a trace; `None` for CSV.
     pub accounts: Option<Accounts>,
-    /// What was repaired: of CSV, when lenient.
+    /// The repairs of CSV, if lenient.
     pub repairs: Repairs,
 }
 
 /// Imports the recording in `file`.
 ///
-/// The trace has the file's name without its last extension. Takes about 2 us and 100 bytes for each
-/// event of the recording: events are put in order of time, so all of them are held at once.
+/// The trace has the file's name without its last extension. Takes about 2 us and 100 bytes per event of the
+/// recording: events are sorted by time, so all of them are in memory at the same time.
 ///
 /// # Errors
 ///
-/// An [`ImportError`] with the file, the line or byte, and what to do: files that can't be read, of no
-/// known kind, damaged, without a single event that is understood, or without an allocation.
+/// Returns an [`ImportError`] with the file, the line or byte, and a remedy for files that are unreadable, unknown,
+/// damaged, or without a recognized event or allocation.
 pub fn import(file: &Path, options: ImportOptions) -> Result<Imported, ImportError> {
     match File::open(file) {
         Ok(input) => import_file(input, file, options),
@@ -152,12 +155,12 @@ pub fn import(file: &Path, options: ImportOptions) -> Result<Imported, ImportErr
     }
 }
 
-/// Imports what `input` gives, which stands for `file`: such as a file that is watched while it is
-/// read. One that can't be read from any place, a pipe, is read from its beginning to its end.
+/// Imports the contents of `input`, which represents `file`, for example a file with a progress bar. An input without
+/// random access, such as a pipe, is read from start to end.
 ///
 /// # Errors
 ///
-/// As [`import`].
+/// Like [`import`].
 pub fn import_file(
     mut input: impl Read + Seek,
     file: &Path,
@@ -172,11 +175,11 @@ pub fn import_file(
         .map_err(|fault| fault.of(file))
 }
 
-/// Imports what `input` gives, under a name.
+/// Imports the contents of `input` under a name.
 ///
 /// # Errors
 ///
-/// As [`import`]; the error's file is the name.
+/// Like [`import`]; the file of the error is the name.
 pub fn import_stream(
     input: impl Read,
     name: &str,
@@ -187,18 +190,18 @@ pub fn import_stream(
         .map_err(|fault| fault.of(Path::new(name)))
 }
 
-/// What was read, before it is a trace.
+/// The input before it is converted to a trace.
 enum ReadSource {
-    Events(Vec<KernelEvent>, Heard),
-    Table(csv::Table, Heard),
+    Events(Vec<KernelEvent>, ImportLog),
+    Table(csv::Table, ImportLog),
 }
 
 fn read_seekable(mut input: impl Read + Seek, options: ImportOptions) -> Result<ReadSource, Fault> {
     let mut begin = Vec::new();
     let source = kind(&mut input, options, &mut begin)?;
     if source == Source::PerfData {
-        let (events, heard) = perf_data::read(input)?;
-        return Ok(ReadSource::Events(events, heard));
+        let (events, log) = perf_data::read(input)?;
+        return Ok(ReadSource::Events(events, log));
     }
     read_text(Cursor::new(begin).chain(input), source)
 }
@@ -207,15 +210,15 @@ fn read_stream(mut input: impl Read, options: ImportOptions) -> Result<ReadSourc
     let mut begin = Vec::new();
     let source = kind(&mut input, options, &mut begin)?;
     if source == Source::PerfData {
-        // Its parts lie anywhere in it.
+        // Its sections may be anywhere in the file.
         input.read_to_end(&mut begin)?;
-        let (events, heard) = perf_data::read(Cursor::new(begin))?;
-        return Ok(ReadSource::Events(events, heard));
+        let (events, log) = perf_data::read(Cursor::new(begin))?;
+        return Ok(ReadSource::Events(events, log));
     }
     read_text(Cursor::new(begin).chain(input), source)
 }
 
-/// Finds the kind of an input by its beginning, which is put into `begin`.
+/// Detects the kind of an input by its beginning, which is stored in `begin`.
 fn kind(
     input: &mut impl Read,
     options: ImportOptions,
@@ -231,102 +234,102 @@ fn kind(
 fn read_text(input: impl Read, source: Source) -> Result<ReadSource, Fault> {
     let input = BufReader::with_capacity(1 << 18, input);
     if source == Source::Csv {
-        let (table, heard) = csv::read(input)?;
-        return Ok(ReadSource::Table(table, heard));
+        let (table, log) = csv::read(input)?;
+        return Ok(ReadSource::Table(table, log));
     }
-    let (events, heard) = text::read(input, source)?;
-    Ok(ReadSource::Events(events, heard))
+    let (events, log) = text::read(input, source)?;
+    Ok(ReadSource::Events(events, log))
 }
 
 impl ReadSource {
     fn into_trace(self, name: &str, options: ImportOptions) -> Result<Imported, Fault> {
-        let (events, mut heard) = match self {
-            ReadSource::Table(table, heard) => {
+        let (events, mut log) = match self {
+            ReadSource::Table(table, log) => {
                 let mut repairs = Repairs::default();
                 let trace = table.into_trace(name, options.leniency, &mut repairs)?;
                 return Ok(Imported {
                     trace,
-                    heard,
+                    log,
                     accounts: None,
                     repairs,
                 });
             }
-            ReadSource::Events(events, heard) => (events, heard),
+            ReadSource::Events(events, log) => (events, log),
         };
         if events.is_empty() {
-            return Err(nothing_understood(&heard));
+            return Err(nothing_understood(&log));
         }
-        let events = in_order(events, &mut heard);
+        let events = in_order(events, &mut log);
         let mut assembly = Assembly::new(options.scope);
         for event in events {
             assembly.push(event);
         }
         let made = assembly.finish(name);
         if made.trace.events.is_empty() {
-            return Err(nothing_kept(&heard, options.scope));
+            return Err(nothing_kept(&log, options.scope));
         }
         Ok(Imported {
             trace: made.trace,
-            heard,
+            log,
             accounts: Some(made.accounts),
             repairs: Repairs::default(),
         })
     }
 }
 
-/// Sorts events by time; those of the same time keep their order.
-fn in_order(mut events: Vec<KernelEvent>, heard: &mut Heard) -> Vec<KernelEvent> {
+/// Sorts events by time; events with equal times keep their order.
+fn in_order(mut events: Vec<KernelEvent>, log: &mut ImportLog) -> Vec<KernelEvent> {
     let mut latest = 0;
     for event in &events {
-        heard.out_of_order += u64::from(event.time_ns < latest);
+        log.out_of_order += u64::from(event.time_ns < latest);
         latest = latest.max(event.time_ns);
     }
-    if heard.out_of_order > 0 {
+    if log.out_of_order > 0 {
         events.sort_by_key(|event| event.time_ns);
     }
     events
 }
 
-fn nothing_understood(heard: &Heard) -> Fault {
-    let (place, found) = match heard.complaints.first() {
+fn nothing_understood(log: &ImportLog) -> Fault {
+    let (place, found) = match log.complaints.first() {
         Some((place, what)) => (
-            format!("{} {place}", heard.place_name()),
-            format!("there stands `{what}`"),
+            format!("{} {place}", log.place_name()),
+            format!("the contents are `{what}`"),
         ),
-        None if !heard.skipped.is_empty() => {
-            let names: Vec<&str> = heard.skipped.keys().take(3).map(String::as_str).collect();
+        None if !log.skipped.is_empty() => {
+            let names: Vec<&str> = log.skipped.keys().take(3).map(String::as_str).collect();
             (
                 String::new(),
-                format!("there are events like {}", names.join(", ")),
+                format!("it contains events such as {}", names.join(", ")),
             )
         }
-        None => (String::new(), "there are no events".to_string()),
+        None => (String::new(), "it contains no events".to_string()),
     };
     Fault::refuse(
         place,
         format!(
             "no event of the page allocator, read as {}: {found}",
-            heard.source
+            log.source
         ),
-        "record kmem:mm_page_alloc and kmem:mm_page_free (docs/importing.md has the commands), or \
-         name another kind of recording with --from",
+        "record kmem:mm_page_alloc and kmem:mm_page_free (docs/importing.md lists the commands), or \
+         select another kind of recording with --from",
     )
 }
 
-fn nothing_kept(heard: &Heard, scope: Scope) -> Fault {
-    let understood = heard.understood;
+fn nothing_kept(log: &ImportLog, scope: Scope) -> Fault {
+    let understood = log.understood;
     match scope {
         Scope::Tree { root } => Fault::refuse(
             "",
             format!(
-                "none of {understood} events is an allocation by process {root} or its children"
+                "none of {understood} events is an allocation by process {root} or its descendants"
             ),
-            "leave the process out to keep everything, or name another",
+            "omit the process to keep everything, or select another process",
         ),
         Scope::Everything => Fault::refuse(
             "",
             format!("none of {understood} events is an allocation"),
-            "record kmem:mm_page_alloc too (docs/importing.md has the commands)",
+            "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
         ),
     }
 }

@@ -1,8 +1,12 @@
 //! The system calls of x86-64 Linux by name.
 //!
-//! Exists because some recordings name the call (`sys_enter_mmap`) where a trace has its number.
+//! # Purpose
 //!
-//! Invariant: numbers never change their meaning, so a table that ends early is incomplete, never
+//! Some recordings name the call (`sys_enter_mmap`) where a trace has its number.
+//!
+//! # Invariants
+//!
+//! Numbers never change their meaning, so a table that ends early is incomplete, never
 //! wrong.
 
 /// Calls from number 0 on, without gaps.
@@ -60,7 +64,7 @@ const FIRST: [&str; 335] = [
     "statx", "io_pgetevents", "rseq",
 ];
 
-/// Number of the first call of [`SECOND`]: what lies between belongs to other machines.
+/// The number of the first call of [`SECOND`]; the numbers in between belong to other architectures.
 const SECOND_BEGINS: u64 = 424;
 
 /// Calls from [`SECOND_BEGINS`] on, without gaps.
@@ -74,9 +78,9 @@ const SECOND: [&str; 27] = [
     "set_mempolicy_home_node",
 ];
 
-/// Returns the number of a call; `None` for a name that the table does not have.
+/// Returns the number of a call, or `None` for an unknown name.
 ///
-/// The kernel names some calls by the version that serves them (`newfstat`): these are known too.
+/// The kernel names some calls after the version that implements them (`newfstat`); these names are known too.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let name = match name {
         "newstat" => "stat",

@@ -1,10 +1,13 @@
 //! Recordings as text: `perf script`, the kernel's trace file, `trace-cmd report`.
 //!
-//! Exists because text is what people have: it can be read over a slow line, filtered with grep, and
-//! cut by hand. The three tools differ in how a line begins and in how they say that events were lost.
+//! # Purpose
 //!
-//! Invariant: every line is an event, a known remark, a part of a call chain, or is counted as not
-//! understood.
+//! Text is the most available form: it can be read over a slow connection, filtered with grep, and edited by hand.
+//! The three tools differ in the head of a line and in their messages about lost events.
+//!
+//! # Invariants
+//!
+//! Every line is an event, a known remark, a part of a call chain, or is counted as unrecognized.
 
 use std::io::BufRead;
 
@@ -13,7 +16,7 @@ use super::error::Fault;
 use super::events::{Interpreter, Meaning};
 use super::fields::Text;
 use super::head::{Style, head};
-use super::heard::Heard;
+use super::import_log::ImportLog;
 use super::lines::Lines;
 use crate::kernel::KernelEvent;
 
@@ -21,12 +24,12 @@ use crate::kernel::KernelEvent;
 pub(crate) fn read(
     input: impl BufRead,
     source: Source,
-) -> Result<(Vec<KernelEvent>, Heard), Fault> {
+) -> Result<(Vec<KernelEvent>, ImportLog), Fault> {
     let style = match source {
         Source::PerfScript => Style::Perf,
         _ => Style::Kernel,
     };
-    let mut heard = Heard::new(source);
+    let mut log = ImportLog::new(source);
     let mut events = Vec::new();
     let mut interpreter = Interpreter::default();
     let mut lines = Lines::new(input);
@@ -36,11 +39,11 @@ pub(crate) fn read(
             continue;
         }
         if let Some(lost) = lost(text) {
-            heard.lost = heard.lost.saturating_add(lost);
+            log.lost = log.lost.saturating_add(lost);
             continue;
         }
         let Some(head) = head(text, style).filter(|_| !line.is_cut) else {
-            heard.complain(line.number, text);
+            log.complain(line.number, text);
             continue;
         };
         match interpreter.meaning(head.event, head.tid, &Text(head.fields)) {
@@ -52,17 +55,17 @@ pub(crate) fn read(
                 in_interrupt: head.in_interrupt,
                 what,
             }),
-            Meaning::Other => heard.skip(head.event),
-            Meaning::Repeated => heard.repeated += 1,
-            Meaning::Unclear => heard.complain(line.number, text),
+            Meaning::Other => log.skip(head.event),
+            Meaning::Repeated => log.repeated += 1,
+            Meaning::Unclear => log.complain(line.number, text),
         }
     }
-    heard.read = lines.count();
-    heard.understood = events.len() as u64;
-    Ok((events, heard))
+    log.read = lines.count();
+    log.understood = events.len() as u64;
+    Ok((events, log))
 }
 
-/// Tells whether a line says nothing: empty, a comment, a head of the file, a line of a call chain.
+/// Returns `true` if a line has no content: it is empty, a comment, a file header, or part of a call chain.
 fn is_nothing(line: &str, style: Style) -> bool {
     let trimmed = line.trim_start();
     let is_remark = trimmed.is_empty()
@@ -75,13 +78,13 @@ fn is_nothing(line: &str, style: Style) -> bool {
     if is_remark || !line.starts_with([' ', '\t']) {
         return is_remark || line.starts_with("=>");
     }
-    // A frame of a call chain: an address, or an arrow as the kernel and trace-cmd draw it.
+    // A frame of a call chain: an address, or an arrow in the output of the kernel and trace-cmd.
     let word = trimmed.split_ascii_whitespace().next().unwrap_or("");
     let is_address = word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     word == "=>" || (is_address && head(line, style).is_none())
 }
 
-/// Returns how many events a line says were lost; `None` for lines about anything else.
+/// Returns the number of lost events that a line reports, or `None` for any other line.
 fn lost(line: &str) -> Option<u64> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") {
@@ -97,7 +100,7 @@ fn lost(line: &str) -> Option<u64> {
         let (_, rest) = lower.split_once([' ', '['])?;
         let rest = rest.split_once(':').map_or(rest, |(_, after)| after);
         let words = rest.split(|c: char| !c.is_ascii_alphanumeric());
-        // Without a number it was at least one.
+        // Without a number, at least one event was lost.
         return Some(words.filter_map(number).next().unwrap_or(1));
     }
     let (_, rest) = line.split_once("PERF_RECORD_LOST")?;

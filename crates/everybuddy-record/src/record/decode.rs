@@ -1,24 +1,28 @@
-//! Records of the ring buffer as events.
+//! Decodes records of the ring buffer to events.
 //!
-//! Exists so that offsets are looked up once for each tracepoint, and never by name for each of
+//! # Purpose
+//!
+//! Offsets are looked up once for each tracepoint, and never by name for each of
 //! millions of records.
 //!
-//! Invariant: a record of an unknown kind, or one too short for its fields, is no event.
+//! # Invariants
+//!
+//! A record of an unknown kind, or one too short for its fields, does not yield an event.
 
 use std::collections::HashMap;
 
 use crate::format::{Field, Format};
 use crate::kernel::{KernelEvent, What};
 
-/// Bits of `common_flags`: in a hardware interrupt, in a soft one, in one that can't be masked.
+/// Bits of `common_flags`: in a hardware interrupt, in a soft one, in a non-maskable one.
 const INTERRUPTS: u64 = 0x08 | 0x10 | 0x40;
 
-/// A tracepoint that is understood.
+/// A supported tracepoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tracepoint {
     /// Its group and name, as in `events/GROUP/NAME`.
     pub(crate) path: &'static str,
-    /// What a trace lacks without it; `None` for those without which there is no trace.
+    /// The information that is missing without it; `None` if it is required.
     pub(crate) lacking: Option<&'static str>,
     parse: fn(&Format) -> Option<Shape>,
 }
@@ -118,7 +122,7 @@ pub(crate) const TASKS: [Tracepoint; 7] = [
     },
 ];
 
-/// Where the fields of a kind of event lie.
+/// The layout of the fields of a kind of event.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Allocate {
@@ -154,7 +158,7 @@ enum Shape {
     },
 }
 
-/// Fields that every record begins with.
+/// Fields at the start of every record.
 #[derive(Clone, Copy, Debug)]
 struct Common {
     id: Field,
@@ -162,7 +166,7 @@ struct Common {
     tid: Field,
 }
 
-/// Makes events of records.
+/// Decodes records to events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     common: Option<Common>,
@@ -170,8 +174,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Learns a tracepoint by its description; `false` when a field is missing without which it
-    /// can't be understood.
+    /// Registers a tracepoint with its description. Returns `false` if a required field is missing.
     pub(crate) fn learn(&mut self, tracepoint: &Tracepoint, format: &Format) -> bool {
         let common = || {
             Some(Common {
@@ -188,7 +191,7 @@ impl Decoder {
         true
     }
 
-    /// Makes an event of a record; `None` for what was not learned or is damaged.
+    /// Returns the event of a record; `None` for what was not learned or is damaged.
     pub(crate) fn decode(&self, time_ns: u64, cpu: u16, record: &[u8]) -> Option<KernelEvent> {
         let common = self.common.as_ref()?;
         let id = u16::try_from(common.id.value(record)?).ok()?;
@@ -214,7 +217,7 @@ impl Shape {
                 migratetype,
             } => {
                 let order = order.value(record)? as u32;
-                // No page has the number -1: it stands for a refusal.
+                // No page has the number -1: it means that the allocation failed.
                 let none = u64::MAX >> (64 - 8 * pfn.size.clamp(1, 8));
                 match pfn.value(record)? {
                     value if value == none => What::Refuse { order },

@@ -1,9 +1,13 @@
-//! Empties the kernel's buffers while the command runs.
+//! Drains the kernel's buffers while the command runs.
 //!
-//! Exists so that buffers may be moderate whatever the command does: one thread moves pages into
+//! # Purpose
+//!
+//! Buffers may be moderate whatever the command does: one thread moves pages into
 //! files without name, which are gone with their owner.
 //!
-//! Invariant: the pages of a file are those of one CPU and one instance, in order.
+//! # Invariants
+//!
+//! The pages of a file are those of one CPU and one instance, in order.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
@@ -16,22 +20,21 @@ use std::time::Duration;
 use super::error::RecordError;
 use super::page::PageLayout;
 
-/// How long the thread sleeps when all buffers were empty. It takes a busy CPU's buffer of 4 MiB
-/// many times as long to fill.
+/// The sleep after all buffers were empty. Even a busy CPU takes many times as long to fill a buffer of 4 MiB.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Pages of one CPU, of memory or of the tree.
+/// The pages of one CPU, from the memory instance or the tree instance.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// The CPU.
     pub(super) cpu: u16,
-    /// Its pages: each its length in four bytes, then that many bytes.
+    /// The pages, each as its length in four bytes and its contents.
     pub(super) pages: BufReader<File>,
-    /// Bytes of pages.
+    /// The total size in bytes.
     pub(super) bytes: u64,
 }
 
-/// A buffer being emptied.
+/// A buffer that is being drained.
 struct Tap {
     cpu: u16,
     raw: File,
@@ -40,7 +43,7 @@ struct Tap {
     bytes: u64,
 }
 
-/// The thread that empties buffers.
+/// The thread that drains the buffers.
 #[derive(Debug)]
 pub(super) struct Drain {
     thread: JoinHandle<Result<Vec<Stream>, RecordError>>,
@@ -49,7 +52,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Begins to empty the buffers of CPUs into files without name in `folder`.
+    /// Starts to drain the buffers of CPUs to unnamed files in `folder`.
     pub(super) fn begin(
         cpus: Vec<(u16, File, PathBuf)>,
         folder: &Path,
@@ -92,17 +95,17 @@ impl Drain {
         }
     }
 
-    /// Returns how many bytes have been moved so far.
+    /// Returns the number of bytes moved so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the thread has given up, which is because a file could not be written.
+    /// Returns `true` if the thread has given up because a file could not be written.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Empties the buffers a last time, and gives what was in them.
+    /// Drains the buffers a last time, and returns their contents.
     pub(super) fn finish(self) -> Result<Vec<Stream>, RecordError> {
         self.is_ending.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -126,7 +129,7 @@ fn run(
     };
     let mut page = vec![0; layout.page_size()];
     loop {
-        // Asked before the round: what came before the end is in the buffers by then.
+        // Checked before the round: the buffers contain everything up to the end by then.
         let is_last = is_ending.load(Ordering::Relaxed);
         for tap in &mut taps {
             while let Some(length) = tap.read(&mut page)? {
@@ -148,7 +151,7 @@ fn run(
 }
 
 impl Tap {
-    /// Reads a page; `None` when there is nothing more for now.
+    /// Reads a page. Returns `None` if there is none at the moment.
     fn read(&mut self, page: &mut [u8]) -> Result<Option<usize>, RecordError> {
         loop {
             return match self.raw.read(page) {
@@ -176,7 +179,7 @@ impl Tap {
 }
 
 impl Stream {
-    /// Reads the next page into `page`; `false` at the end.
+    /// Reads the next page into `page`. Returns `false` at the end.
     pub(super) fn next_page(&mut self, page: &mut Vec<u8>) -> io::Result<bool> {
         let mut length = [0; size_of::<u32>()];
         match self.pages.read_exact(&mut length) {

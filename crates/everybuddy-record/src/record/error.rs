@@ -1,63 +1,67 @@
-//! What can keep a recording from happening, and what to do about it.
+//! Errors of a recording, with remedies.
 //!
-//! Exists because recording needs more of a machine than anything else here: privileges, a
+//! # Purpose
+//!
+//! Recording needs more of a machine than anything else here: privileges, a
 //! mounted tracefs, a kernel with the tracepoints.
 //!
-//! Invariant: each error names what was tried and a remedy.
+//! # Invariants
+//!
+//! Each error names what was tried and a remedy.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a recording could not be made.
+/// The reason why a recording failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The kernel's tracing files may not be written.
+    /// The kernel's tracing files are not writable.
     NotPermitted {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
     },
-    /// No tracefs is mounted where it usually is.
+    /// tracefs is not mounted in a usual place.
     NoTracefs,
-    /// The kernel lacks a tracepoint without which there is no trace.
+    /// The kernel lacks a required tracepoint.
     NoTracepoint {
         /// Its group and name.
         tracepoint: &'static str,
     },
-    /// The kernel describes a page or a tracepoint in a way that is not understood.
+    /// The kernel describes a page or a tracepoint in an unknown format.
     UnknownFormat {
         /// The description.
         path: PathBuf,
     },
-    /// The kernel did not give the memory for its buffers.
+    /// The kernel did not allocate the memory for its buffers.
     NoBuffer {
-        /// Bytes asked for, for each CPU.
+        /// The requested bytes per CPU.
         bytes: u64,
     },
     /// The command could not be started.
     NoCommand {
         /// The command.
         program: String,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
-    /// The command's tasks are not the ones that the kernel tells of.
+    /// The command's tasks are not in the kernel's events.
     OtherNumbers {
-        /// Number of the command as this program sees it.
+        /// The number of the command as seen by this program.
         pid: u32,
     },
     /// A file could not be read or written.
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
 }
 
 impl RecordError {
-    /// Makes an error of what a file answered.
+    /// Creates an error from the answer of a file.
     pub(super) fn at(path: impl Into<PathBuf>, cause: io::Error) -> RecordError {
         let path = path.into();
         match cause.kind() {
@@ -72,51 +76,53 @@ impl fmt::Display for RecordError {
         match self {
             RecordError::NotPermitted { path } => write!(
                 out,
-                "{}: not permitted: recording reads the kernel's trace events, which only root may; \
-                 put `sudo` in front, or record with `sudo perf record` and use \
+                "{}: permission denied, because only root may read the kernel's trace events\nhelp: \
+                 use `sudo`, or record with `sudo perf record` and use \
                  `everybuddy trace import`",
                 path.display()
             ),
             RecordError::NoTracefs => write!(
                 out,
-                "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing: mount it with \
-                 `sudo mount -t tracefs none /sys/kernel/tracing`; a kernel that can't \
-                 (\"unknown filesystem type\") was built without CONFIG_FTRACE and \
+                "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing\nhelp: mount it with \
+                 `sudo mount -t tracefs none /sys/kernel/tracing`; if that fails \
+                 (\"unknown filesystem type\"), the kernel was built without CONFIG_FTRACE and \
                  CONFIG_EVENT_TRACING, and in a container the host must allow it"
             ),
             RecordError::NoTracepoint { tracepoint } => write!(
                 out,
-                "this kernel has no tracepoint {tracepoint}, without which nothing can be \
-                 recorded: it needs CONFIG_EVENT_TRACING"
+                "this kernel lacks the required tracepoint {tracepoint}\nhelp: use a kernel \
+                 with CONFIG_EVENT_TRACING"
             ),
             RecordError::UnknownFormat { path } => write!(
                 out,
-                "{}: this kernel describes its records in an unknown way; record with \
+                "{}: this kernel describes its records in an unknown format\nhelp: record with \
                  `perf record` and use `everybuddy trace import`, and please report this file",
                 path.display()
             ),
             RecordError::NoBuffer { bytes } => write!(
                 out,
-                "the kernel gave no buffers of {} MiB for each CPU: ask for less with --buffer",
+                "the kernel could not allocate buffers of {} MiB per CPU\nhelp: use a smaller --buffer",
                 bytes >> 20
             ),
             RecordError::NoCommand { program, cause } => {
                 let remedy = match cause.kind() {
-                    io::ErrorKind::NotFound => "no such program; check its name and the PATH",
-                    io::ErrorKind::PermissionDenied => "it may not be run; is it executable?",
-                    _ => return write!(out, "{program}: {cause}: nothing was recorded"),
+                    io::ErrorKind::NotFound => "program not found; check its name and the PATH",
+                    io::ErrorKind::PermissionDenied => {
+                        "permission denied; check that it is executable"
+                    }
+                    _ => return write!(out, "failed to run {program}: {cause}"),
                 };
-                write!(out, "{program}: {remedy}: nothing was recorded")
+                write!(out, "failed to run {program}: {remedy}")
             }
             RecordError::OtherNumbers { pid } => write!(
                 out,
-                "the kernel told nothing of process {pid}: in a container processes have other \
-                 numbers than for the kernel; record outside of it, or share the host's \
+                "no kernel events of process {pid}, because processes in a container have other \
+                 numbers than in the kernel\nhelp: record outside the container, or share the host's \
                  (docker run --pid=host)"
             ),
             RecordError::Io { path, cause } => write!(
                 out,
-                "{}: {cause}: check that the file can be used and its folder has room",
+                "{}: {cause}\nhelp: check the permissions of the file and the free space of its directory",
                 path.display()
             ),
         }

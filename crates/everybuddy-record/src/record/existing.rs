@@ -1,9 +1,13 @@
-//! Processes that were there before the recording, from `/proc`.
+//! Processes that existed before the recording, from `/proc`.
 //!
-//! Exists because a recording of the whole machine begins in the middle of everybody's life: the
+//! # Purpose
+//!
+//! A recording of the whole machine begins in the middle of the life of all processes: the
 //! address regions of running processes are only known to the kernel.
 //!
-//! Invariant: a process that goes away while it is read about is left out, or known in part.
+//! # Invariants
+//!
+//! A process that goes away while it is read about is left out, or known in part.
 
 use std::fs;
 use std::path::Path;
@@ -11,23 +15,23 @@ use std::path::Path;
 use crate::assemble::{KnownProcess, KnownRegion};
 use everybuddy_trace::RegionKind;
 
-/// Bits of protection and flags as mmap's.
+/// Bits of protection and flags as for mmap.
 const PROTECTIONS: [(u8, u32); 3] = [(b'r', 1), (b'w', 2), (b'x', 4)];
 const SHARED: u32 = 1;
 const PRIVATE: u32 = 2;
 const ANONYMOUS: u32 = 0x20;
 
-/// Reads about all processes.
+/// Reads all processes.
 pub(super) fn processes() -> Vec<KnownProcess> {
     numbers(Path::new("/proc")).filter_map(process).collect()
 }
 
-/// Returns the threads of this process, which record and are not recorded.
+/// Returns the threads of this process, which make the recording and are not recorded.
 pub(super) fn own_threads() -> Vec<u32> {
     numbers(Path::new("/proc/self/task")).collect()
 }
 
-/// Gives the entries of a folder that are numbers.
+/// Returns the entries of a directory that are numbers.
 fn numbers(folder: &Path) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -37,7 +41,7 @@ fn process(tgid: u32) -> Option<KnownProcess> {
     let folder = Path::new("/proc").join(tgid.to_string());
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let name = read("comm")?;
-    // The link tells the whole name, but kernel threads have none.
+    // The link contains the whole name, but kernel threads have none.
     let exe = fs::read_link(folder.join("exe")).ok();
     let program = match exe.as_ref().and_then(|exe| exe.file_name()) {
         Some(exe) => exe
@@ -55,7 +59,7 @@ fn process(tgid: u32) -> Option<KnownProcess> {
     })
 }
 
-/// Finds the parent in `/proc/PID/stat`: the second field after the name, which may hold anything.
+/// Parses the parent in `/proc/PID/stat`: the second field after the name, which may contain anything.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?
         .1
@@ -65,7 +69,7 @@ fn parent(stat: &str) -> Option<u32> {
         .ok()
 }
 
-/// Parses `/proc/PID/maps`; lines of another form are passed over.
+/// Parses `/proc/PID/maps`; lines in another format are ignored.
 pub(crate) fn regions(maps: &str) -> Vec<KnownRegion> {
     let mut image = None;
     let mut regions: Vec<KnownRegion> = Vec::new();
@@ -75,8 +79,7 @@ pub(crate) fn regions(maps: &str) -> Vec<KnownRegion> {
     regions
 }
 
-/// Parses `7f00-7f01 rw-p 00000000 08:01 123   /usr/lib/libc.so.6`. The first file of all is the
-/// program's own.
+/// Parses `7f00-7f01 rw-p 00000000 08:01 123   /usr/lib/libc.so.6`. The first file is the program's own.
 fn region<'a>(line: &'a str, image: &mut Option<&'a str>) -> Option<KnownRegion> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

@@ -1,18 +1,22 @@
-//! Pages and descriptions made by hand, for tests.
+//! Hand-made pages and descriptions for tests.
 //!
-//! Exists so that every test of the ring buffer speaks of the same pages, bit for bit as the
+//! # Purpose
+//!
+//! Every test of the ring buffer speaks of the same pages, bit for bit as the
 //! kernel lays them out.
 //!
-//! Invariant: nothing here uses the code that is tested, but to hold what it parsed.
+//! # Invariants
+//!
+//! Nothing here uses the code that is tested, but to hold what it parsed.
 #![cfg(test)]
 
 use super::page::PageLayout;
 use crate::format::Format;
 
-/// Bits of the time since the record before.
+/// Bits of the time since the previous record.
 const DELTA_BITS: u32 = 27;
 
-/// A description with the fields that all events have, and others: name, offset, size, sign.
+/// Creates a description with the common fields and others: name, offset, size, sign.
 pub(super) fn description(id: u16, fields: &[(&str, usize, usize, u8)]) -> Format {
     let common = [
         ("common_type", 0, 2, 0),
@@ -27,7 +31,7 @@ pub(super) fn description(id: u16, fields: &[(&str, usize, usize, u8)]) -> Forma
     Format::parse(&text)
 }
 
-/// What x86-64 kernels say of an allocation.
+/// The description of an allocation on x86-64 kernels.
 pub(super) fn allocation() -> Format {
     description(
         653,
@@ -58,7 +62,7 @@ pub(super) fn head(kind: u32, delta: u32) -> [u8; 4] {
     .to_ne_bytes()
 }
 
-/// A page that begins at 1000 ns.
+/// Creates a page that starts at 1000 ns.
 pub(super) fn page(marks: u64, parts: &[&[u8]]) -> Vec<u8> {
     let records = parts.concat();
     let mut page = 1000u64.to_ne_bytes().to_vec();

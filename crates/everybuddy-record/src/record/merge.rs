@@ -1,10 +1,14 @@
-//! One sequence of events from the pages of all CPUs.
+//! Merges the pages of all CPUs to one sequence of events.
 //!
-//! Exists because the kernel keeps a buffer for each CPU, and a trace is in order of time. Each
+//! # Purpose
+//!
+//! The kernel keeps a buffer for each CPU, and a trace is in order of time. Each
 //! stream is in order by itself; a heap of their next events gives the earliest of all, so that
 //! memory holds one page of each.
 //!
-//! Invariant: events of one stream keep their order; at the same time frees come first, so that
+//! # Invariants
+//!
+//! Events of one stream keep their order; at the same time frees come first, so that
 //! a frame that changes hands is free in between, and what a task does comes before what it
 //! allocates.
 
@@ -17,16 +21,16 @@ use super::drain::Stream;
 use super::page::{Page, PageLayout};
 use crate::kernel::{KernelEvent, What};
 
-/// What was found to be wrong with pages.
+/// Problems found in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageFaults {
-    /// Pages before which records were lost.
+    /// Pages preceded by lost records.
     pub(super) lossy: u64,
-    /// Records that such pages say were lost, where they say it.
+    /// The number of lost records that such pages report, if they do.
     pub(super) lost: u64,
     /// Pages that ended within a record.
     pub(super) cut: u64,
-    /// Records that were no known event.
+    /// Records of unknown events.
     pub(super) unknown: u64,
 }
 
@@ -41,13 +45,13 @@ pub(super) struct Merge<'a> {
     decoder: &'a Decoder,
     layout: &'a PageLayout,
     sources: Vec<Source>,
-    /// The next event of each source that has one: its time, its rank, the source.
+    /// The next event of each non-empty source: its time, its rank, the source.
     next: BinaryHeap<Reverse<(u64, u8, usize)>>,
     page: Vec<u8>,
     faults: PageFaults,
 }
 
-/// Returns which of events of the same time comes first.
+/// Returns the rank of an event among events with the same time.
 fn rank(event: &KernelEvent) -> u8 {
     match event.what {
         What::Free { .. } => 0,
@@ -57,7 +61,7 @@ fn rank(event: &KernelEvent) -> u8 {
 }
 
 impl<'a> Merge<'a> {
-    /// Begins with streams of any CPUs.
+    /// Starts with streams of any CPUs.
     pub(super) fn new(
         streams: Vec<Stream>,
         decoder: &'a Decoder,
@@ -81,7 +85,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Returns the earliest event that is left.
+    /// Returns the earliest remaining event.
     pub(super) fn next(&mut self) -> io::Result<Option<KernelEvent>> {
         let Some(Reverse((_, _, index))) = self.next.pop() else {
             return Ok(None);
@@ -91,12 +95,12 @@ impl<'a> Merge<'a> {
         Ok(event)
     }
 
-    /// Returns what was wrong with the pages so far.
+    /// Returns the problems found in pages so far.
     pub(super) fn faults(&self) -> PageFaults {
         self.faults
     }
 
-    /// Puts the next event of a source into the heap, if it has one.
+    /// Inserts the next event of a source into the heap, if there is one.
     fn advance(&mut self, index: usize) -> io::Result<()> {
         let source = &mut self.sources[index];
         while source.events.is_empty() && source.stream.next_page(&mut self.page)? {
@@ -139,7 +143,7 @@ mod tests {
         decoder
     }
 
-    /// A record of a call, so many nanoseconds after the one before.
+    /// A record of a call, the given number of nanoseconds after the previous one.
     fn call(delta: u32, id: u16, pfn: u64) -> Vec<u8> {
         let mut record = id.to_ne_bytes().to_vec();
         record.resize(8, 0);

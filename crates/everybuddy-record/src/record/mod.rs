@@ -1,21 +1,24 @@
-//! Records what a command, or the whole machine, asks of the kernel's page allocator.
+//! Records the page-allocator calls of a command or of the whole machine.
 //!
-//! Exists so that anybody's program becomes a trace with one command. The kernel's tracepoints
-//! tell of each allocation, free, fault and system call; two private instances of the tracer
-//! collect them, one of the whole machine (whoever frees a frame) and one of the command and its
-//! descendants.
+//! # Purpose
 //!
-//! | room | its question |
+//! Any program becomes a trace with one command. The kernel's tracepoints report each allocation, free, fault and
+//! system call. Two private instances of the tracer collect them, one for the whole machine (any task may free a
+//! frame) and one for the command and its descendants.
+//!
+//! | module | contents |
 //! |------|--------------|
-//! | `tracefs` | how is the kernel told what to record? |
-//! | `page`, `decode`, and `format` of the crate | what does a page of the ring buffer say? |
-//! | `drain` | how do pages get out while the command runs? |
-//! | `merge` | in which order did it happen on all CPUs? |
-//! | `existing` | who was there before? |
-//! | `error` | what can keep it from happening? |
+//! | `tracefs` | the interface to the kernel's tracer |
+//! | `page`, `decode`, and `format` of the crate | the parser for pages of the ring buffer |
+//! | `drain` | draining of pages while the command runs |
+//! | `merge` | the order of events on all CPUs |
+//! | `existing` | processes that existed before |
+//! | `error` | errors and remedies |
 //!
-//! Invariant: others' tracing is not touched, and nothing of a recording stays behind in the
-//! kernel once its [`Recorder`] is gone.
+//! # Invariants
+//!
+//! Other users of the tracer are not affected, and nothing of a recording stays in the kernel after its [`Recorder`]
+//! is dropped.
 
 pub(crate) mod decode;
 mod drain;
@@ -43,31 +46,30 @@ use self::page::PageLayout;
 use self::tracefs::{Instance, Tracefs};
 use crate::assemble::{Assembled, Assembly, KnownProcess, Scope};
 
-/// How long frees still come after a process has exited: the kernel puts some off.
+/// The time during which frees follow the exit of a process: the kernel defers some.
 const SETTLING: Duration = Duration::from_millis(250);
 
-/// Buffer of each CPU and instance: enough for a third of a second of nothing but page faults.
+/// The default buffer per CPU and instance: sufficient for a third of a second of continuous page faults.
 const LARGEST_DEFAULT: u64 = 32 << 20;
-/// The least that is worth trying.
+/// The smallest default.
 const SMALLEST_DEFAULT: u64 = 1 << 20;
 
-/// Ends of system calls that change address regions: mmap, munmap, brk, mremap.
+/// Returns of system calls that change address regions: mmap, munmap, brk, mremap.
 const MEMORY_CALLS: &str = "id==9||id==11||id==12||id==25";
 
-/// How to record.
+/// The parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// Bytes of the kernel's buffer for each CPU, twice (memory and tree); `None` chooses by the
-    /// machine's memory, 32 MiB on most.
+    /// The size in bytes of the kernel's buffer per CPU; two are used (memory and tree). `None` chooses by the
+    /// machine's memory, 32 MiB on most machines.
     pub buffer_bytes: Option<u64>,
-    /// Folder for what is recorded until it is a trace: about 40 bytes for each event, in files
-    /// without name.
+    /// The directory for temporary data: about 40 bytes per event, in unnamed files.
     pub folder: PathBuf,
 }
 
-/// A recording that is being made.
+/// A recording in progress.
 ///
-/// Dropping it ends the recording and removes all of it.
+/// Dropping it ends the recording and deletes all of it.
 #[derive(Debug)]
 pub struct Recorder {
     drain: Option<Drain>,
@@ -82,25 +84,25 @@ pub struct Recorder {
     known: Vec<KnownProcess>,
 }
 
-/// A tracepoint that this kernel does not have.
+/// A tracepoint that this kernel lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// Its group and name.
     pub tracepoint: &'static str,
-    /// What the trace lacks without it.
+    /// The information that the trace lacks without it.
     pub lacking: &'static str,
 }
 
-/// How far a recording is.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordProgress {
     /// Events that the kernel has recorded.
     pub events: u64,
-    /// Bytes that have been moved out of the kernel.
+    /// Bytes that have been drained from the kernel.
     pub bytes: u64,
 }
 
-/// What was recorded, as the kernel's pages.
+/// The recorded pages of the kernel.
 #[derive(Debug)]
 pub struct Recording {
     scope: Scope,
@@ -114,16 +116,16 @@ pub struct Recording {
     missing: Vec<Missing>,
 }
 
-/// What a recording took.
+/// The cost of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordCost {
-    /// Events that the kernel recorded, of whomever.
+    /// Events that the kernel recorded, of any task.
     pub events: u64,
     /// Bytes of pages.
     pub bytes: u64,
     /// Bytes of all the kernel's buffers.
     pub buffer_bytes: u64,
-    /// Bytes of one of them: of one CPU in one instance.
+    /// Bytes of one buffer: of one CPU in one instance.
     pub buffer_bytes_of_cpu: u64,
     /// CPUs that were recorded.
     pub cpus: usize,
@@ -132,18 +134,18 @@ pub struct RecordCost {
 /// Events that the kernel could not record, or that could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Events for which a buffer had no room.
+    /// Events that did not fit into a buffer.
     pub events: u64,
-    /// Pages before which events are missing.
+    /// Pages that are preceded by lost events.
     pub lossy_pages: u64,
-    /// Events that such pages say are missing, where they say it.
+    /// The number of lost events that such pages report, if they do.
     pub told_by_pages: u64,
     /// Pages that ended within an event.
     pub cut_pages: u64,
 }
 
 impl Losses {
-    /// Returns whether nothing was lost.
+    /// Returns `true` if nothing was lost.
     pub fn is_none(&self) -> bool {
         *self == Losses::default()
     }
@@ -152,25 +154,25 @@ impl Losses {
 /// A finished recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The trace, and what was left out and inferred.
+    /// The trace, and the counts of omitted and inferred events.
     pub assembled: Assembled,
-    /// What was lost.
+    /// The losses.
     pub losses: Losses,
-    /// What it took.
+    /// The cost.
     pub cost: RecordCost,
-    /// Tracepoints that the kernel does not have.
+    /// Tracepoints that the kernel lacks.
     pub missing: Vec<Missing>,
 }
 
 impl Recorder {
-    /// Gets everything ready, without recording yet. The files of the recording are private: no
-    /// other program's tracing changes.
+    /// Prepares a recording without starting it. The instances of the tracer are private: the tracing of other
+    /// programs is not affected.
     ///
-    /// Takes as long as the kernel needs for the buffers, about 0.1 s for 128 MiB.
+    /// Takes as long as the kernel needs to allocate the buffers, about 0.1 s for 128 MiB.
     ///
     /// # Errors
     ///
-    /// Without privileges, tracefs, the needed tracepoints, or memory for the buffers.
+    /// Returns an error without privileges, tracefs, the required tracepoints, or memory for the buffers.
     pub fn new(options: &RecordOptions) -> Result<Recorder, RecordError> {
         let tracefs = Tracefs::find()?;
         tracefs::remove_leftovers(&tracefs);
@@ -206,9 +208,9 @@ impl Recorder {
         memory: &[Tracepoint],
         tasks: &[Tracepoint],
     ) -> Result<(), RecordError> {
-        // Only x86-64 numbers these so; elsewhere regions are unknown in any case.
+        // Only x86-64 has these numbers; on other architectures regions are unknown anyway.
         if cfg!(target_arch = "x86_64") {
-            // Without the filter there is more to record, and nothing else is wrong.
+            // Without the filter there is more to record, but nothing else is wrong.
             let _ = self.tree.filter("raw_syscalls/sys_exit", MEMORY_CALLS);
         }
         for (instance, tracepoints) in [(&self.memory, memory), (&self.tree, tasks)] {
@@ -227,21 +229,21 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns the tracepoints that this kernel does not have, and what the trace will lack.
+    /// Returns the tracepoints that this kernel lacks, and the missing information.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }
 
-    /// Begins to record, and starts a command: it and all its descendants are recorded.
+    /// Starts recording, and starts a command: it and all its descendants are recorded.
     ///
     /// # Errors
     ///
-    /// When the command can't be started, or the kernel refuses to follow it.
+    /// Returns an error if the command cannot be started, or the kernel cannot follow it.
     pub fn start(&mut self, command: &mut Command) -> Result<Child, RecordError> {
         self.tree.write("options/event-fork", "1")?;
         self.begin()?;
-        // A thread of its own starts the command, since the kernel follows whom a followed thread
-        // makes: when it ends it is followed no longer, and nothing else of this program ever is.
+        // The command is started by a separate thread, because the kernel follows the children of a followed thread.
+        // When that thread ends, it is no longer followed, and no other thread of this program ever is.
         let tree = &self.tree;
         let child = thread::scope(|scope| {
             let spawner = scope.spawn(|| {
@@ -267,14 +269,14 @@ impl Recorder {
         Ok(child)
     }
 
-    /// Begins to record everything that the machine does but this program.
+    /// Starts recording the whole machine except this program.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Returns an error if the kernel rejects the operation.
     pub fn start_machine(&mut self) -> Result<(), RecordError> {
-        // What this program does while it reads is of no interest, and would never end. Kernels
-        // before 5.7 can't leave it out here; its allocations are left out later in any case.
+        // The activity of this program while it reads is irrelevant, and would never end. Kernels before 5.7 cannot
+        // exclude it here; its allocations are omitted later in any case.
         let own: Vec<String> = existing::own_threads().iter().map(u32::to_string).collect();
         let _ = self.tree.write("set_event_notrace_pid", &own.join(" "));
         self.known = existing::processes();
@@ -287,7 +289,7 @@ impl Recorder {
         self.memory.write("tracing_on", "1")
     }
 
-    /// Returns how far the recording is. Reads a small file for each CPU.
+    /// Returns the progress of the recording. Reads a small file per CPU.
     pub fn progress(&self) -> RecordProgress {
         RecordProgress {
             events: self.memory.counts().records + self.tree.counts().records,
@@ -295,13 +297,13 @@ impl Recorder {
         }
     }
 
-    /// Returns whether moving events out of the kernel has failed, for example since the disk is
-    /// full: it is time to stop, which then says why.
+    /// Returns `true` if draining the kernel's buffers has failed, for example because the disk is full: the caller
+    /// should stop, which then reports the reason.
     pub fn has_failed(&self) -> bool {
         self.drain.as_ref().is_some_and(Drain::has_ended)
     }
 
-    /// Waits for what the kernel frees shortly after a process has exited. 0.25 s.
+    /// Waits for the frees that the kernel defers after a process has exited. 0.25 s.
     pub fn settle(&self) {
         thread::sleep(SETTLING);
     }
@@ -310,7 +312,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// When what was recorded could not be kept, for example since the disk is full.
+    /// Returns an error if the recorded data could not be stored, for example because the disk is full.
     pub fn stop(mut self) -> Result<Recording, RecordError> {
         self.memory.write("tracing_on", "0")?;
         self.tree.write("tracing_on", "0")?;
@@ -343,7 +345,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // The instances go after this, which the kernel refuses while their files are open.
+        // The instances are removed afterwards, because the kernel rejects that while their files are open.
         if let Some(drain) = self.drain.take() {
             let _ = drain.finish();
         }
@@ -351,20 +353,24 @@ impl Drop for Recorder {
 }
 
 impl Recording {
-    /// Returns what the recording took.
+    /// Returns the cost of the recording.
     pub fn cost(&self) -> RecordCost {
         self.cost
     }
 
-    /// Makes the trace of it, which gets a name.
+    /// Assembles the trace and names it.
     ///
-    /// `tell` is called now and then with the number of events done so far, of
-    /// [`RecordCost::events`]. Takes about half a microsecond for each event.
+    /// `report` is called now and then with the number of events done so far, of
+    /// [`RecordCost::events`]. Takes about half a microsecond per event.
     ///
     /// # Errors
     ///
-    /// When the recorded pages can't be read back, or the command's number is not the kernel's.
-    pub fn assemble(self, name: &str, mut tell: impl FnMut(u64)) -> Result<Recorded, RecordError> {
+    /// Returns an error if the recorded pages cannot be read back, or if the command's number is not the kernel's.
+    pub fn assemble(
+        self,
+        name: &str,
+        mut report: impl FnMut(u64),
+    ) -> Result<Recorded, RecordError> {
         let unread = |cause| RecordError::Io {
             path: PathBuf::from("temporary file"),
             cause,
@@ -372,7 +378,7 @@ impl Recording {
         let mut assembly = Assembly::new(self.scope);
         assembly.leave_out(&self.own_threads);
         for process in &self.known {
-            assembly.know(process);
+            assembly.register_known(process);
         }
         let mut merge = Merge::new(self.streams, &self.decoder, &self.layout).map_err(unread)?;
         let mut done = 0;
@@ -380,7 +386,7 @@ impl Recording {
             assembly.push(event);
             done += 1;
             if done % (1 << 16) == 0 {
-                tell(done);
+                report(done);
             }
         }
         let faults = merge.faults();
@@ -426,7 +432,7 @@ impl Recording {
     }
 }
 
-/// Asks a process to end, as `kill PID` does. One that has ended is left alone.
+/// Asks a process to terminate, like `kill PID`. A process that has ended is left alone.
 pub fn terminate(pid: u32) {
     let pid = i32::try_from(pid).ok();
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
@@ -443,7 +449,7 @@ fn default_buffer(cpus: usize) -> u64 {
     share.clamp(SMALLEST_DEFAULT, LARGEST_DEFAULT)
 }
 
-/// Finds the machine's memory in bytes in `/proc/meminfo`.
+/// Parses the machine's memory in bytes from `/proc/meminfo`.
 fn total_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -459,13 +465,13 @@ fn kernel() -> String {
     version.trim().to_string()
 }
 
-/// Returns whether recording is possible here, and if not why.
+/// Checks that recording is possible here.
 ///
-/// Looks only: makes nothing.
+/// Only queries the machine; creates nothing.
 ///
 /// # Errors
 ///
-/// Without privileges or tracefs.
+/// Returns an error without privileges or tracefs.
 pub fn can_record() -> Result<(), RecordError> {
     let tracefs = Tracefs::find()?;
     let layout = tracefs.page_layout();

@@ -1,13 +1,17 @@
-//! Pages of the kernel's ring buffer, taken apart.
+//! Parses pages of the kernel's ring buffer.
 //!
-//! Exists because the raw pages are the only way out of the kernel that keeps up with it: a page
+//! # Purpose
+//!
+//! The raw pages are the only way out of the kernel that keeps up with it: a page
 //! holds records one after the other, each with the time since the one before.
 //!
-//! Invariant: any bytes give records that lie inside of them, or end the page; nothing panics.
+//! # Invariants
+//!
+//! Any bytes give records that lie inside of them, or end the page; nothing panics.
 
 use crate::format::{Field, Format};
 
-/// Where things lie in a page.
+/// The layout of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageLayout {
     timestamp: Field,
@@ -15,11 +19,11 @@ pub(crate) struct PageLayout {
     data: Field,
 }
 
-/// The lower bits of a page's commit field: how many bytes of records it holds.
+/// The lower bits of a page's commit field: the number of bytes of records.
 const LENGTH: u64 = 0xf_ffff;
 /// Records before this page were lost.
 const LOST: u64 = 1 << 31;
-/// Their number stands behind the records.
+/// Their number follows the records.
 const LOST_COUNTED: u64 = 1 << 30;
 
 /// Kinds of records that are not 1 to 28 words of data.
@@ -28,13 +32,13 @@ const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Bits of the time since the record before.
+/// Bits of the time since the previous record.
 const DELTA_BITS: u32 = 27;
-/// Bits of an absolute time; those above are the ones of the time before it.
+/// Bits of an absolute time; the higher bits are those of the previous time.
 const STAMP_BITS: u32 = 59;
 
 impl PageLayout {
-    /// Finds the parts of a page in `events/header_page`; `None` when one is missing.
+    /// Finds the layout of a page in `events/header_page`. Returns `None` if a part is missing.
     pub(crate) fn new(header_page: &Format) -> Option<PageLayout> {
         Some(PageLayout {
             timestamp: header_page.field("timestamp")?,
@@ -48,7 +52,7 @@ impl PageLayout {
         self.data.offset.saturating_add(self.data.size)
     }
 
-    /// Returns how many bytes of a page mean something.
+    /// Returns the number of meaningful bytes of a page.
     pub(crate) fn used(&self, page: &[u8]) -> usize {
         let commit = self.commit.value(page).unwrap_or(0);
         let counted = match commit & LOST_COUNTED {
@@ -110,18 +114,17 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns how many records were lost before this page: `None` for none, 0 for an unknown
-    /// number.
+    /// Returns the number of records lost before this page: `None` for none, 0 for an unknown number.
     pub(crate) fn lost(&self) -> Option<u64> {
         self.lost
     }
 
-    /// Returns whether the page ended within a record: whatever followed is gone.
+    /// Returns `true` if the page ended within a record: everything after it is lost.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Takes so many bytes off the front.
+    /// Takes the given number of bytes off the front.
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let Some((taken, rest)) = self.records.split_at_checked(bytes) else {
             (self.records, self.is_cut) = (&[], true);
@@ -140,7 +143,7 @@ impl<'a> Page<'a> {
 impl<'a> Iterator for Page<'a> {
     type Item = (u64, &'a [u8]);
 
-    /// Gives the time of the next record and its bytes.
+    /// Returns the time of the next record and its bytes.
     fn next(&mut self) -> Option<(u64, &'a [u8])> {
         while !self.records.is_empty() {
             let header = self.word()?;
@@ -152,7 +155,7 @@ impl<'a> Iterator for Page<'a> {
                 false => (header & 31, u64::from(header >> 5)),
             };
             match kind {
-                // Without a time it fills the page to its end.
+                // Without a time, padding fills the page to its end.
                 PADDING if delta == 0 => self.records = &[],
                 PADDING => {
                     let length = self.word()? as usize;
@@ -175,7 +178,7 @@ impl<'a> Iterator for Page<'a> {
                 kind => {
                     self.time_ns = self.time_ns.wrapping_add(delta);
                     let length = match kind {
-                        // The length counts itself.
+                        // The length includes itself.
                         LONG => (self.word()? as usize).saturating_sub(size_of::<u32>()),
                         words => words as usize * size_of::<u32>(),
                     };

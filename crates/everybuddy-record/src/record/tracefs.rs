@@ -1,9 +1,13 @@
-//! The kernel's tracing files: private instances, and what they are told.
+//! The kernel's tracing files: private instances, and their settings.
 //!
-//! Exists so that a recording never disturbs what others trace on the machine: everything happens
+//! # Purpose
+//!
+//! A recording never disturbs what others trace on the machine: everything happens
 //! in instances of its own, which are folders that the kernel fills with files.
 //!
-//! Invariant: an instance is removed when its owner goes, whatever happened before; with it go its
+//! # Invariants
+//!
+//! An instance is removed when its owner goes, whatever happened before; with it go its
 //! buffers and all that was enabled.
 
 use std::fs::{self, File, OpenOptions};
@@ -18,10 +22,10 @@ use super::error::RecordError;
 use super::page::PageLayout;
 use crate::format::Format;
 
-/// Where tracefs usually is.
+/// The usual locations of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Where the kernel's tracing files are.
+/// The location of the kernel's tracing files.
 #[derive(Clone, Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
@@ -43,7 +47,7 @@ impl Tracefs {
         Err(RecordError::NoTracefs)
     }
 
-    /// Reads how pages of the ring buffer are laid out.
+    /// Reads the layout of pages of the ring buffer.
     pub(super) fn page_layout(&self) -> Result<PageLayout, RecordError> {
         let path = self.root.join("events/header_page");
         let text = read(&path).map_err(|cause| RecordError::at(&path, cause))?;
@@ -51,7 +55,7 @@ impl Tracefs {
         layout.ok_or(RecordError::UnknownFormat { path })
     }
 
-    /// Teaches a decoder a tracepoint; `false` when this kernel has none such, or another.
+    /// Registers a tracepoint with a decoder. Returns `false` if this kernel lacks it, or has an incompatible one.
     pub(super) fn teach(
         &self,
         decoder: &mut Decoder,
@@ -80,8 +84,8 @@ impl Tracefs {
     }
 }
 
-/// Reads one of the kernel's files. Some of them give their text to the first read alone, however
-/// little that asks for, so the first read asks for all.
+/// Reads one of the kernel's files. Some return their text only to the first read, however small its buffer, so the
+/// first read uses a large one.
 fn read(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
@@ -102,8 +106,8 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance, not recording, on the clock that all CPUs share, with buffers of so many
-    /// bytes for each CPU. A full buffer loses what comes then, not what came before.
+    /// Creates an instance, not recording, with the clock that all CPUs share, and buffers of `bytes` bytes per CPU.
+    /// A full buffer loses new events, not old ones.
     pub(super) fn create(
         tracefs: &Tracefs,
         name: &str,
@@ -136,12 +140,12 @@ impl Instance {
         self.write(&format!("events/{}/enable", tracepoint.path), "1")
     }
 
-    /// Has a tracepoint record only what a filter lets pass.
+    /// Restricts a tracepoint to events that pass a filter.
     pub(super) fn filter(&self, tracepoint: &str, filter: &str) -> Result<(), RecordError> {
         self.write(&format!("events/{tracepoint}/filter"), filter)
     }
 
-    /// Opens the raw pages of each CPU, with the CPU's number; reading them never waits.
+    /// Opens the raw pages of each CPU, with the CPU's number; reading them never blocks.
     pub(super) fn open_cpus(&self) -> Result<Vec<(u16, File, PathBuf)>, RecordError> {
         let mut files = Vec::new();
         for cpu in self.cpus()? {
@@ -158,12 +162,12 @@ impl Instance {
         Ok(files)
     }
 
-    /// Adds up the buffers' own counts.
+    /// Returns the sum of the buffers' own counters.
     pub(super) fn counts(&self) -> BufferCounts {
         let mut counts = BufferCounts::default();
         for cpu in self.cpus().unwrap_or_default() {
             let path = self.folder.join(format!("per_cpu/cpu{cpu}/stats"));
-            // A CPU that has just gone has nothing to tell.
+            // A CPU that has just gone offline has no counters.
             counts.add(&read(&path).unwrap_or_default());
         }
         counts
@@ -203,7 +207,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
-        // The kernel refuses while a file of the instance is open; whoever reads closes first.
+        // The kernel refuses while a file of the instance is open; the reader closes it first.
         if fs::remove_dir(&self.folder).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             let _ = fs::remove_dir(&self.folder);
@@ -211,17 +215,17 @@ impl Drop for Instance {
     }
 }
 
-/// What the ring buffers of an instance counted.
+/// The counters of an instance's ring buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BufferCounts {
-    /// Records that were written and still lie there or were read.
+    /// Records that were written and are still there or were read.
     pub(super) records: u64,
-    /// Records that found no room.
+    /// Records that did not fit.
     pub(super) lost: u64,
 }
 
 impl BufferCounts {
-    /// Adds the counts of one CPU's file `stats`.
+    /// Adds the counters of one CPU's file `stats`.
     fn add(&mut self, stats: &str) {
         for (name, value) in stats.lines().filter_map(|line| line.split_once(':')) {
             let value: u64 = value.trim().parse().unwrap_or(0);
@@ -234,7 +238,7 @@ impl BufferCounts {
     }
 }
 
-/// Removes instances that recordings left behind which were killed: those of no living process.
+/// Removes instances left behind by killed recordings: those without a living process.
 pub(super) fn remove_leftovers(tracefs: &Tracefs) {
     let Ok(entries) = fs::read_dir(tracefs.root.join("instances")) else {
         return;
@@ -250,7 +254,7 @@ pub(super) fn remove_leftovers(tracefs: &Tracefs) {
     }
 }
 
-/// Returns the process that an instance's name tells; `None` for others' instances.
+/// Returns the process in an instance's name, or `None` for other instances.
 fn owner_of(name: &str) -> Option<u32> {
     let (pid, kind) = name.strip_prefix("everybuddy-")?.split_once('-')?;
     (kind == "memory" || kind == "tree").then(|| pid.parse().ok())?

@@ -1,6 +1,6 @@
-//! Whatever a kernel is said to have done, the trace of it replays by itself.
+//! The trace of any sequence of kernel events replays by itself.
 
-use everybuddy_record::trial;
+use everybuddy_record::fuzz_checks;
 use proptest::prelude::*;
 
 proptest! {
@@ -8,22 +8,22 @@ proptest! {
 
     #[test]
     fn any_events_make_a_trace(bytes in proptest::collection::vec(any::<u8>(), 0..1500)) {
-        trial::assemble(&bytes);
+        fuzz_checks::assemble(&bytes);
     }
 
-    /// Small numbers meet more often: frames are allocated twice, tasks die and are made again.
+    /// Small numbers repeat more often: frames are allocated twice, tasks die and are created again.
     #[test]
     fn dense_events_make_a_trace(bytes in proptest::collection::vec(0u8..40, 0..1500)) {
-        trial::assemble(&bytes);
+        fuzz_checks::assemble(&bytes);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn any_page_of_a_ring_buffer_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..1500)) {
-        trial::ring_buffer(&bytes);
+        fuzz_checks::ring_buffer(&bytes);
     }
 
-    /// Records of known tracepoints and fitting lengths, with any fields.
+    /// Records of known tracepoints with valid lengths, with any fields.
     #[test]
     #[cfg(target_os = "linux")]
     fn any_records_of_a_page_are_read(
@@ -37,6 +37,6 @@ proptest! {
             record.truncate(4 * usize::from(words));
             bytes.extend(record);
         }
-        trial::ring_buffer(&bytes);
+        fuzz_checks::ring_buffer(&bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! What the rules of assembly mean, by examples that a kernel might tell.
+//! The rules of assembly, by examples of kernel events.
 
 use everybuddy_record::{Assembled, Assembly, KernelEvent, KnownProcess, KnownRegion, Scope, What};
 use everybuddy_trace::{AddressRegion, Context, Event, EventFlags, Op, RegionKind};
@@ -14,7 +14,7 @@ const BRK: u64 = 12;
 const MREMAP: u64 = 25;
 const READ: u64 = 0;
 
-/// Tells events a microsecond apart.
+/// Emits events one microsecond apart.
 struct Story {
     assembly: Assembly,
     time_ns: u64,
@@ -32,7 +32,7 @@ impl Story {
         }
     }
 
-    fn tell(&mut self, tid: u32, what: What) -> &mut Story {
+    fn emit(&mut self, tid: u32, what: What) -> &mut Story {
         self.tell_with(tid, false, what)
     }
 
@@ -51,7 +51,7 @@ impl Story {
     }
 
     fn allocate(&mut self, tid: u32, pfn: u64, order: u32) -> &mut Story {
-        self.tell(
+        self.emit(
             tid,
             What::Allocate {
                 pfn,
@@ -63,11 +63,11 @@ impl Story {
     }
 
     fn free(&mut self, tid: u32, pfn: u64, order: u32) -> &mut Story {
-        self.tell(tid, What::Free { pfn, order })
+        self.emit(tid, What::Free { pfn, order })
     }
 
     fn fault(&mut self, tid: u32, address: u64) -> &mut Story {
-        self.tell(
+        self.emit(
             tid,
             What::Fault {
                 address,
@@ -82,8 +82,8 @@ impl Story {
     }
 
     fn call(&mut self, tid: u32, number: u64, arguments: [u64; 6], result: u64) -> &mut Story {
-        self.tell(tid, What::SystemCall { number, arguments });
-        self.tell(
+        self.emit(tid, What::SystemCall { number, arguments });
+        self.emit(
             tid,
             What::SystemCallEnd {
                 number,
@@ -102,7 +102,7 @@ impl Story {
     }
 
     fn fork(&mut self, tid: u32, child: u32, clone_flags: u64) -> &mut Story {
-        self.tell(
+        self.emit(
             tid,
             What::NewTask {
                 tid: child,
@@ -113,7 +113,7 @@ impl Story {
     }
 
     fn exec(&mut self, tid: u32, program: &str) -> &mut Story {
-        self.tell(
+        self.emit(
             tid,
             What::Exec {
                 program: program.to_string(),
@@ -127,13 +127,13 @@ impl Story {
     }
 }
 
-/// Direction, first frame, order, flags.
+/// Returns operation, first frame, order, flags.
 fn calls(assembled: &Assembled) -> Vec<(Op, u64, u8, u8)> {
     let short = |event: &Event| (event.op, event.pfn, event.order, event.flags.0);
     assembled.trace.events.iter().map(short).collect()
 }
 
-/// The regions of allocations, in their order; `None` for those without.
+/// Returns the regions of allocations, in order; `None` for those without.
 fn regions(assembled: &Assembled) -> Vec<Option<AddressRegion>> {
     let trace = &assembled.trace;
     let allocations = trace.events.iter().filter(|event| event.op == Op::Allocate);
@@ -191,7 +191,7 @@ fn blocks_of_the_tree_are_kept_whoever_frees_them() {
         (3, 3, 2)
     );
     let begin = made.trace.events[0].time_ns;
-    assert_eq!(begin, 0, "time begins with the tree");
+    assert_eq!(begin, 0, "time starts with the tree");
 }
 
 #[test]
@@ -253,8 +253,8 @@ fn impossible_events_are_counted_and_left_out() {
         .free(ROOT, 8, u32::MAX)
         .allocate(ROOT, 9, 1);
     story
-        .tell(ROOT, What::Refuse { order: 4 })
-        .tell(STRANGER, What::Refuse { order: 4 });
+        .emit(ROOT, What::Refuse { order: 4 })
+        .emit(STRANGER, What::Refuse { order: 4 });
     let made = story.end();
     let accounts = &made.accounts;
     assert!(made.trace.events.is_empty());
@@ -279,7 +279,7 @@ fn the_context_is_that_of_the_last_thing_the_thread_did() {
     story.map(ROOT, MAPPED, 0x4000).allocate(ROOT, 1, 0);
     story.touch(ROOT, MAPPED, 2);
     story
-        .tell(
+        .emit(
             ROOT,
             What::SystemCall {
                 number: READ,
@@ -291,9 +291,9 @@ fn the_context_is_that_of_the_last_thing_the_thread_did() {
         address: MAPPED + 0x1000,
         is_user: false,
     };
-    // The page of the fault, then what the call itself needs.
+    // The page of the fault, then the pages of the call itself.
     story
-        .tell(ROOT, fault)
+        .emit(ROOT, fault)
         .allocate(ROOT, 4, 0)
         .allocate(ROOT, 5, 0);
     let what = What::Allocate {
@@ -304,7 +304,7 @@ fn the_context_is_that_of_the_last_thing_the_thread_did() {
     };
     story.tell_with(ROOT, true, what);
     story
-        .tell(ROOT, What::Exit)
+        .emit(ROOT, What::Exit)
         .allocate(ROOT, 7, 0)
         .free(ROOT, 2, 0);
     let made = story.end();
@@ -350,7 +350,7 @@ fn adjacent_anonymous_mappings_are_one_region() {
         .map(ROOT, MAPPED, 0x2000)
         .map(ROOT, MAPPED + 0x3000, 0x1000);
     story.touch(ROOT, MAPPED, 1).touch(ROOT, MAPPED + 0x3000, 2);
-    // What joins both makes them one; then one for reading only, which stays apart.
+    // A mapping that joins both merges them; then a read-only one, which stays separate.
     story
         .map(ROOT, MAPPED + 0x2000, 0x1000)
         .touch(ROOT, MAPPED + 0x3000, 3);
@@ -403,7 +403,7 @@ fn unmapping_leaves_both_ends_and_remapping_moves() {
     story.map(ROOT, MAPPED, 0x3000);
     story.call(ROOT, MUNMAP, [MAPPED + 0x1000, 0x1000, 0, 0, 0, 0], 0);
     story.touch(ROOT, MAPPED, 1).touch(ROOT, MAPPED + 0x2000, 2);
-    // Nothing is there any more: a loader's mapping is guessed, between the two ends.
+    // No mapping is left: a loader's mapping is inferred, between the two ends.
     story.touch(ROOT, MAPPED + 0x1000, 3);
     let far = MAPPED + 0x100_0000;
     story
@@ -426,8 +426,8 @@ fn calls_that_fail_change_nothing() {
     story.map(ROOT, MAPPED, 0x1000);
     story.call(ROOT, MUNMAP, [MAPPED, 0x1000, 0, 0, 0, 0], -22i64 as u64);
     story.call(ROOT, MMAP, [0, 0x1000, 3, 0x22, 0, 0], -12i64 as u64);
-    // The end of another call than the last one tells nothing.
-    story.tell(
+    // The return of another call than the last one is ignored.
+    story.emit(
         ROOT,
         What::SystemCallEnd {
             number: BRK,
@@ -456,7 +456,7 @@ fn the_heap_grows_from_the_first_break() {
     assert_eq!(
         found[2].kind,
         RegionKind::Image,
-        "beyond the heap all is guessed"
+        "beyond the heap everything is inferred"
     );
 }
 
@@ -544,7 +544,7 @@ fn what_exec_maps_is_guessed_from_the_address() {
 fn the_whole_machine_knows_who_was_there_before() {
     let mut story = Story::of(Scope::Everything);
     story.assembly.leave_out(&[STRANGER]);
-    story.assembly.know(&KnownProcess {
+    story.assembly.register_known(&KnownProcess {
         tgid: 20,
         parent: 1,
         program: "/sbin/daemon".to_string(),
@@ -579,14 +579,14 @@ fn the_whole_machine_knows_who_was_there_before() {
 fn an_exit_is_seen_early_by_the_call_that_begins_it() {
     let mut story = Story::new();
     story.allocate(ROOT, 1, 0);
-    story.tell(
+    story.emit(
         ROOT,
         What::SystemCall {
             number: 231,
             arguments: [0; 6],
         },
     );
-    story.free(ROOT, 1, 0).tell(ROOT, What::Exit);
+    story.free(ROOT, 1, 0).emit(ROOT, What::Exit);
     let made = story.end();
     assert_eq!(calls(&made)[1], (Op::Free, 1, 0, DEAD | AT_EXIT));
     assert_eq!(made.accounts.exits_seen, 1);

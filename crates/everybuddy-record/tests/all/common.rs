@@ -1,11 +1,11 @@
-//! What the tests share: scratch folders, and the project's traces.
+//! Shared test code: scratch directories, and the project's traces.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that disappears with its owner.
+/// A directory that is deleted when this value is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The folder of the traces that come with the project.
+/// Returns a trace of the project.
 pub(crate) fn bundled(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../traces")

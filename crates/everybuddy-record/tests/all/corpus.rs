@@ -8,14 +8,14 @@ use std::io::Read;
 use std::path::Path;
 
 use everybuddy::SystemSpec;
-use everybuddy_record::trial::{self, readers};
+use everybuddy_record::fuzz_checks::{self, readers};
 use flate2::read::GzDecoder;
 
 /// The largest input that is kept.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Calls `trial` with each input of a target.
-fn replay(target: &str, mut trial: impl FnMut(&[u8])) {
+/// Calls `fuzz_checks` with each input of a target.
+fn replay(target: &str, mut fuzz_checks: impl FnMut(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut replay = |name: &Path, bytes: &[u8]| {
         println!("{target}: {}", name.display());
@@ -24,7 +24,7 @@ fn replay(target: &str, mut trial: impl FnMut(&[u8])) {
             "{target}: {} is too large",
             name.display()
         );
-        trial(bytes);
+        fuzz_checks(bytes);
     };
     let mut loose = 0;
     for entry in fs::read_dir(corpus.join(target)).unwrap() {
@@ -105,11 +105,11 @@ fn csv() {
 
 #[test]
 fn assemble() {
-    replay("assemble", trial::assemble);
+    replay("assemble", fuzz_checks::assemble);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn ring_buffer() {
-    replay("ring_buffer", trial::ring_buffer);
+    replay("ring_buffer", fuzz_checks::ring_buffer);
 }

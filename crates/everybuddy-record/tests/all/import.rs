@@ -1,4 +1,4 @@
-//! Recordings of other tools become traces, and what can't is refused with its reason.
+//! Recordings of other tools become traces, and invalid recordings are rejected with a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,9 @@ fn real_recordings_of_every_kind_are_understood() {
         ("ftrace.txt", Source::Ftrace, 50),
         ("trace-cmd.txt", Source::TraceCmd, 50),
     ] {
-        let Imported { trace, heard, .. } = imported(name);
-        assert_eq!(heard.source, source);
-        assert_eq!((heard.unclear, heard.lost), (0, 0), "{name}: {heard}");
+        let Imported { trace, log, .. } = imported(name);
+        assert_eq!(log.source, source);
+        assert_eq!((log.unclear, log.lost), (0, 0), "{name}: {log}");
         assert!(
             trace.events.len() >= least,
             "{name}: {}",
@@ -65,7 +65,7 @@ fn real_recordings_of_every_kind_are_understood() {
     }
 }
 
-/// The text lacks allocation flags and whether an interrupt had come: all else must be the same.
+/// The text lacks allocation flags and interrupt states; everything else must be the same.
 #[test]
 fn perf_data_and_its_script_are_the_same_trace() {
     for (binary, script) in [
@@ -163,7 +163,7 @@ fn bundled_traces_survive_csv_and_perf_script() {
 fn same_calls(trace: &Trace) {
     let script = exported(trace, ExportFormat::PerfScript);
     let again = text(&script, ImportOptions::default()).unwrap();
-    assert_eq!(again.heard.source, Source::PerfScript);
+    assert_eq!(again.log.source, Source::PerfScript);
     let begin = trace.events[0].time_ns;
     let calls = |events: &[Event], begin: u64| -> Vec<_> {
         let call = |e: &Event| {
@@ -198,7 +198,7 @@ fn refused_allocations_are_no_blocks() {
         a 1 [000] 1.0: kmem:mm_page_alloc: page=0x10 pfn=0x10 order=0 migratetype=0 gfp_flags=GFP_KERNEL\n\
         a 1 [000] 1.1: kmem:mm_page_alloc: page=(nil) pfn=0x0 order=9 migratetype=1 gfp_flags=GFP_KERNEL\n";
     let made = text(lines, ImportOptions::default()).unwrap();
-    assert_eq!((made.trace.events.len(), made.heard.understood), (1, 2));
+    assert_eq!((made.trace.events.len(), made.log.understood), (1, 2));
     assert_eq!(made.accounts.unwrap().refusals_seen, 1);
 }
 
@@ -220,12 +220,12 @@ fn lines_out_of_order_and_unknown_ones_are_counted() {
         .map(|event| (event.op, event.time_ns))
         .collect();
     assert_eq!(ops, [(Op::Allocate, 0), (Op::Free, 1_000_000_000)]);
-    let heard = made.heard;
-    assert_eq!((heard.out_of_order, heard.lost, heard.repeated), (1, 54, 1));
-    assert_eq!(heard.skipped.get("sched_switch"), Some(&1));
-    let places: Vec<u64> = heard.complaints.iter().map(|(line, _)| *line).collect();
-    assert_eq!((heard.unclear, places), (2, vec![2, 6]));
-    let said = heard.to_string();
+    let log = made.log;
+    assert_eq!((log.out_of_order, log.lost, log.repeated), (1, 54, 1));
+    assert_eq!(log.skipped.get("sched_switch"), Some(&1));
+    let places: Vec<u64> = log.complaints.iter().map(|(line, _)| *line).collect();
+    assert_eq!((log.unclear, places), (2, vec![2, 6]));
+    let said = log.to_string();
     assert!(
         said.contains("54 lost") && said.contains("sched_switch"),
         "{said}"
@@ -263,7 +263,7 @@ fn what_is_no_recording_says_what_was_expected() {
         (
             "PERFILE2",
             ImportOptions::default(),
-            &["byte 8", "broken off"],
+            &["byte 8", "interrupted"],
         ),
         (
             "time_ns,cpu,pid,op,pfn\n1,1,1,0,1\n",
@@ -318,7 +318,7 @@ fn lenient_csv_is_repaired() {
     assert_eq!((made.trace.events.len(), made.repairs.total()), (1, 1));
 }
 
-/// Whatever a damaged file is taken for, it must replay.
+/// Whatever kind is detected for a damaged file, the result must replay.
 fn survives(bytes: &[u8]) {
     if let Ok(made) = import_stream(bytes, "damaged", ImportOptions::default()) {
         resolve(&made.trace).unwrap();
@@ -332,7 +332,7 @@ fn damaged_perf_data_is_refused_or_replays() {
         for length in (0..whole.len()).step_by(977) {
             survives(&whole[..length]);
         }
-        // Every bit of the header, and some of everything.
+        // Every bit of the header, and some bits of the rest.
         let places = (0..104).chain((104..whole.len()).step_by(whole.len() / 400));
         for byte in places {
             for bit in [0, 3, 7] {

@@ -1,6 +1,6 @@
 //! The tests of importing and assembling, in one program.
 //!
-//! The tests in `record.rs` are a program of their own: other tests would disturb the recorded commands.
+//! The tests in `record.rs` are a separate program: other tests would disturb the recorded commands.
 
 mod assembly;
 mod assembly_examples;

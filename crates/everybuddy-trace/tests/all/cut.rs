@@ -8,7 +8,7 @@ use everybuddy_trace::{
 };
 use proptest::prelude::*;
 
-/// Makes a valid trace of arbitrary choices: some threads allocate and free blocks and parts.
+/// Builds a valid trace of arbitrary choices: some threads allocate and free blocks and parts.
 fn valid(choices: &[(u8, u8, u8)]) -> Trace {
     let mut trace = Trace {
         name: "made".to_string(),

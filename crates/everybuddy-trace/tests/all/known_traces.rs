@@ -150,7 +150,7 @@ fn more_traces() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // Files beside a trace have a second dot.
+        // Files next to a trace have a second dot.
         if name.ends_with(".parquet") && name.matches('.').count() == 1 {
             let started = std::time::Instant::now();
             let known = statistics(&path);

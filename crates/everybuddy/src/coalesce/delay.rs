@@ -102,7 +102,7 @@ impl Delay {
         match self.rule {
             Rule::AtOnce => Mode::Reclaiming,
             Rule::Never => Mode::Lazy,
-            // Calls with a debt do not use this function; here everything owed is paid at once.
+            // Calls with a debt do not use this function; here everything owed is paid immediately.
             Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
             Rule::Slack | Rule::Debt => match class.slack.get() {
                 0 => Mode::Accelerated,

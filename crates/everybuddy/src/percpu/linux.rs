@@ -40,7 +40,7 @@ use crate::zone::{Caller, ZoneLayer};
 /// How many frames a list caches and moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Frames that move at once.
+    /// Frames that move together.
     pub batch: u32,
     /// Number of frames at which the list returns a batch to the zone.
     pub high: u32,

@@ -48,7 +48,7 @@ const SCALE: u32 = 5;
 /// The tuning of the lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Minimum number of frames that move at once.
+    /// Minimum number of frames that move together.
     pub batch: u32,
     /// The smallest high watermark, in frames.
     pub high_min: u32,

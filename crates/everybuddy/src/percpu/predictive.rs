@@ -15,7 +15,7 @@
 //! # Invariants
 //!
 //! The entries of the ring are single frames tagged as buffered by this CPU. Between operations there are fewer than
-//! [`Bound::most`] of them. A prediction changes how many frames move and when, never the meaning of a request.
+//! [`Bound::max`] of them. A prediction changes how many frames move and when, never the meaning of a request.
 //!
 //! # Design decisions
 //!
@@ -75,7 +75,7 @@ const MIN_TAIL: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// Number of frames at which a list returns frames, whatever is predicted; at least 1.
-    pub most: u32,
+    pub max: u32,
 }
 
 impl Bound {
@@ -85,28 +85,28 @@ impl Bound {
     pub fn by_memory(frames: u64, cpus: u16) -> Bound {
         let share = frames / 16 / u64::from(cpus.max(1));
         Bound {
-            most: share.clamp(1, 4096) as u32,
+            max: share.clamp(1, 4096) as u32,
         }
     }
 
     /// Returns the number of entries that a ring needs. A freed frame is added before the limit is checked, to fewer
     /// than `most` frames.
     fn capacity(self) -> usize {
-        (self.most as usize).next_power_of_two()
+        (self.max as usize).next_power_of_two()
     }
 
     fn initial_refill(self) -> u32 {
-        INITIAL_REFILL.min(self.most / 4).max(1)
+        INITIAL_REFILL.min(self.max / 4).max(1)
     }
 
     fn initial_limit(self) -> u32 {
-        INITIAL_LIMIT.min(self.most)
+        INITIAL_LIMIT.min(self.max)
     }
 
     /// Returns the number of frames that is too many after a request, depending on what came before it.
     fn rest(self, before: Before) -> u32 {
         match before.ended {
-            None => self.most,
+            None => self.max,
             Some(Ended::Requests) => 2 * self.initial_refill(),
             Some(Ended::Releases) => self.initial_limit(),
         }
@@ -115,7 +115,7 @@ impl Bound {
     /// Predicts how many requests follow in a run that had `run` so far.
     fn requests(self, run: u32, left: u32) -> u32 {
         let first = self.initial_refill();
-        run.clamp(first, MAX_REFILL.min(self.most))
+        run.clamp(first, MAX_REFILL.min(self.max))
             .min(left.max(first))
     }
 
@@ -123,13 +123,13 @@ impl Bound {
     /// initial limit of frees has room.
     fn limit_of_requests(self, kept: u32) -> u32 {
         let room = kept.saturating_add(INITIAL_LIMIT / 2);
-        self.initial_limit().max(room).min(self.most)
+        self.initial_limit().max(room).min(self.max)
     }
 
     /// Returns the limit in a run that had `run` frees so far, after which `kept` frames are cached and `left` more
     /// of the region are expected.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
-        let limit = run.clamp(self.initial_limit(), self.most);
+        let limit = run.clamp(self.initial_limit(), self.max);
         if left < MIN_TAIL {
             limit
         } else {

@@ -19,9 +19,9 @@ use super::{CellValue, CpuToken, Platform};
 
 /// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of waiting CPUs.
 ///
-/// A token is the right to act as one CPU. The kernel creates at most one token of a number at a time, and only on that
-/// CPU. If two tokens of the same number exist at once, an allocator may allocate a frame twice; it stays free of
-/// undefined behaviour.
+/// A token is the right to act as one CPU. The kernel creates at most one token of a number at a time, and only on
+/// that CPU. If two tokens of the same number exist simultaneously, an allocator may allocate a frame twice; it stays
+/// free of undefined behaviour.
 ///
 /// ```
 /// use everybuddy::platform::{Bare, CpuToken, Waiting};

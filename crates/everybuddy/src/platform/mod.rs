@@ -1,11 +1,15 @@
 //! The platform: everything a layer may ask of the machine it runs on.
 //!
-//! Why it exists: the very same allocator source is measured natively, model-checked under loom and
+//! # Purpose
+//!
+//! The very same allocator source is measured natively, model-checked under loom and
 //! shuttle, simulated on machines with hundreds of CPUs, and linked into a kernel. The platform is
 //! therefore a *type parameter* and never a feature or a run-time flag: one program can hold a native
 //! and a simulated instance of the same system side by side, and neither pays for the other.
 //!
-//! Invariant: layers (`structure`, `coalesce`, `zone`, `percpu`) keep all shared memory in
+//! # Invariants
+//!
+//! Layers (`structure`, `coalesce`, `zone`, `percpu`) keep all shared memory in
 //! [`Platform::AtomicU32`], [`Platform::AtomicU64`] and [`Platform::Cell`]. Plain links and counters
 //! under a lock go through [`Cell`](Platform::Cell) too, because they are where most coherence misses of
 //! a buddy allocator happen: a seam over atomics alone would make a simulator blind to them.
@@ -38,7 +42,7 @@ impl CpuId {
     }
 }
 
-/// Proof that the holder runs on this CPU and that nobody else does.
+/// Proof that the holder runs on this CPU and that no other holder does.
 ///
 /// A token is neither `Clone` nor `Send`, and every operation takes it by `&mut`: two operations on one
 /// CPU can't overlap, so what a CPU keeps for itself needs no atomic read-modify-write. In a kernel the
@@ -64,14 +68,14 @@ pub trait CellValue: Copy + Default + PartialEq + core::fmt::Debug + Send + Sync
 
 /// Plain shared memory: read and written by one CPU at a time, by the argument of the layer that owns it.
 pub trait SharedCell<T: CellValue>: Send + Sync {
-    /// Makes a cell that holds `value`.
+    /// Creates a cell that holds `value`.
     fn new(value: T) -> Self;
 
     /// Returns the value. One access, no ordering.
     fn get(&self) -> T;
 
     /// Returns the value, or an older one, while another CPU may be writing: a hint, which is used only if
-    /// something else says that nobody was. One access, no ordering. Not a race to a model checker.
+    /// something else shows that no CPU was. One access, no ordering. Not a race to a model checker.
     #[inline(always)]
     fn peek(&self) -> T {
         self.get()
@@ -83,7 +87,7 @@ pub trait SharedCell<T: CellValue>: Send + Sync {
 
 /// An atomic word. The ordering stands at the call site, so that the reader sees which pairs matter.
 pub trait AtomicWord<T: CellValue>: Send + Sync {
-    /// Makes a word that holds `value`.
+    /// Creates a word that holds `value`.
     fn new(value: T) -> Self;
 
     /// Returns the value.
@@ -155,7 +159,7 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// under model checkers. The caller tests its condition again after every return.
     fn wait(word: &Self::AtomicU32, seen: u32, attempt: u32);
 
-    /// Wakes everybody who waits for `word`. Called after the word was changed. Natively nothing.
+    /// Wakes all CPUs that wait for `word`. Called after the word was changed. Natively nothing.
     fn wake(word: &Self::AtomicU32);
 
     /// Charges `instructions` that touch no memory. Natively nothing.

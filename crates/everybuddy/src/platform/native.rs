@@ -1,10 +1,14 @@
 //! The real machine, and threads as its CPUs.
 //!
-//! Why it exists: natively the seam must cost nothing, so every type here is a transparent wrapper and
-//! every function is inlined to the instruction that hand-written code would use.
+//! # Purpose
 //!
-//! Invariant: a [`NativeCpu`] of a given number is handed out once by a [`NativeCpus`] until it is given
-//! back, and can't leave its thread.
+//! Natively the seam must cost nothing, so every type here is a transparent wrapper and every function is inlined to
+//! the instruction that hand-written code would use.
+//!
+//! # Invariants
+//!
+//! A [`NativeCpus`] hands out a [`NativeCpu`] of a given number once until it is returned, and it cannot leave its
+//! thread.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -64,7 +68,7 @@ impl<T: CellValue> SharedCell<T> for NativeCell<T> {
     }
 }
 
-/// Makes an [`AtomicWord`] of an atomic that has the methods of `core`'s: natively, under loom, under shuttle.
+/// Implements [`AtomicWord`] for an atomic that has the methods of `core`'s: natively, under loom, under shuttle.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! atomic_word {
@@ -204,7 +208,7 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 /// let cpus = NativeCpus::new(2);
 /// let token = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_none(), "in use");
-/// cpus.surrender(token);
+/// cpus.release(token);
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_some());
 /// ```
 pub struct NativeCpus {
@@ -216,7 +220,7 @@ impl NativeCpus {
     /// The largest number of CPUs of a set.
     pub const MAX: usize = 4096;
 
-    /// Makes the set of CPUs 0 to `count - 1`; at most [`MAX`](Self::MAX) of them.
+    /// Creates the set of CPUs 0 to `count - 1`; at most [`MAX`](Self::MAX) of them.
     pub const fn new(count: u16) -> Self {
         let count = if count as usize > Self::MAX {
             Self::MAX as u16
@@ -234,13 +238,13 @@ impl NativeCpus {
         self.count
     }
 
-    /// Hands out the token of a CPU, or nothing when somebody has it or there is no such CPU. O(1).
+    /// Returns the token of a CPU. Returns `None` if another thread has it or there is no such CPU. O(1).
     pub fn claim<B: Probe>(&self, id: CpuId) -> Option<NativeCpu<B>> {
         if id.0 >= self.count {
             return None;
         }
         let bit = 1u64 << (id.index() % 64);
-        // Acquire: pairs with the release in `surrender`: what the last holder did on this CPU is seen.
+        // Acquire: pairs with the release in `release`: what the last holder did on this CPU is seen.
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
         (before & bit == 0).then(|| NativeCpu {
             id,
@@ -253,7 +257,7 @@ impl NativeCpus {
     ///
     /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
     /// its lists hold.
-    pub fn surrender<B: Probe>(&self, token: NativeCpu<B>) {
+    pub fn release<B: Probe>(&self, token: NativeCpu<B>) {
         let bit = 1u64 << (token.id.index() % 64);
         // Release: pairs with the acquire in `claim`.
         self.claimed[token.id.index() / 64].fetch_and(!bit, Ordering::Release);

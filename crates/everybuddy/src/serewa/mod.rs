@@ -183,7 +183,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         })
     }
 
-    /// Makes a run of interior frames free, before the system is in use: in blocks as large as possible, except where
+    /// Adds a run of interior frames as free, before the system is in use: in blocks as large as possible, except where
     /// `wanted` requests smaller ones. O(blocks + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Presplit) {
         let max_order = self.structure.max_order();

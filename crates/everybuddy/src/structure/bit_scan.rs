@@ -310,7 +310,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
 
 impl<P: Platform> Ordered<P> for BitScan<'_, P> {
     fn pair(&self, order: Order, from: Pfn) -> Option<Frame> {
-        // The lower one of two buddies has an even bit: whole words are tested at once.
+        // The lower one of two buddies has an even bit: whole words are tested together.
         const LOWER: u64 = 0x5555_5555_5555_5555;
         let behind = from.0.saturating_sub(self.first).div_ceil(order.frames());
         let mut bit = self.lowest_from(order, behind.next_multiple_of(2))?;

@@ -260,7 +260,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
                     );
                 }
                 if order < self.max_order && self.bits.get(frame.buddy(order), order) {
-                    return fail("two groups beside each other are free, and neither ascended");
+                    return fail("two adjacent groups are free, and neither ascended");
                 }
                 let group = frame.aligned(order);
                 for offset in 0..order.frames() {

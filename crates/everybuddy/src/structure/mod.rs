@@ -119,7 +119,7 @@ pub trait Structure<P: Platform>: Send + Sync {
     const INDIVIDUAL: bool;
 
     /// The maximum number of frames of a zone that it can store blocks of. It does not detect that there are more.
-    const MOST_FRAMES: u64 = Tag::FIRST as u64;
+    const MAX_FRAMES: u64 = Tag::FIRST as u64;
 
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;

@@ -27,9 +27,9 @@ use crate::platform::Platform;
 use crate::region::Span;
 use crate::serewa::Serewa;
 use crate::structure::{Bits, Placed, StructureKind};
-use crate::zone::memory::Shape;
+use crate::zone::memory::ZoneGeometry;
 use crate::zone::pool::Pool;
-use crate::zone::{Domains, Extent, OneZone, Spaces, ZoneLayer};
+use crate::zone::{DomainGeometry, Domains, OneZone, Spaces, ZoneLayer};
 
 /// What building a system works with.
 pub struct Builder<'m, 's> {
@@ -161,8 +161,8 @@ impl<'m, 's> Builder<'m, 's> {
 
 impl Parameters {
     /// Returns the locks, lists and bits of the zone layer.
-    fn shape(&self, span: Span) -> Shape {
-        Shape {
+    fn shape(&self, span: Span) -> ZoneGeometry {
+        ZoneGeometry {
             frames: span.frames(),
             part: match self.composition.zone {
                 ZoneKind::Spaces => self.space,
@@ -177,8 +177,8 @@ impl Parameters {
     }
 
     /// Returns what domains are made for.
-    fn extent(&self, span: Span, cpus: u16) -> Extent {
-        Extent {
+    fn extent(&self, span: Span, cpus: u16) -> DomainGeometry {
+        DomainGeometry {
             frames: span.frames(),
             cpus,
             max_order: self.max_order,
@@ -237,7 +237,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let shape = builder.parameters.shape(builder.span);
         let part = shape.make(&mut builder.arena, table)?;
@@ -264,7 +264,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let Parameters {
             max_order,
@@ -300,7 +300,7 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MOST_FRAMES)?;
+        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let parameters = builder.parameters;
         let arena = &mut builder.arena;

@@ -134,7 +134,7 @@ impl SystemSpec {
             watermarks: self.watermarks(&options, list, setup)?,
             tuning: Tuning::linux(setup.frames(), setup.cpus),
             bound: match options.high {
-                Some(most) => Bound { most: most.get() },
+                Some(most) => Bound { max: most.get() },
                 None => Bound::by_memory(setup.frames(), setup.cpus),
             },
             space,
@@ -306,7 +306,7 @@ impl fmt::Display for Parameters {
                 } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
-            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.most)?,
+            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.max)?,
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;

@@ -34,7 +34,7 @@ use crate::structure::Structure;
 pub struct Bulk {
     /// For how long the lock is held.
     pub hold: Hold,
-    /// `bulk=rows`: whether adjacent blocks move at once, which needs the lock for the whole batch.
+    /// `bulk=rows`: whether adjacent blocks move together, which needs the lock for the whole batch.
     pub rows: bool,
 }
 

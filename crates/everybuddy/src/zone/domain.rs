@@ -359,7 +359,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         Some(fresh)
     }
 
-    /// Makes a record the root of a domain, which the caller holds.
+    /// Turns a record into the root of a domain that the caller holds.
     fn make_root(&self, domain: u32) {
         let root = self.all.records.at(domain);
         // Relaxed: the CPU that it is handed to sees it by the word of its ghost, all others by `release`.

@@ -65,7 +65,7 @@ pub struct Domains<'a, P: Platform> {
 
 /// The geometry that domains are created for.
 #[derive(Clone, Copy)]
-pub(crate) struct Extent {
+pub(crate) struct DomainGeometry {
     /// Frames of the span.
     pub(crate) frames: u32,
     /// CPUs.
@@ -74,7 +74,7 @@ pub(crate) struct Extent {
     pub(crate) max_order: Order,
 }
 
-impl Extent {
+impl DomainGeometry {
     /// Returns the number of records: two per CPU, one for the domain that it holds and one that was absorbed and has
     /// not moved yet. Fewer in a small memory, where that many domains would be empty.
     fn domains(&self) -> u32 {
@@ -93,40 +93,40 @@ impl Extent {
 
 impl<'a, P: Platform> Domains<'a, P> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, extent: Extent) -> ArenaPlan {
-        let domains = extent.domains();
+    pub(crate) fn plan(plan: ArenaPlan, geometry: DomainGeometry) -> ArenaPlan {
+        let domains = geometry.domains();
         let plan = plan
-            .slice::<P::Cell<u16>>(extent.words())
+            .slice::<P::Cell<u16>>(geometry.words())
             .slice::<DomainRecord<P>>(domains as usize)
             .slice::<CachePadded<ZoneLock<P>>>(1);
-        Spring::<P>::plan(plan, domains, extent.cpus)
+        Spring::<P>::plan(plan, domains, geometry.cpus)
     }
 
     /// Creates one domain without frames. O(frames).
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
-        extent: Extent,
+        geometry: DomainGeometry,
         (lock, patience): (LockKind, u32),
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
-        let words = arena.slice(extent.words(), |_| DomainTags::<P>::clear_word())?;
-        let count = extent.domains();
+        let words = arena.slice(geometry.words(), |_| DomainTags::<P>::clear_word())?;
+        let count = geometry.domains();
         let records = arena.slice(count as usize, |domain| DomainRecord::new(domain as u32))?;
         Ok(Self {
             all: DomainTable {
                 table,
                 tags: DomainTags::new(words),
                 records: WrappingSlice::new(records),
-                max_order: extent.max_order,
+                max_order: geometry.max_order,
             },
             range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
-            spring: Spring::new(arena, count, extent.cpus, lock, patience)?,
+            spring: Spring::new(arena, count, geometry.cpus, lock, patience)?,
             bulk,
         })
     }
 
-    /// Makes a run of interior frames free, before the domain is in use. O(frames / largest block + orders).
+    /// Adds a run of interior frames as free, before the domain is in use. O(frames / largest block + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
         if let Some(start) = self.all.table.frame(start) {
             let probe = &mut P::Probe::default();

@@ -35,7 +35,7 @@ struct LockWithLists<P: Platform> {
 
 /// The geometry of a zone layer.
 #[derive(Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct ZoneGeometry {
     /// Frames of the whole zone layer.
     pub(crate) frames: u32,
     /// Frames of each part, a multiple of the largest block. If there is one part, all frames.
@@ -55,7 +55,7 @@ pub(crate) struct Shape {
 /// A part: its lock, and the memory of its structure.
 pub(crate) type Part<'a, P> = (&'a ZoneLock<P>, Place<'a, P>);
 
-impl Shape {
+impl ZoneGeometry {
     /// Returns the number of parts.
     pub(crate) fn parts(&self) -> u32 {
         self.frames.div_ceil(self.part.max(1))

@@ -32,7 +32,7 @@ pub mod spaces;
 pub(crate) mod spring;
 
 pub use bulk::Bulk;
-pub(crate) use domains::{Domains, Extent};
+pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
 pub use pool::Select;
 pub(crate) use spaces::Spaces;
@@ -129,7 +129,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         frames: u32,
     ) -> Result<(), FreeError>;
 
-    /// Makes a run of frames free whose frames all have the tag `from` (holes, or reserved frames). O(frames).
+    /// Frees a run whose frames all have the tag `from` (holes, or reserved frames). O(frames).
     fn add(
         &self,
         caller: &mut Caller<'_, P>,

@@ -48,7 +48,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
         }
     }
 
-    /// Makes a run of interior frames free, before the zone is in use. O(frames / largest block + orders).
+    /// Adds a run of interior frames as free, before the zone is in use. O(frames / largest block + orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
         if let Some(start) = self.structure.table().frame(start) {
             let probe = &mut P::Probe::default();

@@ -114,7 +114,8 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     Ok(())
 }
 
-/// Makes a run of allocated frames separate allocations, and likewise the rest of the allocations that it overlaps.
+/// Turns a run of allocated frames into separate allocations, and likewise the rest of the allocations that it
+/// overlaps.
 pub(crate) fn detach<P: Platform>(
     table: FrameTable<'_, P>,
     start: Frame,
@@ -183,7 +184,7 @@ pub(crate) fn check_add<P: Platform>(
     Ok(first)
 }
 
-/// Makes a run free whose frames all have the tag `from`.
+/// Frees a run whose frames all have the tag `from`.
 pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,

@@ -92,7 +92,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         })
     }
 
-    /// Makes a run of interior frames free, before the spaces are in use. O(frames / largest block + orders),
+    /// Adds a run of interior frames as free, before the spaces are in use. O(frames / largest block + orders),
     /// with iBuddy's structure O(frames x orders).
     pub(crate) fn seed(&self, start: Pfn, frames: u32) {
         let probe = &mut P::Probe::default();

@@ -21,11 +21,11 @@
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks*: it counts the domains that are
-//! held. The largest number that were held at once, in the last looks and including ghosts, is the number needed. If
-//! there are more, the look merges the two domains that were idle for longest. If such a domain has absorbed records
-//! from before, some of their blocks move over. If only one domain is left besides the one being released, it joins
-//! that one. The number of domains therefore falls to the number needed, by one per look, and the time of a look is
-//! bounded.
+//! held. The largest number that were held simultaneously, in the last looks and including ghosts, is the number
+//! needed. If there are more, the look merges the two domains that were idle for longest. If such a domain has
+//! absorbed records from before, some of their blocks move over. If only one domain is left besides the one being
+//! released, it joins that one. The number of domains therefore falls to the number needed, by one per look, and the
+//! time of a look is bounded.
 //!
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
@@ -99,7 +99,7 @@ pub(super) struct Head<P: Platform> {
     pub(super) live: P::Cell<u32>,
     /// The first unused record.
     pub(super) vacant: P::Cell<u32>,
-    /// The largest number of domains held at once in the present window, and in the previous one.
+    /// The largest number of domains held simultaneously in the present window, and in the previous one.
     held: P::Cell<u32>,
     held_before: P::Cell<u32>,
     since: P::Cell<u32>,

@@ -1,12 +1,15 @@
 //! Elastic domains: what is left of them when it is quiet, many CPUs that extend the spring, and misuse.
 //!
-//! Why it exists: the paper promises that the fragmentation of a quiet system is the standard buddy's. Here that is
-//! block for block, whatever was done before. And a frame may be freed into any domain, so two CPUs that free the
-//! same one at the same moment meet under no lock.
+//! # Purpose
 //!
-//! Invariant: domains are divided and merged many times in each test that is about that, which is counted.
+//! The paper promises that the fragmentation of a quiet system is the standard buddy's. Here that is tested block for
+//! block, whatever was done before. A frame may also be freed into any domain, so two CPUs that free the same frame at
+//! the same moment share no lock.
 //!
-//! Not modelled: orders of steps that the machine doesn't come up with; see `everybuddy-model`.
+//! # Invariants
+//!
+//! Each test of splitting and merging domains counts that both happen many times. Interleavings that the machine does
+//! not produce are not covered; see `everybuddy-model`.
 
 use std::sync::Barrier;
 use std::sync::Mutex;
@@ -79,7 +82,7 @@ struct Quiet<'a> {
     counts: &'a Mutex<Counts>,
 }
 
-/// What one CPU does in a round of random requests, each frame of which it holds in the end.
+/// What one CPU does in a round of random requests, each frame of which it finally holds.
 fn work(
     system: &System<'_>,
     cpu: &mut Cpu,
@@ -144,7 +147,7 @@ impl Quiet<'_> {
                         );
                         system.park(&mut cpu);
                         sum(self.counts, &mut cpu);
-                        set.surrender(cpu);
+                        set.release(cpu);
                     });
                 }
             });
@@ -171,7 +174,7 @@ impl Quiet<'_> {
             );
             system.park(&mut cpu);
             sum(self.counts, &mut cpu);
-            set.surrender(cpu);
+            set.release(cpu);
         }
     }
 }
@@ -238,7 +241,7 @@ impl Hammer {
                         }
                     }
                     sum(counts, &mut cpu);
-                    set.surrender(cpu);
+                    set.release(cpu);
                 });
             }
         });
@@ -322,7 +325,7 @@ impl Large<'_> {
                 scope.spawn(move || {
                     let mut cpu = claim(&set, id);
                     while !done.load(Ordering::Relaxed) {
-                        // Nobody else asks while somebody holds: then the large block is there, in parts.
+                        // No other CPU requests while one holds frames: then the large block exists, in parts.
                         if holding.fetch_add(1, Ordering::SeqCst) < 1 << 16 {
                             for _ in 0..8 {
                                 let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
@@ -340,7 +343,7 @@ impl Large<'_> {
                 let mut cpu = claim(&set, 0);
                 let all = system.max_order();
                 for _ in 0..200 {
-                    // No frame is held from here on; but domains may be taken, by who only releases.
+                    // No frame is held from here on; but domains may be held by CPUs that only free.
                     while holding
                         .compare_exchange(0, 1 << 16, Ordering::SeqCst, Ordering::SeqCst)
                         .is_err()
@@ -409,7 +412,7 @@ impl Everything {
                             }
                         };
                         assert_eq!(error, AllocateError::Exhausted, "{name}");
-                        // Who fails first has nothing to give back yet: all frames are somebody's.
+                        // The CPU that fails first has nothing to free yet: all frames are allocated.
                         gate.wait();
                         assert_eq!(shadow.taken(), frames as usize, "{name}, round {round}");
                         gate.wait();
@@ -432,7 +435,7 @@ fn a_request_fails_only_when_every_frame_is_held() {
     let ranges = [FrameRange::new(0, 64)];
     let mut all = Counts::default();
     for spec in SPECS {
-        // Lists are asked by a protocol that a waiting CPU doesn't answer; a barrier is no place to answer.
+        // Draining lists needs answers of their owners, and a CPU that waits at a barrier does not answer.
         if spec.contains("fixlazy") {
             continue;
         }
@@ -455,7 +458,7 @@ impl Twice<'_> {
             let mut cpu = claim(&set, 0);
             let mut get = || system.allocate(&mut cpu, Request::order(size)).unwrap();
             let blocks = (0..ROUNDS).map(|_| Block::new(get(), size)).collect();
-            set.surrender(cpu);
+            set.release(cpu);
             blocks
         };
         let believed: Vec<_> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
@@ -482,7 +485,7 @@ impl Twice<'_> {
                         }
                     }
                     turn[own].store(ROUNDS, Ordering::Release);
-                    set.surrender(cpu);
+                    set.release(cpu);
                 });
             }
         });

@@ -1,10 +1,14 @@
 //! Memory that runs out in the middle of a batch, under every way to hold the zone's lock.
 //!
-//! Why it exists: \[Porter\] leaves its lock held on that way out. Here the lock must be open: a
-//! request or release that comes then neither waits nor fails.
+//! # Purpose
 //!
-//! Invariant: nothing is timed. That the lock is open is asked of a nested release, which only tries; and who
-//! waits gives up after very many looks.
+//! The published patch of \[Porter\] leaves its lock held on that exit path. Here the lock must be free: a request or
+//! free that follows neither waits nor fails.
+//!
+//! # Invariants
+//!
+//! Nothing is timed. A nested free, which only tries the lock, shows that it is free. A waiting CPU gives up after very
+//! many polls.
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
@@ -137,7 +141,7 @@ fn both_run_out(name: &str, system: &System<'_>) {
                     system.drain(&mut cpu);
                 }
                 system.park(&mut cpu);
-                set.surrender(cpu);
+                set.release(cpu);
             });
         }
     });

@@ -40,7 +40,7 @@ fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
     ] {
         let row = |cpus| {
             let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
-            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes a frame");
+            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes per frame");
             bytes
         };
         for bytes in row(1).into_iter().chain(row(64).into_iter().skip(1)) {
@@ -63,7 +63,7 @@ fn elastic_domains_need_at_most_twelve_bytes_a_frame() {
     ] {
         let row = |cpus| {
             let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
-            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes a frame");
+            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes per frame");
             bytes
         };
         // A line or two for each of 64 domains, and lists for as many CPUs, on a machine of their size.

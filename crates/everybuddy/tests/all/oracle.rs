@@ -61,7 +61,7 @@ impl Program<'_> {
         let mut held: Vec<(Pfn, u32)> = Vec::new();
         let count = cpus.len();
         let at = |cpu: u8| usize::from(cpu) % count;
-        // One thread holds all tokens, so nobody answers an asker: the others are parked meanwhile.
+        // One thread holds all tokens, so no CPU answers a drain request: the others are parked meanwhile.
         let alone = |cpus: &mut Vec<Cpu>, cpu: usize| {
             for (id, token) in cpus.iter_mut().enumerate() {
                 if id != cpu {
@@ -217,7 +217,7 @@ fn record(steps: &[Step], system: &System<'_>) -> Vec<u32> {
     let mut given = Vec::new();
     for step in steps {
         match *step {
-            // Many at once, so that batches move.
+            // Many in a row, so that batches move.
             Step::Allocate { order, .. } => {
                 for _ in 0..40 {
                     let order = Order::new(order).unwrap();

@@ -1,4 +1,4 @@
-//! What Spring Buddy's list predicts, moves and gives back: figure 7 of 002 step by step, in both directions.
+//! What Spring Buddy's list predicts, moves and gives back: figure 7 of \[Spring\] step by step, in both directions.
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Bound;
@@ -8,12 +8,12 @@ use everybuddy_suite::{Cpu, System, claim};
 /// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.
 const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
 
-/// A task's request for, or release of, something in a region of which so many frames are left.
+/// A task's request for, or release of, something in a region of which `left` frames are left.
 const fn hint(task: u32, region: u32, left: u32) -> Hint {
     Hint { task, region, left }
 }
 
-/// A region whose end nobody knows.
+/// A region whose end is unknown.
 const fn endless(region: u32) -> Hint {
     hint(1, region, Hint::UNKNOWN)
 }
@@ -65,7 +65,7 @@ impl Bench<'_, '_> {
         self.system.snapshot(self.cpu).buffered_frames
     }
 
-    /// Holds so many frames, and keeps none.
+    /// Allocates the given number of frames, and leaves none in the list.
     fn hold(&mut self, count: u32) {
         self.take(count, hint(9, 9, 9));
         self.system.drain(self.cpu);
@@ -145,7 +145,7 @@ fn the_same_for_requests() {
             // Another region: a new run, which begins with what is there.
             assert_eq!(bench.take(48, endless(2)), nothing());
             assert_eq!(bench.take(1, endless(2)).frames_refilled, 128);
-            // A run in which much was brought in ends: what nobody may need goes.
+            // A run in which many frames were refilled ends: the list returns what may not be needed.
             bench.take(600, endless(3));
             assert!(bench.kept() > 256);
             let end = bench.take(1, endless(4));
@@ -175,7 +175,7 @@ fn a_region_ends_its_run() {
         assert_eq!(last.frames_predicted, 200);
         assert_eq!(bench.take(199, hint(1, 1, 199)), nothing());
         assert_eq!(bench.kept(), 0);
-        // What little is left of it is no reason to bring less than a first refill.
+        // The small rest of the region does not make a refill smaller than an initial one.
         assert_eq!(bench.take(1, hint(1, 2, 3)).frames_refilled, 128);
 
         // Releases of a whole region: the last of them gives all back.
@@ -201,7 +201,7 @@ fn without_hints_the_run_so_far_is_enough() {
             let counts = bench.give(8192, Hint::NONE);
             assert!(counts.drains <= 6, "{name}: {counts:?}");
             assert!(bench.kept() <= 4096);
-            // What was given back and requested again at once never leaves.
+            // Frames that are freed and requested again immediately never leave.
             for hint in [Hint::NONE, endless(1)] {
                 bench.take(1, hint);
                 for _ in 0..10_000 {
@@ -239,7 +239,7 @@ fn no_more_is_kept_than_the_bound() {
 
 #[test]
 fn the_bound_follows_from_memory() {
-    let most = |frames, cpus| Bound::by_memory(frames, cpus).most;
+    let most = |frames, cpus| Bound::by_memory(frames, cpus).max;
     assert_eq!(most(1 << 16, 1), 4096);
     assert_eq!(most(1 << 20, 2), 4096, "not more than 16 MiB");
     assert_eq!(most(1 << 14, 2), 512);

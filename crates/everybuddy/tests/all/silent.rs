@@ -1,4 +1,4 @@
-//! A CPU that neither calls nor parks: what it keeps can't be had, and everybody else is still found.
+//! A CPU that neither calls nor parks: its frames are unavailable, and the lists of all other CPUs are still drained.
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{AllocateError, CpuId, Flags, FrameRange, RegionError, Release, Request, Setup};
@@ -64,7 +64,7 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
         "spring+high=16",
         "linux-6",
     ] {
-        // Doesn't wait at all: nobody here will answer.
+        // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
     }
 }

@@ -36,7 +36,7 @@ fn work<A: FrameAllocator<Native>>(
 ) {
     let mark = |block: Block, from: bool| {
         for frame in &allocated[block.start.index()..][..block.order.frames() as usize] {
-            // Relaxed: a frame that two threads have at once is seen by one of the two exchanges.
+            // Relaxed: a frame that two threads have simultaneously is seen by one of the two exchanges.
             assert_eq!(frame.swap(!from, Ordering::Relaxed), from, "{block:?}");
         }
     };
@@ -68,7 +68,7 @@ fn all_is_free<A: FrameAllocator<Native>>(system: &A) {
     system.quiesce(&mut cpu).expect("all CPUs are parked");
     let census = system.check(&mut cpu).expect("every invariant holds");
     assert_eq!(census.free, u64::from(FRAMES));
-    CPUS.surrender(cpu);
+    CPUS.release(cpu);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn two_systems_in_statics_serve_several_threads() {
                 let seed = u32::from(number) << 20;
                 work(linux, &ALLOCATED[0], &mut cpu, seed);
                 work(spring, &ALLOCATED[1], &mut cpu, seed);
-                CPUS.surrender(cpu);
+                CPUS.release(cpu);
             });
         }
     });

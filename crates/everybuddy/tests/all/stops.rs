@@ -1,10 +1,14 @@
 //! Serewa's system, with a thread that stops in the middle and never goes on.
 //!
-//! Why it exists: a service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
-//! be lost or be in two places: each is allocated, free, or in the slot or the hand that the thread stopped with; and
-//! everybody else goes on.
+//! # Purpose
 //!
-//! Invariant: a program is run again and again, and stopped at its first, second, third ... operation of a queue, until
+//! A service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
+//! be lost or be in two places: each is allocated, free, in the slot of the stopped thread or owned by it; and all
+//! other threads continue.
+//!
+//! # Invariants
+//!
+//! A program is run again and again, and stopped at its first, second, third ... operation of a queue, until
 //! it runs to its end.
 
 use std::collections::HashSet;
@@ -34,7 +38,7 @@ fn stops_after(mut left: u32) -> Box<dyn FnMut(Event)> {
     })
 }
 
-/// Waits briefly: who stopped is not worth more.
+/// Waits briefly: a stopped thread never answers.
 fn briefly(attempt: u32) {
     Spin::pause(attempt.min(1));
 }
@@ -57,7 +61,7 @@ fn program(system: &System<'_>, cpu: &mut Cpu, held: &mut HashSet<u32>) {
         }
         if step % 3 == 2 {
             let (start, frames) = runs.swap_remove(0);
-            // In two parts; what is on its way back is nobody's.
+            // In two parts; what is being freed belongs to no caller.
             let part = 1 + frames / 3;
             for (start, frames) in [(start, part), (Pfn(start.0 + part), frames - part)] {
                 (start.0..start.0 + frames).for_each(|frame| {
@@ -119,7 +123,7 @@ fn run(name: &str, stop_after: u32, system: &System<'_>) -> Ran {
         "{name} at {stop}: more than one block: {after:?}"
     );
     assert_eq!(taken.len() as u64 + before.allocated + lost, FRAMES);
-    // What stands in a slot may come back yet; what is in a hand is not being given back by anybody.
+    // What a slot accounts for may still become free; what the stopped thread owns never does.
     match error {
         AllocateError::Exhausted => {}
         AllocateError::Busy => assert!(lost > 0, "{name} at {stop}: nothing is in hand"),
@@ -167,7 +171,10 @@ fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_
             stop_after > 20,
             "{text}: only {stop_after} operations of a queue"
         );
-        assert!(in_hand > 0, "{text}: nobody stopped with anything in hand");
+        assert!(
+            in_hand > 0,
+            "{text}: no thread stopped while it owned an area"
+        );
         eprintln!("{text}: stopped at {stop_after} places, {in_hand} times with frames in hand");
     }
 }

@@ -13,8 +13,8 @@
 use everybuddy_page::report::{FREE, LISTED};
 use everybuddy_trace::{Resolved, StepKind};
 
+use everybuddy_measure::replay::adapter::REFUSED;
 use everybuddy_measure::replay::observe::Listed;
-use everybuddy_measure::replay::port::REFUSED;
 
 /// The frames at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

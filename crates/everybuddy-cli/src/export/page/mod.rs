@@ -15,6 +15,7 @@ mod owners;
 mod statistics;
 pub mod study;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::Utc;
@@ -26,13 +27,16 @@ use crate::commit;
 use crate::show::comparison::dealt;
 use crate::show::output;
 use everybuddy_measure::Error;
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::detail::Latencies;
 use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::replay::pace::Latency;
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
+use everybuddy_metrics::Better;
 
 use super::Pending;
 
@@ -135,7 +139,7 @@ pub struct Occasion<'o> {
     /// The heading.
     pub title: &'o str,
     /// The machine.
-    pub machine: &'o Machine,
+    pub machine: &'o HostInfo,
     /// The timer, if times were measured.
     pub timer: Option<&'o Timer>,
     /// The seed of the order in which systems took turns.
@@ -161,7 +165,7 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
 }
 
 /// Describes the machine.
-fn machine(machine: &Machine) -> page::Machine {
+fn machine(machine: &HostInfo) -> page::Machine {
     let quiet = match (machine.was_busy(), machine.load) {
         (true, _) => {
             "Other programs were running: the order and the ratios are more reliable than the times."
@@ -206,7 +210,7 @@ pub fn trace(name: &str, subject: &Subject) -> page::Trace {
 }
 
 /// Converts a trace and the results of all systems on it.
-pub fn compared(comparison: &Comparison, subject: &Subject) -> page::Trace {
+pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
     let mut owners = subject.owners.names.clone();
@@ -265,9 +269,39 @@ pub fn compared(comparison: &Comparison, subject: &Subject) -> page::Trace {
         dealt: format!("{} {owned_by}", dealt(comparison)),
         owners,
         systems: comparison.systems.iter().map(system).collect(),
-        floor_ns: [0, 1].map(|direction| Some(comparison.floor.latency[direction].mean)),
-        floor_throughput: Some(comparison.floor.throughput),
+        table: table(comparison, rows),
         ..trace(&comparison.trace, subject)
+    }
+}
+
+/// The table of all systems, with the columns that the terminal has.
+fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
+    let Table {
+        names,
+        competing,
+        columns,
+    } = table::compared(rows, Which::Defined, comparison.threads);
+    let overhead = names.len() > competing.len();
+    let column = |column: Column| {
+        let best = column.best(&competing);
+        let mut texts = column.texts;
+        page::Column {
+            metric: column.metric.to_string(),
+            head: column.head.map(Cow::into_owned),
+            legend: column.legend.into_owned(),
+            better: match column.better {
+                Better::Lower => page::Better::Lower,
+                Better::Higher => page::Better::Higher,
+                Better::Neither => page::Better::Neither,
+            },
+            overhead: overhead.then(|| texts.pop()).flatten().unwrap_or_default(),
+            values: column.values.into_iter().take(competing.len()).collect(),
+            texts,
+            best: best.into_iter().take(competing.len()).collect(),
+        }
+    };
+    page::Table {
+        columns: columns.into_iter().map(column).collect(),
     }
 }
 
@@ -282,9 +316,7 @@ fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> p
     page::System {
         name: outcome.spec.to_string(),
         parameters: outcome.parameters.clone(),
-        metadata_bytes_per_frame: outcome.metadata_bytes as f64 / comparison.memory.frames as f64,
         latency,
-        throughput: outcome.pace.throughput,
         service_ratio: all.service_ratio(),
         miss_rate: all.miss_rate(),
         locks_per_call: all.locks(),

@@ -16,7 +16,7 @@ use everybuddy_page::study as page;
 use crate::commit;
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, State, Verdict, short};
-use everybuddy_measure::replay::bystanders::Machine;
+use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::list;
@@ -26,7 +26,7 @@ use everybuddy_papers::shared::grid::Grid;
 use everybuddy_papers::shared::method::Conditions;
 
 /// Creates a page without experiments.
-pub fn study(machine: &Machine, timer: &Timer, conditions: &Conditions) -> page::Study {
+pub fn study(machine: &HostInfo, timer: &Timer, conditions: &Conditions) -> page::Study {
     page::Study {
         title: "Papers’ experiments on buddy systems, reproduced".to_string(),
         command: super::command_line(),

@@ -102,8 +102,8 @@ pub(super) fn contents(study: &Study, anchors: &[String]) -> Markup {
                 }
             }
             p.note {
-                "✓ pass: confirmed. ≠ known deviation: not confirmed, with a known reason. ✗ fail: not confirmed in any \
-                 round. ? inconclusive: the rounds disagree, or there are no numbers. – not judged: the run was \
+                "✓ pass: confirmed. ≠ known deviation: not confirmed, with a known reason. ✗ fail: not confirmed in \
+                 any round. ? inconclusive: the rounds disagree, or there are no numbers. – not judged: the run was \
                  shortened."
             }
         }

@@ -1,15 +1,19 @@
-//! Numbers out of bytes, of the order that x86 has.
+//! Numbers from little-endian bytes.
 //!
-//! Exists so that nothing is read beyond an end.
+//! # Purpose
 //!
-//! Invariant: what is read is taken off the front; at the end there is `None`.
+//! Nothing is read beyond an end.
+//!
+//! # Invariants
+//!
+//! What is read is taken off the front; at the end there is `None`.
 
-/// Bytes that are still to be read.
+/// The remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Takes so many bytes.
+    /// Takes the given number of bytes.
     pub(crate) fn take(&mut self, size: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(usize::try_from(size).ok()?)?;
         self.0 = rest;
@@ -32,7 +36,7 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Takes a text that ends with a zero.
+    /// Removes a zero-terminated text.
     pub(crate) fn text(&mut self) -> Option<&'a str> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let text = self.take(end as u64)?;

@@ -1,9 +1,13 @@
-//! Where the fields of each event lie, as the recorded kernel described them.
+//! The layout of each event's fields, as described by the recorded kernel.
 //!
-//! Exists because fields move from kernel to kernel; each perf.data file brings the descriptions of
+//! # Purpose
+//!
+//! Fields move from kernel to kernel; each perf.data file brings the descriptions of
 //! the events that it holds.
 //!
-//! Invariant: a field is read only if it lies inside of the sample, and as wide as it was described.
+//! # Invariants
+//!
+//! A field is read only if it lies inside of the sample, and as wide as it was described.
 
 use std::collections::HashMap;
 
@@ -12,17 +16,17 @@ use super::super::system_calls;
 use super::bytes::Bytes;
 use crate::format::Format;
 
-/// Marks of a thread's state that mean: an interrupt had stopped it (hard, soft, not maskable).
+/// Flags of a thread's state that mean that an interrupt had suspended it (hard, soft, non-maskable).
 const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
 
-/// The formats of a file, by the number that each sample's data begin with.
+/// The formats of a file, by the number at the start of each sample's data.
 #[derive(Debug, Default)]
 pub(crate) struct Formats {
     by_number: HashMap<u16, Format>,
 }
 
 impl Formats {
-    /// Reads the formats of a file; `None` if they are damaged.
+    /// Parses the formats of a file. Returns `None` if they are damaged.
     pub(crate) fn read(bytes: &[u8]) -> Option<Formats> {
         let mut bytes = Bytes(bytes);
         if bytes.take(10)? != b"\x17\x08\x44tracing" {
@@ -74,12 +78,12 @@ impl Sample<'_> {
         self.format.field(name)?.value(self.data)
     }
 
-    /// Returns the thread, as the kernel wrote it into the event.
+    /// Returns the thread, as recorded in the event by the kernel.
     pub(crate) fn tid(&self) -> Option<u32> {
         u32::try_from(self.number("common_pid")?).ok()
     }
 
-    /// Returns whether an interrupt had stopped the thread.
+    /// Returns `true` if an interrupt had suspended the thread.
     pub(crate) fn in_interrupt(&self) -> bool {
         self.number("common_flags")
             .is_some_and(|flags| flags & IN_INTERRUPT != 0)
@@ -101,7 +105,7 @@ impl Sample<'_> {
 impl Fields for Sample<'_> {
     fn frame(&self) -> Option<Option<u64>> {
         let pfn = self.number("pfn")?;
-        // What the kernel writes when there is no page; older ones printed it as frame 0.
+        // The kernel's value if there is no page; older kernels wrote frame 0.
         Some((pfn != u64::MAX && pfn != 0).then_some(pfn))
     }
 

@@ -1,9 +1,13 @@
-//! The parts of a perf.data file: where events, formats and records lie.
+//! The sections of a perf.data file: events, formats and records.
 //!
-//! Exists so that everything a header claims is held against the file's length before any memory is
+//! # Purpose
+//!
+//! Everything a header claims is held against the file's length before any memory is
 //! set aside for it.
 //!
-//! Invariant: a section that is given back lies inside of the file.
+//! # Invariants
+//!
+//! A section that is given back lies inside of the file.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -13,18 +17,18 @@ use super::super::error::Fault;
 use super::bytes::Bytes;
 use everybuddy_trace::quietly;
 
-/// Length of the header that every file of this kind has.
+/// The length of the header of every perf.data file.
 const HEADER: u64 = 104;
-/// Number of the feature that holds the formats of events.
+/// The number of the feature that contains the formats of events.
 const TRACING_DATA: u32 = 1;
-/// Features that a header may have.
+/// The maximum number of features of a header.
 const FEATURES: u32 = 256;
-/// Largest formats that are read; those of a whole kernel have 10 MB.
+/// The maximum size of formats; those of a whole kernel take 10 MB.
 const LARGEST_FORMATS: u64 = 1 << 28;
-/// Events recorded at once, at most.
+/// The largest number of kinds of events in a recording.
 const MOST_ATTRIBUTES: u64 = 1 << 14;
 
-/// A piece of the file.
+/// A section of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     pub(crate) offset: u64,
@@ -37,13 +41,13 @@ impl Section {
     }
 }
 
-/// How samples are laid out, by the number that each begins with.
+/// The layouts of samples, by the number at the start of each.
 #[derive(Debug)]
 pub(crate) struct Layouts {
-    /// Ids of events, sorted, each with the layout of its samples.
+    /// The sorted ids of events, each with the layout of its samples.
     by_id: Vec<(u64, RecordParseInfo)>,
     first: RecordParseInfo,
-    /// Whether all events have the layout of the first.
+    /// Whether all events have the layout of the first one.
     is_same: bool,
 }
 
@@ -59,7 +63,7 @@ impl Layouts {
     }
 }
 
-/// What the header of a file says.
+/// The header of a file.
 pub(crate) struct Layout {
     pub(crate) layouts: Layouts,
     /// The records.
@@ -68,7 +72,7 @@ pub(crate) struct Layout {
     pub(crate) formats: Vec<u8>,
 }
 
-/// Reads the header and what it points to.
+/// Reads the header and the sections that it refers to.
 pub(crate) fn read(file: &mut (impl Read + Seek)) -> Result<Layout, Fault> {
     let length = file.seek(SeekFrom::End(0))?;
     let header = section(
@@ -83,8 +87,8 @@ pub(crate) fn read(file: &mut (impl Read + Seek)) -> Result<Layout, Fault> {
     if header.starts_with(b"2ELIFREP") {
         return Err(Fault::refuse(
             "byte 0",
-            "recorded on a machine with the other order of bytes",
-            "run `perf script --ns` there and import the text",
+            "recorded on a machine with another byte order",
+            "run `perf script --ns` on that machine and import its output",
         ));
     }
     let mut bytes = Bytes(header.get(8..).unwrap_or_default());
@@ -92,7 +96,7 @@ pub(crate) fn read(file: &mut (impl Read + Seek)) -> Result<Layout, Fault> {
         return Err(Fault::refuse(
             "byte 8",
             "recorded into a pipe",
-            "record into a file, or import what `perf script --ns -i FILE` prints",
+            "record to a file, or import the output of `perf script --ns -i FILE`",
         ));
     }
     if length < HEADER {
@@ -112,8 +116,8 @@ pub(crate) fn read(file: &mut (impl Read + Seek)) -> Result<Layout, Fault> {
     if data.size == 0 {
         return Err(Fault::refuse(
             "byte 48",
-            "there are no records, or perf did not end well",
-            "record again, and let perf end by itself",
+            "the file has no records, or perf was interrupted",
+            "record again without interrupting perf",
         ));
     }
     let layouts = read_layouts(file, length, attributes, attribute_size)?;
@@ -128,8 +132,8 @@ pub(crate) fn read(file: &mut (impl Read + Seek)) -> Result<Layout, Fault> {
 fn broken_off(length: u64) -> Fault {
     Fault::refuse(
         format!("byte {length}"),
-        "the file ends before what its header describes",
-        "the recording or copy was broken off; get the file again",
+        "the file is shorter than its header claims",
+        "the recording or copy was interrupted; obtain the file again",
     )
 }
 
@@ -137,11 +141,11 @@ pub(crate) fn damaged(place: u64, what: &str) -> Fault {
     Fault::refuse(
         format!("byte {place}"),
         format!("damaged: {what}"),
-        "get the file again, or import what `perf script --ns` makes of it",
+        "obtain the file again, or import the output of `perf script --ns`",
     )
 }
 
-/// Reads a piece of the file.
+/// Reads a section of the file.
 fn section(
     file: &mut (impl Read + Seek),
     length: u64,
@@ -152,7 +156,7 @@ fn section(
     let (Ok(size), true) = (size, section.end() <= length) else {
         return Err(damaged(
             section.offset,
-            &format!("{what} lies outside of the file"),
+            &format!("{what} is outside the file"),
         ));
     };
     let mut bytes = vec![0; size];
@@ -170,7 +174,7 @@ fn read_layouts(
 ) -> Result<Layouts, Fault> {
     let place = attributes.offset;
     if !(80..=4096).contains(&entry) || attributes.size / entry > MOST_ATTRIBUTES {
-        return Err(damaged(place, "the list of events has an impossible size"));
+        return Err(damaged(place, "the list of events has an invalid size"));
     }
     let table = section(file, length, attributes, "the list of events")?;
     let mut all = Vec::new();
@@ -178,15 +182,15 @@ fn read_layouts(
     for entry in table.chunks_exact(entry as usize) {
         let (attribute, ids) = entry.split_at(entry.len() - 16);
         let parsed = quietly(|| PerfEventAttr::parse::<_, byteorder::LittleEndian>(attribute).ok());
-        // Kinds of events that are not known have no tracepoints.
+        // Unknown kinds of events have no tracepoints.
         let Some((attribute, _)) = parsed.flatten() else {
             continue;
         };
         if attribute.sample_format.contains(SampleFormat::READ) {
             return Err(Fault::refuse(
                 format!("byte {place}"),
-                "its samples hold groups of counters",
-                "record without `:S`, or import what `perf script --ns` prints",
+                "its samples contain groups of counters",
+                "record without `:S`, or import the output of `perf script --ns`",
             ));
         }
         let layout = RecordParseInfo::new(&attribute, Endianness::LittleEndian);
@@ -199,14 +203,14 @@ fn read_layouts(
         if by_id.len() as u64 + size / 8 > length {
             return Err(damaged(
                 place,
-                "events have more numbers than there is room for",
+                "events have more ids than fit into the file",
             ));
         }
         let ids = section(
             file,
             length,
             Section { offset, size },
-            "the numbers of an event",
+            "the ids of an event",
         )?;
         let numbers = ids.chunks_exact(8).filter_map(|bytes| Bytes(bytes).u64());
         by_id.extend(numbers.map(|id| (id, layout)));
@@ -218,10 +222,7 @@ fn read_layouts(
         .iter()
         .all(|(layout, _)| layout.sample_format == first.sample_format);
     if !is_same && !all.iter().all(|(_, has_id)| *has_id) {
-        return Err(damaged(
-            place,
-            "samples don't say which event they belong to",
-        ));
+        return Err(damaged(place, "samples do not identify their event"));
     }
     by_id.sort_by_key(|(id, _)| *id);
     Ok(Layouts {
@@ -231,7 +232,7 @@ fn read_layouts(
     })
 }
 
-/// Reads the formats of events, which lie among the features behind the records.
+/// Reads the formats of events, which are among the features after the records.
 fn read_formats(
     file: &mut (impl Read + Seek),
     length: u64,
@@ -246,7 +247,7 @@ fn read_formats(
             "record with `perf record -e kmem:mm_page_alloc -e kmem:mm_page_free`",
         ));
     }
-    // One entry for each feature that there is, by number.
+    // One entry per feature, ordered by number.
     let before = (0..TRACING_DATA).filter(|feature| has(*feature)).count() as u64;
     let all = (0..FEATURES).filter(|feature| has(*feature)).count() as u64;
     let table = Section {

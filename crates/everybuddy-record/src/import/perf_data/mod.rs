@@ -1,11 +1,15 @@
 //! Recordings of `perf record`: perf.data.
 //!
-//! Exists because this file knows more than any text made of it: allocation flags as numbers, whether
-//! an interrupt had come, nanoseconds. The records are read here one after the other, since only so
-//! nothing is set aside that the file merely claims; what a sample holds is left to a library.
+//! # Purpose
 //!
-//! Invariant: memory grows with the number of events that were understood, and not with what any
-//! header, record or compressed piece says.
+//! This file contains more information than the text generated from it: numeric allocation flags, interrupt states,
+//! nanoseconds. The records are read here one after another, so that no memory is reserved for a mere claim of the
+//! file; a library parses the contents of samples.
+//!
+//! # Invariants
+//!
+//! Memory consumption depends on the number of recognized events, and not on the claims of any header, record or
+//! compressed section.
 
 mod bytes;
 mod formats;
@@ -23,11 +27,11 @@ use self::unpack::Unpacker;
 use super::Source;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning};
-use super::heard::Heard;
+use super::import_log::ImportLog;
 use crate::kernel::KernelEvent;
 use everybuddy_trace::quietly;
 
-/// Bytes of the head of a record: kind, marks and size.
+/// The length of the head of a record: kind, flags and size.
 const HEAD: u64 = 8;
 
 // Kinds of records.
@@ -39,12 +43,12 @@ const COMPRESSED: u32 = 81;
 const COMPRESSED_2: u32 = 83;
 
 /// Reads a whole file.
-pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, Heard), Fault> {
+pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, ImportLog), Fault> {
     let layout = layout::read(&mut file)?;
     let Some(formats) = Formats::read(&layout.formats) else {
         return Err(damaged(
             layout.data.offset,
-            "the formats of events can't be read",
+            "the formats of events are unreadable",
         ));
     };
     file.seek(SeekFrom::Start(layout.data.offset))?;
@@ -52,26 +56,26 @@ pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, Hear
         layouts: layout.layouts,
         formats,
         interpreter: Interpreter::default(),
-        heard: Heard::new(Source::PerfData),
+        log: ImportLog::new(Source::PerfData),
         events: Vec::new(),
         place: layout.data.offset,
     };
     let end = layout.data.offset + layout.data.size;
     reader.records(BufReader::with_capacity(1 << 18, file), end)?;
     let Reader {
-        events, mut heard, ..
+        events, mut log, ..
     } = reader;
-    heard.understood = events.len() as u64;
-    Ok((events, heard))
+    log.understood = events.len() as u64;
+    Ok((events, log))
 }
 
 struct Reader {
     layouts: Layouts,
     formats: Formats,
     interpreter: Interpreter,
-    heard: Heard,
+    log: ImportLog,
     events: Vec<KernelEvent>,
-    /// Where the record lies that is read, in bytes.
+    /// The offset of the current record, in bytes.
     place: u64,
 }
 
@@ -88,7 +92,7 @@ impl Reader {
             let (kind, size) = head_of(&head);
             next += size;
             if size < HEAD || next > end {
-                return Err(damaged(self.place, "a record has an impossible size"));
+                return Err(damaged(self.place, "a record has an invalid size"));
             }
             body.resize((size - HEAD) as usize, 0);
             file.read_exact(&mut body)?;
@@ -100,18 +104,18 @@ impl Reader {
                     };
                     let place = self.place;
                     let Some(packed) = packed else {
-                        return Err(damaged(place, "a compressed record contradicts itself"));
+                        return Err(damaged(place, "a compressed record is inconsistent"));
                     };
                     let read = unpacker.unpack(packed, |kind, body| self.record(kind, body));
                     if read.is_none() {
-                        return Err(damaged(place, "a compressed record can't be unpacked"));
+                        return Err(damaged(place, "a compressed record cannot be decompressed"));
                     }
                 }
                 AUXTRACE => {
-                    // What a processor traced follows the record and is not counted in its size.
+                    // The processor trace follows the record and is not included in its size.
                     let trailing = Bytes(&body).u64().unwrap_or(0);
                     if next.checked_add(trailing).is_none_or(|next| next > end) {
-                        return Err(damaged(self.place, "a record lies outside of the file"));
+                        return Err(damaged(self.place, "a record is outside the file"));
                     }
                     std::io::copy(&mut file.by_ref().take(trailing), &mut std::io::sink())?;
                     next += trailing;
@@ -120,14 +124,14 @@ impl Reader {
             }
         }
         if unpacker.is_amid() {
-            self.heard
+            self.log
                 .complain(self.place, "the last record is incomplete");
         }
         Ok(())
     }
 
     fn record(&mut self, kind: u32, body: &[u8]) {
-        self.heard.read += 1;
+        self.log.read += 1;
         match kind {
             SAMPLE => self.sample(body),
             LOST | LOST_SAMPLES => {
@@ -136,7 +140,7 @@ impl Reader {
                     bytes.u64();
                 }
                 let lost = bytes.u64().unwrap_or(1);
-                self.heard.lost = self.heard.lost.saturating_add(lost);
+                self.log.lost = self.log.lost.saturating_add(lost);
             }
             _ => {}
         }
@@ -145,30 +149,28 @@ impl Reader {
     fn sample(&mut self, body: &[u8]) {
         let Some(layout) = self.layouts.of(body) else {
             return self
-                .heard
-                .complain(self.place, "a sample of an event that is not described");
+                .log
+                .complain(self.place, "a sample of an unknown event");
         };
         let parse =
             || SampleRecord::parse::<byteorder::LittleEndian>(RawData::Single(body), 0, layout);
         let Some(Ok(record)) = quietly(parse) else {
-            return self
-                .heard
-                .complain(self.place, "a sample is shorter than it should be");
+            return self.log.complain(self.place, "a sample is too short");
         };
         let (Some(raw), Some(time_ns)) = (record.raw, record.timestamp) else {
-            return self.heard.skip("samples without data or time");
+            return self.log.skip("samples without data or time");
         };
         let data = raw.as_slice();
         let Some(format) = self.formats.of(&data) else {
             return self
-                .heard
+                .log
                 .complain(self.place, "a sample of an event without format");
         };
         let sample = Sample {
             format,
             data: &data,
         };
-        // What perf says of a thread is -1 once it has ended; the kernel itself still knew.
+        // perf writes -1 for a thread that has ended, but the kernel's record still contains its number.
         let known = |id: Option<i32>| id.and_then(|id| u32::try_from(id).ok());
         let tid = known(record.tid).or(sample.tid()).unwrap_or(0);
         match self.interpreter.meaning(&format.name, tid, &sample) {
@@ -183,24 +185,24 @@ impl Reader {
                 in_interrupt: sample.in_interrupt(),
                 what,
             }),
-            Meaning::Other => self.heard.skip(&format.name),
-            Meaning::Repeated => self.heard.repeated += 1,
+            Meaning::Other => self.log.skip(&format.name),
+            Meaning::Repeated => self.log.repeated += 1,
             Meaning::Unclear => {
-                let what = format!("{} without the fields that it needs", format.name);
-                self.heard.complain(self.place, &what);
+                let what = format!("{} without its required fields", format.name);
+                self.log.complain(self.place, &what);
             }
         }
     }
 }
 
-/// Reads the kind and the size of a record.
+/// Parses the kind and the size of a record.
 fn head_of(head: &[u8; HEAD as usize]) -> (u32, u64) {
     let [a, b, c, d, _, _, low, high] = *head;
     let size = u16::from_le_bytes([low, high]);
     (u32::from_le_bytes([a, b, c, d]), u64::from(size))
 }
 
-/// Returns what is compressed of a record that says how much it is.
+/// Returns the compressed part of a record that states its size.
 fn packed_part(body: &[u8]) -> Option<&[u8]> {
     let mut bytes = Bytes(body);
     let size = bytes.u64()?;

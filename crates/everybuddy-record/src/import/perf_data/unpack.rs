@@ -1,9 +1,13 @@
-//! Records that `perf record -z` compressed.
+//! Records compressed by `perf record -z`.
 //!
-//! Exists because compressed records are one stream: a record may begin in one piece and end in the
+//! # Purpose
+//!
+//! Compressed records are one stream: a record may begin in one piece and end in the
 //! next. They are handed on as soon as they are whole.
 //!
-//! Invariant: holds at most one record and one buffer, however much a piece unpacks to.
+//! # Invariants
+//!
+//! Holds at most one record and one buffer, however much a piece unpacks to.
 
 use std::io;
 
@@ -11,17 +15,17 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use super::{HEAD, head_of};
 
-/// Bytes unpacked at once: more than the largest record.
+/// Bytes unpacked in one step: more than the largest record.
 const BUFFER: usize = 1 << 17;
 
-/// Most bytes that one byte may stand for: beyond it a piece is damaged. What perf compresses is an
-/// eighth to a fortieth of its size.
+/// The maximum expansion of one byte; beyond it, a section is damaged. perf's data compress to between an eighth and
+/// a fortieth of their size.
 const MOST_EXPANSION: usize = 4096;
 
-/// Unpacks a stream of records.
+/// Decompresses a stream of records.
 pub(super) struct Unpacker {
     decoder: Decoder<'static>,
-    /// Unpacked bytes that are no whole record yet.
+    /// Unpacked bytes that do not form a whole record yet.
     pending: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -35,12 +39,12 @@ impl Unpacker {
         })
     }
 
-    /// Returns whether the stream ended within a record.
+    /// Returns `true` if the stream ended within a record.
     pub(super) fn is_amid(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Unpacks a piece, and hands on each record that is whole; `None` if the piece is damaged.
+    /// Decompresses a section, and passes on each complete record. Returns `None` if the section is damaged.
     pub(super) fn unpack(&mut self, packed: &[u8], mut take: impl FnMut(u32, &[u8])) -> Option<()> {
         let mut input = InBuffer::around(packed);
         let mut allowed = packed.len().saturating_mul(MOST_EXPANSION).max(BUFFER);

@@ -27,7 +27,7 @@ struct Bench<'s, 'a> {
 }
 
 impl Bench<'_, '_> {
-    /// Runs `program` on so many frames.
+    /// Runs `program` on `frames` frames.
     fn on(frames: u32, program: impl FnOnce(&mut Bench<'_, '_>)) {
         with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
             let structure = &Lists::new(place);
@@ -90,7 +90,7 @@ impl Bench<'_, '_> {
     }
 }
 
-/// The blocks of so many frames when all is coalesced.
+/// Returns the blocks of `frames` frames when everything is coalesced.
 fn whole(frames: u32) -> Vec<u64> {
     with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
         let standard = FreeLists::new(place);

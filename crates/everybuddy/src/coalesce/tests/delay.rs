@@ -126,8 +126,8 @@ fn lists(structure: &Lists<'_>) -> States {
         .collect()
 }
 
-/// Runs steps on a policy over so many frames; calls `after` after each, with the coalescings of the call and
-/// the order that was freed, if one was. In the end all is freed.
+/// Runs steps on a policy over `frames` frames. Calls `after` after each step, with the coalescings of the call and
+/// the order that was freed, if one was. Finally frees everything.
 fn run<C>(
     policy: &C,
     frames: u32,

@@ -1,9 +1,13 @@
-//! Tests of Serewa's queues against a simple model, and of how memory is divided in the beginning.
+//! Tests of Serewa's queues against a simple model, and of how memory is divided initially.
 //!
-//! Why it exists: the conformance suite sees requests and releases; here the ring is seen, slot by slot, with services
-//! that take areas out of order of their release, and memory before the first request.
+//! # Purpose
 //!
-//! Invariant: the same areas come out in the order in which they went in.
+//! The conformance suite sees requests and frees. These tests see the queue slot by slot, with services that release
+//! areas in another order than they took them, and memory before the first request.
+//!
+//! # Invariants
+//!
+//! The same areas leave a queue in the order in which they entered it.
 
 use std::borrow::ToOwned;
 use std::collections::VecDeque;

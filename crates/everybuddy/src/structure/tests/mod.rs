@@ -1,6 +1,8 @@
 //! Tests of the structures, and an empty structure's memory for the tests of the layers above.
 //!
-//! Invariant: what [`with_part`] provides is laid out as in a zone layer, without its locks.
+//! # Invariants
+//!
+//! What [`with_part`] provides is laid out as in a zone layer, without its locks.
 
 mod figures;
 mod properties;

@@ -1,7 +1,9 @@
-//! What every structure of blocks does, against sets and stacks.
+//! Every structure of blocks, compared with sets and stacks.
 //!
-//! Why it exists: a tree that is out of balance, or a summary that is stale, still gives the right answers for a
-//! while. So every invariant is walked after every step, and every answer compared with that of something plain.
+//! # Purpose
+//!
+//! An unbalanced tree or a stale summary still returns right answers for a while. The tests therefore check every
+//! invariant after every step, and compare every answer with that of a plain model.
 
 use std::vec::Vec;
 
@@ -154,7 +156,7 @@ fn compare<S: Structure<Native>>(
     }
 }
 
-/// Makes an empty structure.
+/// Creates an empty structure.
 fn with<R>(test: impl FnOnce(&Trees<'_, Native>) -> R, frames: u32, largest: u8) -> R {
     let kind = (
         Tag::INTERIOR,

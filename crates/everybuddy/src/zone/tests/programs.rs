@@ -1,10 +1,12 @@
 //! Random programs over several domains, each step of which leaves everything in one place.
 //!
-//! Why it exists: what goes wrong when parts of parts are merged, used up and used again is seen only after many
-//! steps. After each of them every frame must be free in one domain or allocated, every number be in one place,
-//! and nobody wait while a domain lies in the spring.
+//! # Purpose
 //!
-//! Not modelled: CPUs that work at the same moment.
+//! Errors in merging, using up and reusing parts of parts show only after many steps. After each step every frame
+//! must be free in one domain or allocated, every record must be in one place, and no CPU may wait while a domain
+//! lies in the spring.
+//!
+//! CPUs that work at the same moment are not modelled.
 
 use std::vec::Vec;
 
@@ -135,7 +137,7 @@ impl Program<'_, '_> {
                 }
                 self.served();
             }
-            // The collector would wait for who holds one.
+            // The collector would wait for the holders of domains.
             Step::Collect { cpu, enough } if self.cpus.iter().all(|at| *at == State::Idle) => {
                 let before = rig.spring.domains();
                 let mut taken = 0;
@@ -174,7 +176,7 @@ proptest! {
             let cpus = [State::Idle; CPUS as usize];
             let mut program = Program { rig, cpus, allocated: Vec::new() };
             steps.iter().for_each(|step| program.step(*step));
-            // All put back; who waits is served, and puts back as well.
+            // All domains are released. Waiting CPUs are served, and release theirs as well.
             while program.cpus.iter().any(|state| *state != State::Idle) {
                 (0..CPUS).for_each(|cpu| program.put(cpu));
             }

@@ -1,11 +1,13 @@
-//! \[Spring\]'s figures 5 and 6, step by step; what is passed and what is merged.
+//! \[Spring\]'s figures 5 and 6, step by step; which parts are split off and merged.
 //!
-//! Why it exists: on one thread each step of an extension or a compression can be made on its own, and everything
-//! looked at after it.
+//! # Purpose
 //!
-//! Invariant: a CPU waits here only by queueing up; that it is served is what the tests look at.
+//! On one thread each step of an extension or a compression can be made separately, and everything checked after it.
 //!
-//! Not modelled: CPUs that work at the same moment; see `tests/domains.rs` here and in `everybuddy-model`.
+//! # Invariants
+//!
+//! A CPU waits here only by entering the queue; the tests check that it is served. CPUs that work at the same moment
+//! are not modelled; see `tests/domains.rs` here and in `everybuddy-model`.
 
 #[path = "programs.rs"]
 mod programs;
@@ -51,7 +53,7 @@ fn order(order: u8) -> Order {
     Order::new(order).unwrap()
 }
 
-/// Makes one domain of so many frames.
+/// Creates one domain of `frames` frames.
 fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'_>) -> R) -> R {
     let max_order = order(largest);
     let words = frames.next_multiple_of(max_order.frames()) as usize;
@@ -101,7 +103,7 @@ impl<'a> Rig<'a> {
         self.all.records.at(domain).is_held()
     }
 
-    /// Tells whether a domain lies in the spring.
+    /// Returns `true` if a domain lies in the spring.
     fn has_one(&self) -> bool {
         self.spring.roots().any(|root| !self.is_held(root))
     }
@@ -123,7 +125,7 @@ impl<'a> Rig<'a> {
         self.on(cpu, |caller| self.spring.put(caller, &self.all, domain, 1));
     }
 
-    /// Finds every domain held, and queues up.
+    /// Finds every domain held, and enters the queue.
     fn become_ghost(&self, cpu: u16, wants: Option<Order>) {
         let ghost = &self.spring.ghosts[usize::from(cpu)];
         let probe = &mut Counts::default();
@@ -159,7 +161,7 @@ impl<'a> Rig<'a> {
         Eager.free(&self.all.held(root), head, order, probe);
     }
 
-    /// Makes the holder of a domain pass a part to a new number, which goes into the spring, and puts its own back.
+    /// Splits a part off a domain, and releases both into the spring.
     fn divide(&self, cpu: u16, other: u16) {
         let own = self.take(cpu);
         self.become_ghost(other, Some(Order::ZERO));
@@ -190,7 +192,7 @@ impl<'a> Rig<'a> {
         blocks
     }
 
-    /// Looks at everything that must hold, whoever holds or waits.
+    /// Checks everything that must hold while CPUs hold domains or wait.
     fn is_sound(&self) {
         let frames = self.all.table.frames();
         let census = crate::check::walk(&AllDomains(self.all), 0..frames).unwrap();
@@ -224,7 +226,7 @@ fn coalesced(free: &[u32], largest: Order) -> Vec<Piece> {
         while at < free.len() {
             let (start, count) = (free[at], order.frames());
             let last = at + count as usize - 1;
-            // Sorted and without repetition: so many in so little room are all of them.
+            // Sorted and without repetition: this number of frames within a block of that size is all of them.
             if start.is_multiple_of(count) && free.get(last) == Some(&(start + count - 1)) {
                 free.drain(at..=last);
                 blocks.push((order.get(), start));
@@ -275,7 +277,7 @@ fn figure_5_the_spring_is_extended() {
         // g: so is CPU 1's.
         rig.put(1, part);
         rig.is_sound();
-        // Both can be had at once from now on, and nothing is divided.
+        // From now on both can be held simultaneously, and nothing is split.
         let held = [rig.take(0), rig.take(1)];
         assert_eq!(held, [domain, part], "each CPU gets what it had last");
         rig.free(held[1], first, Order::ZERO);
@@ -299,7 +301,7 @@ fn a_second_ghost_gets_all_the_rest() {
         assert_eq!(rig.given(2), Some(domain));
         assert_eq!(rig.given(3), None);
         assert_eq!(rig.extensions(), 1);
-        // Whoever was passed a part serves the next.
+        // The CPU that received a part serves the next ghost.
         rig.put(1, part);
         let third = rig.given(3).unwrap();
         assert_eq!((rig.extensions(), rig.roots().len()), (2, 3));
@@ -319,7 +321,7 @@ fn a_ghost_leaves_the_queue_from_any_place() {
             let ghost = &rig.spring.ghosts[usize::from(leaver)];
             let probe = &mut Counts::default();
             let guard = Guard::lock(&rig.spring.head.lock, probe);
-            // As if the domain were put back by who sees no ghost yet.
+            // As if a CPU that sees no ghost yet released the domain.
             rig.all.records.at(domain).release();
             let found = rig.spring.find_for(&rig.all, u32::from(leaver), ghost);
             drop(guard);
@@ -371,7 +373,7 @@ fn figure_6_the_spring_is_compressed() {
             assert_eq!(rig.take(0), held[0]);
             rig.put(0, held[0]);
             visits += 1;
-            assert!(visits <= 4 * 3 * 2, "nobody looked");
+            assert!(visits <= 4 * 3 * 2, "no CPU looked");
         }
         // b, c: two that were idle are found, and merged.
         assert_eq!(rig.merges(), merges + 1);
@@ -379,7 +381,11 @@ fn figure_6_the_spring_is_compressed() {
         assert_eq!(left.len(), 2);
         let merged = *left.iter().find(|root| **root != held[0]).unwrap();
         assert!(idle.contains(&merged));
-        assert_eq!(rig.blocks(held[0]), of_first, "who looks keeps its own");
+        assert_eq!(
+            rig.blocks(held[0]),
+            of_first,
+            "the looking CPU keeps its own"
+        );
         // d: one domain with more blocks of high order.
         let mut free = frames_of(&apart);
         free.sort_unstable();
@@ -388,7 +394,7 @@ fn figure_6_the_spring_is_compressed() {
         // e: it is back in the spring. f: which is compressed.
         assert!(!rig.is_held(merged) && !rig.is_held(held[0]));
         rig.is_sound();
-        // So it goes on, until as many are left as CPUs work at once: the last idle one joins the other.
+        // This continues until as many are left as CPUs that work: the last idle one joins the other.
         for _ in 0..4 * 3 * 2 {
             let domain = rig.take(0);
             rig.put(0, domain);
@@ -444,7 +450,7 @@ fn wants() -> impl Strategy<Value = Option<u8>> {
     prop::option::weighted(0.8, 0u8..=5)
 }
 
-/// What a domain of a number's lists alone passes: see [`Held::pass`].
+/// Checks which part a domain of one record splits off: see [`HeldDomain::split_off`].
 fn passes(rig: &Rig<'_>, root: u32, wants: Option<u8>) {
     let before = rig.list(root);
     let fresh = rig.spring.occupy().unwrap();

@@ -92,7 +92,7 @@ pub fn csv(bytes: &[u8]) {
 ///
 /// # Panics
 ///
-/// As [`csv`].
+/// Like [`csv`].
 pub fn trace_parquet(bytes: &[u8]) {
     let Some((lengths, bytes)) = bytes.split_first_chunk::<8>() else {
         return;
@@ -142,7 +142,7 @@ pub fn trace_parquet(bytes: &[u8]) {
 fn events(bytes: &[u8], source: Source) {
     let all = import(bytes, Some(source), Scope::Everything, Leniency::Strict);
     if let Some(made) = &all {
-        assert!(made.heard.understood > 0 && !made.heard.to_string().is_empty());
+        assert!(made.log.understood > 0 && !made.log.to_string().is_empty());
         accepted(&made.trace);
     }
     let tree = Scope::Tree { root: 1 };

@@ -168,7 +168,7 @@ pub fn assemble(bytes: &[u8]) {
         false => Scope::Tree { root: 1 },
     };
     let mut assembly = Assembly::new(scope);
-    assembly.know(&KnownProcess {
+    assembly.register_known(&KnownProcess {
         tgid: 1,
         threads: vec![2, 1, 3],
         regions: vec![KnownRegion {

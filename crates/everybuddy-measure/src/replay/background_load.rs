@@ -1,31 +1,35 @@
-//! The machine that was measured on, and whether it was quiet.
+//! The machine of the measurement, and its background load.
 //!
-//! Exists because times from a busy machine mislead, and a result that says so doesn't.
+//! # Purpose
 //!
-//! Invariant: what can't be found out is left out, never guessed.
+//! Times from a busy machine are misleading, unless the result states that it was busy.
+//!
+//! # Invariants
+//!
+//! Unknown facts are omitted, never guessed.
 
 use std::fs;
 use std::thread;
 
-/// The machine, as far as it is known.
+/// The known facts about the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Machine {
+pub struct HostInfo {
     /// The processor's name.
     pub processor: Option<String>,
     /// Logical CPUs that this process may use.
     pub cores: Option<usize>,
     /// The kernel and its release.
     pub kernel: Option<String>,
-    /// Threads that wanted to run, averaged over the last minute, before the measurement.
+    /// The number of runnable threads, averaged over the last minute before the measurement.
     pub load: Option<f64>,
 }
 
-impl Machine {
-    /// Looks at the machine.
-    pub fn look() -> Machine {
+impl HostInfo {
+    /// Queries the machine.
+    pub fn look() -> HostInfo {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Machine {
+        HostInfo {
             processor: info
                 .lines()
                 .find_map(|line| line.strip_prefix("model name"))
@@ -40,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Tells whether others ran beside a measurement on so many threads, as far as is known.
+    /// Returns `true` if other programs ran during a measurement on `threads` threads, as far as known.
     pub fn was_busy(&self) -> bool {
         match (self.load, self.cores) {
             (Some(load), Some(cores)) => load > 0.5 * cores as f64,
@@ -49,14 +53,14 @@ impl Machine {
     }
 }
 
-/// Returns the kernel's name and release, like `Linux 6.18.0`.
+/// Returns the kernel's name and release, such as `Linux 6.18.0`.
 fn kernel() -> Option<String> {
     let read = |file: &str| fs::read_to_string(format!("/proc/sys/kernel/{file}")).ok();
     let (name, release) = (read("ostype")?, read("osrelease")?);
     Some(format!("{} {}", name.trim(), release.trim()))
 }
 
-/// Returns how often this thread was switched out against its will; 0 where that is unknown.
+/// Returns the number of involuntary context switches of this thread; 0 if unknown.
 pub(crate) fn switches() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let count = status

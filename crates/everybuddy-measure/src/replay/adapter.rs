@@ -1,71 +1,75 @@
-//! What the replay asks of a system.
+//! The operations that the replay needs of a system.
 //!
-//! Exists so that the loop is compiled for each system, and once for the floor: the same loop over
-//! something that serves requests for nothing shows what the loop itself costs.
+//! # Purpose
 //!
-//! Invariant: a port is used by one thread, with that thread's CPU tokens.
+//! The loop is compiled for each system, and once for the floor: the same loop without an allocator shows the cost of
+//! the loop itself.
+//!
+//! # Invariants
+//!
+//! An adapter is used by one thread, with that thread's CPU tokens.
 
 use everybuddy::{Counts, Snapshot};
 
 use crate::replay::script::Move;
 
-/// The place of a block that no system gave.
+/// The placement of a block whose request failed.
 pub const REFUSED: u32 = u32::MAX;
-/// The place of a block that is not allocated yet.
+/// The placement of a block that is not allocated yet.
 pub const PENDING: u32 = u32::MAX - 1;
 
-/// A thread's access to what serves it.
-pub trait Port {
-    /// Serves a request; the first frame, or [`REFUSED`].
+/// A thread's access to a system.
+pub trait Adapter {
+    /// Performs an allocation. Returns the first frame, or [`REFUSED`].
     fn allocate(&mut self, request: &Move) -> u32;
 
-    /// Takes back what lies at `place`, which is not [`REFUSED`].
+    /// Frees the block at `place`, which is not [`REFUSED`].
     fn free(&mut self, release: &Move, place: u32);
 
-    /// Tells the system that this thread waits or ends.
+    /// Parks the thread's CPUs: the thread waits or ends.
     fn park(&mut self);
 
-    /// Returns what the probe of a CPU has counted.
+    /// Returns the counts of a CPU's probe.
     fn counts(&mut self, token: u16) -> Counts;
 
-    /// Returns the frames that the list of a CPU keeps.
+    /// Returns the number of frames in the list of a CPU.
     fn kept(&mut self, token: u16) -> u64;
 
-    /// Returns what free memory looks like, and the largest order.
+    /// Returns the state of free memory, and the largest order.
     fn snapshot(&mut self) -> Option<Snapshot>;
 
-    /// Returns the frames that lists keep, of all CPUs. O(frames).
+    /// Returns the frames in the lists of all CPUs. O(frames).
     fn listed(&mut self) -> Vec<u32>;
 
-    /// Returns what went wrong so far.
+    /// Returns the failures so far.
     fn trouble(&self) -> Trouble;
 }
 
-/// What went wrong in a replay.
+/// The failures of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// Requests that were refused.
+    /// Failed requests.
     pub refused: u64,
-    /// Releases that were refused, which only a broken allocator does.
+    /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
 }
 
 impl Trouble {
-    /// Adds what went wrong elsewhere.
+    /// Adds the failures of another thread.
     pub fn add(&mut self, other: Trouble) {
         self.refused += other.refused;
         self.failed += other.failed;
     }
 }
 
-/// Serves for nothing: gives ever the next number.
+/// The replay without an allocator: returns consecutive numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Floor {
     next: u32,
     freed: u32,
 }
 
-impl Port for Floor {
+impl Adapter for Floor {
     #[inline(always)]
     fn allocate(&mut self, request: &Move) -> u32 {
         self.next = (self.next + request.order().frames()) & (u32::MAX >> 1);
@@ -74,7 +78,7 @@ impl Port for Floor {
 
     #[inline(always)]
     fn free(&mut self, release: &Move, place: u32) {
-        // Something must depend on what was read, or the loop would be removed.
+        // A result must depend on the loaded value, or the loop would be removed.
         self.freed ^= std::hint::black_box(place ^ release.offset);
     }
 

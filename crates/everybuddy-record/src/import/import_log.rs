@@ -1,50 +1,54 @@
-//! What was read of a recording, and what was not.
+//! The log of an import: counts of imported and omitted events.
 //!
-//! Exists so that nobody takes an import for more than it is: what was lost, skipped or not understood
-//! is counted, and the first of it named.
+//! # Purpose
 //!
-//! Invariant: every event of the input is in exactly one of the counts.
+//! The completeness of an import is visible: lost, skipped and unrecognized events are counted, and the first of them
+//! are listed.
+//!
+//! # Invariants
+//!
+//! Every event of the input is in exactly one of the counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Source;
 
-/// Names of skipped events that are told apart, at most: damaged files have names without end.
+/// The maximum number of distinct names of skipped events: damaged files have endless names.
 const MOST_NAMES: usize = 100;
 
-/// Complaints that are kept.
+/// The maximum number of stored complaints.
 const MOST_COMPLAINTS: usize = 5;
 
-/// Letters of a line that a complaint shows, at most.
+/// The maximum number of characters of a line in a complaint.
 const SHOWN: usize = 100;
 
-/// What was read of a recording, and what was not.
+/// The log of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// What the recording was read as.
+pub struct ImportLog {
+    /// The kind of the recording.
     pub source: Source,
     /// Lines of text, or records of perf.data.
     pub read: u64,
-    /// Events that were understood.
+    /// Recognized events.
     pub understood: u64,
-    /// Events that say nothing about memory, by name.
+    /// Events that are unrelated to memory, by name.
     pub skipped: BTreeMap<String, u64>,
-    /// Events that say again what others said.
+    /// Events that repeat others.
     pub repeated: u64,
-    /// Lines or records that can't be understood.
+    /// Unrecognized lines or records.
     pub unclear: u64,
-    /// The first of these: the line, or the place in the file in bytes, and what stands there.
+    /// The first of these: the line, or the offset in bytes, and its contents.
     pub complaints: Vec<(u64, String)>,
-    /// Events that the recording says it lost.
+    /// Events that the recording reports as lost.
     pub lost: u64,
-    /// Events that came after a later one, and were put in order.
+    /// Events that followed a later one, and were sorted.
     pub out_of_order: u64,
 }
 
-impl Heard {
-    pub(crate) fn new(source: Source) -> Heard {
-        Heard {
+impl ImportLog {
+    pub(crate) fn new(source: Source) -> ImportLog {
+        ImportLog {
             source,
             read: 0,
             understood: 0,
@@ -87,7 +91,7 @@ impl Heard {
         self.skipped.values().sum()
     }
 
-    /// Returns what a complaint's place is: `line` or `byte`.
+    /// Returns the unit of a complaint's place: `line` or `byte`.
     pub fn place_name(&self) -> &'static str {
         match self.source {
             Source::PerfData => "byte",
@@ -96,12 +100,12 @@ impl Heard {
     }
 }
 
-impl fmt::Display for Heard {
-    /// Says it in one sentence: `perf-script: 812 events understood, 3 skipped (sched_switch), ...`.
+impl fmt::Display for ImportLog {
+    /// Formats one sentence: `perf-script: 812 events recognized, 3 skipped (sched_switch), ...`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "{}: {} events understood",
+            "{}: {} events recognized",
             self.source, self.understood
         )?;
         if !self.skipped.is_empty() {
@@ -121,10 +125,10 @@ impl fmt::Display for Heard {
             )?;
         }
         for (count, what) in [
-            (self.repeated, "repeated by others"),
-            (self.unclear, "not understood"),
+            (self.repeated, "duplicates"),
+            (self.unclear, "not recognized"),
             (self.lost, "lost by the recorder"),
-            (self.out_of_order, "put in order of time"),
+            (self.out_of_order, "sorted by time"),
         ] {
             if count > 0 {
                 write!(out, ", {count} {what}")?;

@@ -1,8 +1,12 @@
-//! Who takes part, by name.
+//! Contenders by name.
 //!
-//! Exists so that our systems and other people's allocators are chosen, listed and built in one way.
+//! # Purpose
 //!
-//! Invariant: each call of [`Entrant::with`] builds a fresh allocator.
+//! Our systems and third-party allocators are selected, listed and built in the same way.
+//!
+//! # Invariants
+//!
+//! Each call of [`ContenderSpec::with`] builds a new allocator.
 
 use everybuddy::{NoProbe, SystemSpec};
 
@@ -12,31 +16,31 @@ use crate::choice;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
 
-/// An allocator that can take part.
+/// An allocator that can be selected for the benchmark.
 #[derive(Clone, Copy, Debug)]
-pub enum Entrant {
+pub enum ContenderSpec {
     /// One of our systems.
     System(SystemSpec),
-    /// Somebody else's allocator.
+    /// A third-party allocator.
     #[cfg(feature = "peers")]
     Peer(&'static everybuddy_peers::PeerRow),
 }
 
-impl Entrant {
-    /// Returns the peers, what no allocator can beat first.
+impl ContenderSpec {
+    /// Returns the peers, the floor first.
     ///
     /// # Errors
-    /// A usage error in a program that was built without them.
-    pub fn peers() -> Result<Vec<Entrant>, Error> {
+    /// Returns a usage error if the program was built without peers.
+    pub fn peers() -> Result<Vec<ContenderSpec>, Error> {
         #[cfg(feature = "peers")]
         {
             let mut rows: Vec<_> = everybuddy_peers::PEERS.iter().collect();
             rows.sort_by_key(|row| !row.is_floor);
-            Ok(rows.into_iter().map(Entrant::Peer).collect())
+            Ok(rows.into_iter().map(ContenderSpec::Peer).collect())
         }
         #[cfg(not(feature = "peers"))]
         Err(Error::usage(
-            "this program was built without other people's allocators: run \
+            "this program was built without third-party allocators\nhelp: run \
              `cargo run --release --features peers -- bench --peers`",
         ))
     }
@@ -44,39 +48,39 @@ impl Entrant {
     /// Returns the full name, options included.
     pub fn name(&self) -> String {
         match self {
-            Entrant::System(spec) => spec.to_string(),
+            ContenderSpec::System(spec) => spec.to_string(),
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => row.name.to_string(),
+            ContenderSpec::Peer(row) => row.name.to_string(),
         }
     }
 
-    /// Returns the name and the options apart.
+    /// Returns the name and the options separately.
     pub fn parts(&self) -> (String, String) {
         match self {
-            Entrant::System(spec) => (spec.name().to_string(), choice::options(spec)),
+            ContenderSpec::System(spec) => (spec.name().to_string(), choice::options(spec)),
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => (row.name.to_string(), String::new()),
+            ContenderSpec::Peer(row) => (row.name.to_string(), String::new()),
         }
     }
 
-    /// Tells whether it only shows what no allocator can beat.
+    /// Returns `true` if it is the floor, the lower bound for all allocators.
     pub fn is_floor(&self) -> bool {
         match self {
-            Entrant::System(_) => false,
+            ContenderSpec::System(_) => false,
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => row.is_floor,
+            ContenderSpec::Peer(row) => row.is_floor,
         }
     }
 
-    /// Tells whether it is somebody else's.
+    /// Returns `true` if it is a third-party allocator.
     pub fn is_peer(&self) -> bool {
-        !matches!(self, Entrant::System(_))
+        !matches!(self, ContenderSpec::System(_))
     }
 
-    /// Describes it for the docs: name, package and version, what it is, what it cannot do.
+    /// Returns the columns of its description: name, package and version, summary, missing features.
     pub fn description(&self) -> [String; 4] {
         match self {
-            Entrant::System(spec) => {
+            ContenderSpec::System(spec) => {
                 let row = spec.row();
                 let version = env!("CARGO_PKG_VERSION");
                 [
@@ -87,7 +91,7 @@ impl Entrant {
                 ]
             }
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => [
+            ContenderSpec::Peer(row) => [
                 row.name.to_string(),
                 format!("{} {}", row.package, row.version),
                 row.summary.to_string(),
@@ -96,10 +100,10 @@ impl Entrant {
         }
     }
 
-    /// Builds it for so many frames and threads, and runs `visitor` on it.
+    /// Builds it for the given numbers of frames and threads, and runs `visitor` on it.
     ///
     /// # Errors
-    /// A usage error when it can't be built so.
+    /// Returns a usage error if it cannot be built for these numbers.
     pub fn with<T>(
         &self,
         frames: u32,
@@ -112,7 +116,7 @@ impl Entrant {
             came = visitor.take().map(|visitor| visitor(contender));
         };
         match self {
-            Entrant::System(spec) => {
+            ContenderSpec::System(spec) => {
                 let memory = Memory {
                     frames: u64::from(frames),
                     taken: 0,
@@ -123,12 +127,18 @@ impl Entrant {
                 arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
             }
             #[cfg(feature = "peers")]
-            Entrant::Peer(row) => {
+            ContenderSpec::Peer(row) => {
                 let visitor = super::peer::OfPeer(visit);
-                everybuddy_peers::with_peer(row.name, frames, threads, visitor)
-                    .ok_or_else(|| Error::usage(format!("no peer is called {}", row.name)))?;
+                everybuddy_peers::with_peer(row.name, frames, threads, visitor).ok_or_else(
+                    || Error::usage(format!("unknown third-party allocator {}", row.name)),
+                )?;
             }
         }
-        came.ok_or_else(|| Error::Broken(format!("{} was built, but not given", self.name())))
+        came.ok_or_else(|| {
+            Error::Broken(format!(
+                "{} was built, but the visitor was not called",
+                self.name()
+            ))
+        })
     }
 }

@@ -1,0 +1,53 @@
+//! The table of systems on a trace.
+//!
+//! # Purpose
+//!
+//! Which numbers a table shows, how they are written and which are best is decided where they are measured: the
+//! terminal shows the same.
+//!
+//! # Invariants
+//!
+//! A column has a value, a text and a mark for each system of its trace, in the same order.
+
+use serde::Serialize;
+
+/// The table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Table {
+    /// Its columns, from left to right.
+    #[serde(skip)]
+    pub columns: Vec<Column>,
+}
+
+/// A column.
+#[derive(Clone, Debug, Default)]
+pub struct Column {
+    /// The metric: the page links to its definition.
+    pub metric: String,
+    /// What it shows, and the unit or what else tells it from others. Neighbours of the same first line share it.
+    pub head: [String; 2],
+    /// What it shows, in a line.
+    pub legend: String,
+    /// Which values are good.
+    pub better: Better,
+    /// The numbers, for sorting.
+    pub values: Vec<Option<f64>>,
+    /// The numbers as text.
+    pub texts: Vec<String>,
+    /// Which of them are best.
+    pub best: Vec<bool>,
+    /// The number of the replay with nothing behind it, as text.
+    pub overhead: String,
+}
+
+/// Which values are good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Better {
+    /// Small ones.
+    #[default]
+    Lower,
+    /// Large ones.
+    Higher,
+    /// Neither.
+    Neither,
+}
