@@ -68,6 +68,12 @@ impl<P: Platform> Level<P> {
     }
 }
 
+impl<P: Platform> Default for Level<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Returns an order's level.
 #[inline(always)]
 pub(super) fn level_of<P: Platform>(levels: &[Level<P>; LEVELS], order: Order) -> &Level<P> {

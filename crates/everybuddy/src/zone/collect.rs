@@ -40,7 +40,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     ) -> Option<HeldDomain<'a, P>> {
         let ghost = self.ghosts.get(caller.cpu.index())?;
         let cpu = caller.cpu.index() as u32;
-        let collecting = Guard::lock(&self.collecting, caller.probe);
+        let collecting = Guard::lock(self.collecting, caller.probe);
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: &mut *collecting.probe,

@@ -226,8 +226,8 @@ impl<'a, P: Platform> Domains<'a, P> {
     ) -> Option<T> {
         let nested = caller.nested;
         let guard = match nested {
-            true => Guard::try_lock(&self.range_lock, caller.probe)?,
-            false => Guard::lock(&self.range_lock, caller.probe),
+            true => Guard::try_lock(self.range_lock, caller.probe)?,
+            false => Guard::lock(self.range_lock, caller.probe),
         };
         let inner = &mut Caller {
             cpu: caller.cpu,
@@ -243,7 +243,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         caller: &mut Caller<'_, P>,
         work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
-        let guard = Guard::lock(&self.range_lock, caller.probe);
+        let guard = Guard::lock(self.range_lock, caller.probe);
         let inner = &mut Caller {
             cpu: caller.cpu,
             probe: guard.probe,
