@@ -16,13 +16,14 @@ use everybuddy_workload::{Variant, WORKLOADS};
 use crate::export::Pending;
 use crate::show::{self, bench as tables, output, progress::Progress};
 use everybuddy_measure::Error;
+use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
 use everybuddy_measure::choice::{self, nearest};
 use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
-use everybuddy_measure::rows::{Row, bench as rows};
+use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 
 use super::files::{Files, Sinks};

@@ -16,6 +16,7 @@
 //! | `check` | contenders checked against a shadow of memory |
 //! | [`outcome`] | the reduction of many times to a few numbers |
 //! | [`ratio`] | the ratio of two contenders' times, with an interval |
+//! | [`rows`] | the results as rows |
 //! | [`instructions`] | instruction counts, by callgrind |
 //! | [`start`] | the start-up time of a system |
 //!
@@ -35,6 +36,7 @@ pub mod outcome;
 mod peer;
 mod perform;
 pub mod ratio;
+pub mod rows;
 pub mod start;
 pub mod visit;
 

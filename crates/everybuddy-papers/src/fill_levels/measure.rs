@@ -10,8 +10,9 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure};
 use everybuddy_measure::Error;
+use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
-use everybuddy_measure::rows::{Row, bench as rows};
+use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
 /// What the experiment's file sets.

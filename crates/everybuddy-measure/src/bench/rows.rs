@@ -10,11 +10,11 @@
 
 use everybuddy_workload::Part;
 
-use super::{Row, rounded};
-use crate::bench::outcome::extremes;
-use crate::bench::start::Start;
-use crate::bench::{Cell, ContenderSpec, Results};
+use super::outcome::extremes;
+use super::start::Start;
+use super::{Cell, ContenderSpec, Results};
 use crate::replay::outcome::median;
+use crate::rows::{Row, rounded};
 
 /// The name of the experiment.
 const EXPERIMENT: &str = "bench";
