@@ -137,7 +137,7 @@ impl Quiet<'_> {
                     let (set, shadow, held) = (&set, &shadow, &held[usize::from(id)]);
                     let mut random = Random(self.seed ^ (round << 8) ^ u64::from(id));
                     scope.spawn(move || {
-                        let mut cpu = claim(&set, id);
+                        let mut cpu = claim(set, id);
                         work(
                             system,
                             &mut cpu,
@@ -220,7 +220,7 @@ impl Hammer {
                 let (set, counts, gate, shadow) = (&set, &counts, &gate, &shadow);
                 let at_start = &at_start;
                 scope.spawn(move || {
-                    let mut cpu = claim(&set, id);
+                    let mut cpu = claim(set, id);
                     if id == 0 {
                         *at_start.lock().unwrap() = Some(system.snapshot(&mut cpu));
                     }
@@ -323,7 +323,7 @@ impl Large<'_> {
             for id in 1..4u16 {
                 let (set, counts, done, holding) = (&set, &counts, &done, &holding);
                 scope.spawn(move || {
-                    let mut cpu = claim(&set, id);
+                    let mut cpu = claim(set, id);
                     while !done.load(Ordering::Relaxed) {
                         // No other CPU requests while one holds frames: then the large block exists, in parts.
                         if holding.fetch_add(1, Ordering::SeqCst) < 1 << 16 {
@@ -340,7 +340,7 @@ impl Large<'_> {
             }
             let (set, counts, done, holding) = (&set, &counts, &done, &holding);
             scope.spawn(move || {
-                let mut cpu = claim(&set, 0);
+                let mut cpu = claim(set, 0);
                 let all = system.max_order();
                 for _ in 0..200 {
                     // No frame is held from here on; but domains may be held by CPUs that only free.
@@ -395,7 +395,7 @@ impl Everything {
             for id in 0..4u16 {
                 let (set, shadow, gate, counts) = (&set, &shadow, &gate, &counts);
                 scope.spawn(move || {
-                    let mut cpu = claim(&set, id);
+                    let mut cpu = claim(set, id);
                     for round in 0..200 {
                         gate.wait();
                         let mut held = Vec::new();
@@ -469,7 +469,7 @@ impl Twice<'_> {
                 let (set, blocks, believed, turn) = (&set, &blocks, &believed, &turn);
                 scope.spawn(move || {
                     let (own, other) = (usize::from(id), usize::from(1 - id));
-                    let mut cpu = claim(&set, id);
+                    let mut cpu = claim(set, id);
                     for (round, block) in blocks.iter().enumerate() {
                         turn[own].store(round, Ordering::Release);
                         let mut attempt = 0;

@@ -119,7 +119,7 @@ fn both_run_out(name: &str, system: &System<'_>) {
         for id in 0..2 {
             let (set, shadow) = (&set, &shadow);
             scope.spawn(move || {
-                let mut cpu = claim(&set, id);
+                let mut cpu = claim(set, id);
                 for round in 0..2000 {
                     let mut taken: Vec<Pfn> = Vec::new();
                     // To the end, or a few.
