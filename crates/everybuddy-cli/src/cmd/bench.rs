@@ -19,7 +19,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
 use everybuddy_measure::choice::{self, nearest};
-use everybuddy_measure::claim::{Claim, Verdict};
+use everybuddy_measure::claim::{self, Claim, Verdict};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -196,7 +196,7 @@ impl Stage<'_> {
         exported.extend(rows::of_starts(&starts, plan.seed));
         // Neither shortened sections nor fewer rounds decide anything.
         let verdicts = match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
-            true => bench::claims::judge(&exported)?,
+            true => claim::bench::judge(&exported)?,
             false => Vec::new(),
         };
         self.print(&show::claims::listed(&verdicts, &style))?;

@@ -25,7 +25,6 @@
 //! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
 mod check;
-pub mod claims;
 pub mod contender;
 pub mod contender_spec;
 mod counted;

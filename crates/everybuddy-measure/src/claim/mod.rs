@@ -12,12 +12,14 @@
 //! |---|---|
 //! | `mod` | what a claim says, and what is wrong with one |
 //! | [`judge`](mod@judge) | whether it is right |
+//! | [`bench`] | the claims of `bench`, and their file |
 //! | `numbers` | the rows that it is about |
 //!
 //! # Invariants
 //!
 //! A claim that finds no numbers never passes. A claim that is judged names only what exists.
 
+pub mod bench;
 pub mod judge;
 mod numbers;
 #[cfg(test)]

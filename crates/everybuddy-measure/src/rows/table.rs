@@ -202,7 +202,7 @@ impl Layout<'_> {
         })
     }
 
-    /// Makes columns of the counters that no other column shows, where any system counted something.
+    /// Returns columns of the counters that no other column shows, where any system counted something.
     fn counters(&self) -> Vec<Column> {
         let is_free = |name: &str| COLUMNS.iter().all(|spec| spec.metric != name);
         let inside = METRICS
@@ -228,7 +228,7 @@ impl Layout<'_> {
             columns.push(Column {
                 metric: metric.name,
                 head: [first.to_string().into(), second.to_string().into()],
-                legend: metric.definition.trim_end_matches('.').into(),
+                legend: first_sentence(metric.definition).into(),
                 better: metric.better,
                 texts: values
                     .iter()
@@ -242,6 +242,14 @@ impl Layout<'_> {
         }
         columns
     }
+}
+
+/// Returns the first sentence of a definition, as a legend has it.
+fn first_sentence(definition: &str) -> String {
+    let sentence = definition.split(". ").next().unwrap_or_default();
+    let mut letters = sentence.trim_end_matches('.').chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// Writes a number with three digits or so: `0.95`, `12.3`, `110`, `1,240`.

@@ -1,4 +1,4 @@
-//! The claims about benchmarks: `claims.toml`, read and checked.
+//! The claims about benchmarks: `bench.toml`, read and checked.
 //!
 //! # Purpose
 //!
@@ -11,15 +11,15 @@
 use everybuddy_workload::WORKLOADS;
 use serde::Deserialize;
 
+use super::{Claim, Verdict, Words};
 use crate::Error;
 use crate::choice::{self, nearest};
-use crate::claim::{Claim, Verdict, Words};
 use crate::rows::Row;
 
 /// The claims' file.
-const FILE: &str = include_str!("claims.toml");
+const FILE: &str = include_str!("bench.toml");
 /// How messages name it.
-const NAME: &str = "bench/claims.toml";
+const NAME: &str = "bench.toml";
 /// The experiment of a benchmark's rows.
 pub const EXPERIMENT: &str = "bench";
 
