@@ -7,7 +7,7 @@
 //! | folder | contents |
 //! |--------|---------------|
 //! | [`replay`] | the replay of traces: preparation, aging of memory, timing, counting |
-//! | [`bench`] | synthetic workloads on all contenders |
+//! | [`mod@bench`] | synthetic workloads on all contenders |
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
 //!
