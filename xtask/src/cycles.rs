@@ -109,7 +109,7 @@ impl Tree {
         for (folder, graph) in self.graphs() {
             for members in condensed(&graph).0 {
                 let is_folder = |name: &String| {
-                    let path = [folder.as_slice(), &[name.clone()]].concat();
+                    let path = [folder.as_slice(), std::slice::from_ref(name)].concat();
                     self.modules.get(&path).is_some_and(|own| own.is_folder)
                 };
                 let counts = folder.is_empty() || members.iter().any(is_folder);
@@ -157,7 +157,7 @@ impl Tree {
             "crate" => ModulePath::new(),
             "self" => own.clone(),
             "super" => own.split_last()?.1.to_vec(),
-            _ => [own.as_slice(), &[first.clone()]].concat(),
+            _ => [own.as_slice(), std::slice::from_ref(first)].concat(),
         };
         for name in rest {
             match name.as_str() {
@@ -172,7 +172,7 @@ impl Tree {
     fn resolve(&self, target: &[String], depth: u32) -> ModulePath {
         let mut at = ModulePath::new();
         for (position, name) in target.iter().enumerate() {
-            let inner = [at.as_slice(), &[name.clone()]].concat();
+            let inner = [at.as_slice(), std::slice::from_ref(name)].concat();
             if self.modules.contains_key(&inner) {
                 at = inner;
                 continue;

@@ -24,6 +24,9 @@
 
 use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 use crate::Error;
 use crate::replay::script::Script;
 
@@ -136,28 +139,20 @@ impl Memory {
     }
 }
 
-/// A small generator of random numbers (SplitMix64), identical on all machines.
-#[derive(Clone, Copy, Debug)]
-pub struct Random(u64);
+/// A small generator of random numbers. Its algorithm, SplitMix64, fixes the numbers of a seed.
+#[derive(Clone, Debug)]
+pub struct Random(SplitMix64);
 
 impl Random {
     /// Starts a sequence.
     pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// Returns the next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Random(SplitMix64::seed_from_u64(seed))
     }
 
     /// Returns a number below `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
         // Multiplication instead of a remainder: the bias is negligible below 2^32.
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        ((u128::from(self.0.next_u64()) * u128::from(end)) >> 64) as u64
     }
 
     /// Shuffles a slice.
@@ -171,6 +166,16 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_everywhere() {
+        let mut random = Random::new(1_234_567);
+        // The upper halves of the first outputs of SplitMix64's reference implementation.
+        let expected = [6_457_827_717_110_365_317u64, 3_203_168_211_198_807_973];
+        for number in expected {
+            assert_eq!(random.below(1 << 32), number >> 32);
+        }
+    }
 
     #[test]
     fn aging_takes_what_it_says_from_a_quarter_of_the_blocks() {

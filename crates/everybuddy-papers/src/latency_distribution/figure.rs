@@ -34,7 +34,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let width = 1.0 / bins_per_decade;
     let bin = |row: &Row| bin(row, width);
     let bins = || rows.iter().filter(|row| bin(row).is_some());
-    let most = bins().filter_map(|row| bin(row)).fold(1.0, f64::max) + 2.0 * width;
+    let most = bins().filter_map(&bin).fold(1.0, f64::max) + 2.0 * width;
     let floor = rows.iter().find(|row| row.system == "timer");
     let floor = floor.map(|row| row.value.max(1.0).log10());
     let panel = |system: &String| {
