@@ -1,8 +1,12 @@
 //! Fuzzes the assembly of traces.
 //!
-//! Exists so that whatever a kernel is said to have done, the trace of it replays by itself.
+//! # Purpose
 //!
-//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::assemble`].
+//! Whatever a kernel is said to have done, the trace of it replays by itself.
+//!
+//! # Invariants
+//!
+//! All rules stand in [`everybuddy_record::fuzz_checks::assemble`].
 #![no_main]
 
 use everybuddy_record::fuzz_checks;

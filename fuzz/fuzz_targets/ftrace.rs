@@ -1,8 +1,12 @@
 //! Fuzzes the reader of the kernel's trace file.
 //!
-//! Exists so that no input makes it panic, or accept what is no trace.
+//! # Purpose
 //!
-//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::readers`].
+//! No input makes it panic, or accept what is not a trace.
+//!
+//! # Invariants
+//!
+//! All rules stand in [`everybuddy_record::fuzz_checks::readers`].
 #![no_main]
 
 use everybuddy_record::fuzz_checks::readers;

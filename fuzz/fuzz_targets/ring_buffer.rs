@@ -1,8 +1,12 @@
 //! Fuzzes pages of the kernel's ring buffer, and what their records say.
 //!
-//! Exists so that no page makes the reader panic or take a record that does not lie inside of it.
+//! # Purpose
 //!
-//! Invariant: all rules stand in [`everybuddy_record::fuzz_checks::ring_buffer`].
+//! No page makes the reader panic or take a record that does not lie inside of it.
+//!
+//! # Invariants
+//!
+//! All rules stand in [`everybuddy_record::fuzz_checks::ring_buffer`].
 #![no_main]
 
 use everybuddy_record::fuzz_checks;

@@ -72,7 +72,7 @@ fn spliced(text: &str, generated: &str) -> String {
     format!("{before}{open}\n\n{generated}\n{close}{after}")
 }
 
-/// Makes the text of SYSTEMS.md from the rows.
+/// Returns the text of SYSTEMS.md, made from the rows.
 pub(crate) fn systems() -> String {
     let mut text = String::from(
         "# Systems\n\n\

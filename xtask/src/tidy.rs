@@ -196,7 +196,7 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// The allocators depend on nothing; nobody depends on the models or the program.
+/// The allocators depend on nothing, and no crate depends on the models or the program.
 fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(root.join("crates"))? {
         let manifest = entry?.path().join("Cargo.toml");

@@ -1,4 +1,4 @@
-//! The program's profile beside the paper's.
+//! The program's profile, and the paper's.
 //!
 //! `cargo run --release -p everybuddy-papers --example profile -- [STORE] [ITERATIONS] [SEED]`; without arguments
 //! queues with a known end, a million iterations, seed 1. Queues that are walked take minutes then: 50,000 iterations
@@ -6,7 +6,9 @@
 //!
 //! Exists for numbers without building the laboratory.
 //!
-//! Invariant: prints what was counted and measured, and of the paper what was printed there.
+//! # Invariants
+//!
+//! Prints what was counted and measured, and of the paper what was printed there.
 
 use everybuddy_papers::emulation::function::Function;
 use everybuddy_papers::emulation::manager::{Case, Heap};
@@ -20,7 +22,7 @@ fn main() -> Result<(), String> {
     let number = |at: usize, what: &str, default: u32| match arguments.get(at) {
         Some(text) => text
             .parse()
-            .map_err(|_| format!("{what} `{text}` is no number")),
+            .map_err(|_| format!("{what} `{text}` is not a number")),
         None => Ok(default),
     };
     let store = match arguments.first() {

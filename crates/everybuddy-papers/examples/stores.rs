@@ -5,7 +5,9 @@
 //!
 //! Exists for numbers without building the laboratory.
 //!
-//! Invariant: within a round both cases of all stores take turns.
+//! # Invariants
+//!
+//! Within a round both cases of all stores take turns.
 
 use everybuddy_papers::emulation::function::Function;
 use everybuddy_papers::emulation::manager::{Case, Heap};
@@ -30,7 +32,7 @@ fn main() -> Result<(), String> {
     let rounds = match arguments.next() {
         Some(text) => text
             .parse()
-            .map_err(|_| format!("rounds `{text}` is no number"))?,
+            .map_err(|_| format!("rounds `{text}` is not a number"))?,
         None => 3,
     };
     let mut stores = arguments

@@ -16,7 +16,7 @@ fn experiment(folder: &Folder, bounds: &str) -> String {
          [parameters]\norder = 10\n\
          [[tables]]\ntitle = 'free blocks'\nmetric = 'free_blocks'\norder = 10\n\
          statistics = ['mean', 'value']\n\
-         [[claims]]\nkind = 'ratio'\nof = 'expected'\ntext = 'All comes home.'\n\
+         [[claims]]\nkind = 'ratio'\nof = 'expected'\ntext = 'All memory returns.'\n\
          metric = 'free_blocks'\nstatistic = 'value'\norder = 10\n\
          systems = ['bs', 'is+zone=one']\n{bounds}\n"
     );
@@ -123,7 +123,7 @@ fn an_experiment_gives_rows_and_a_picture() {
         assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
     }
     let home = rows.iter().filter(|row| !row["expected"].is_null());
-    assert_eq!(home.count(), 4, "two systems, in sequence and at once");
+    assert_eq!(home.count(), 4, "two systems, in sequence and together");
 
     let svg = std::fs::read_to_string(folder.path().join("pictures/tiny.svg")).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
@@ -155,7 +155,7 @@ fn the_page_shows_figures_numbers_and_verdicts() {
         "<!DOCTYPE html>",
         "A tiny replay",
         "this test",
-        "All comes home.",
+        "All memory returns.",
         "1 pass",
         "is+zone=one",
         "experiment-tiny-figure",
@@ -196,7 +196,7 @@ fn a_claim_fails_only_when_it_is_wrong() {
     let run = everybuddy(&["reproduce", &wrong, "--json", &json]);
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     assert!(run.out.contains("FAIL"), "{}", run.out);
-    assert!(run.err.contains("All comes home."), "{}", run.err);
+    assert!(run.err.contains("All memory returns."), "{}", run.err);
     assert!(std::fs::read_to_string(&json).unwrap().lines().count() > 4);
     // A shortened run judges nothing.
     let run = everybuddy(&["reproduce", &wrong, "--shrink", "2"]);

@@ -31,7 +31,7 @@ const OF_SYSTEMS: &[Definition] = &[
         "def-map",
         "Maps of memory",
         "",
-        "Every managed frame at a moment of the replay, 1,024 frames a row. By owner: the program whose task made the \
+        "Every managed frame at a moment of the replay, 1,024 frames per row. By owner: the program whose task made the \
          allocation; frames kept in lists are neither free nor in use. By order: the size of the block that a frame \
          is in, 2<sup>order</sup> frames.",
     ),
@@ -50,7 +50,7 @@ const OF_TRACES: &[Definition] = &[
         "def-runs",
         "Run",
         "share of length 2<sup>i</sup> = calls in runs of 2<sup>i</sup> to 2<sup>i+1</sup> − 1 / calls",
-        "Successive calls of one task in one direction, whoever else calls in between. By region: for one address \
+        "Successive calls of one task in one direction; other tasks may call in between. By region: for one address \
          region, where known; calls without a known region are left out and end no run.",
     ),
 ];

@@ -1,12 +1,16 @@
 //! What callers wait for on traces, when dividing and linking are left to others, and what these do meanwhile.
 //!
-//! Exists because who leaves work to others has not saved it: what callers wait for stands beside the work of the
-//! services, and beside what the work that waits does to free memory.
+//! # Purpose
+//!
+//! Deferred work is not saved. The waiting times of callers are therefore reported together with the work of the
+//! services, and with the effect of waiting work on free memory.
 //!
 //! Measured as `compare` measures, and taken from its rows. Only how the rounds differ is added, and sums of what
 //! callers and services do. Services work while others do, so their counts differ a little from run to run.
 //!
-//! Invariant: ratios are formed within a round.
+//! # Invariants
+//!
+//! Ratios are formed within a round.
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;

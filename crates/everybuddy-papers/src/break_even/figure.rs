@@ -1,6 +1,8 @@
 //! A caller's time for a pair over the standard buddy's, over the order, a panel for each load.
 //!
-//! Exists to show where the lines cross: left of it a queue to another thread pays, right of it it doesn't.
+//! # Purpose
+//!
+//! The figure shows where the lines cross: left of it a queue to another thread pays, right of it it does not.
 //!
 //! # Invariants
 //!

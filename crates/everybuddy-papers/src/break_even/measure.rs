@@ -1,6 +1,8 @@
 //! Where a queue to another thread costs more than the splits and merges that it saves.
 //!
-//! Exists because the source argues with what a caller no longer does, and not with what it does instead. So what is
+//! # Purpose
+//!
+//! The source argues with what a caller no longer does, and not with what it does instead. So what is
 //! saved is varied, from ten splits to none, and so is how much time the services have.
 //!
 //! One caller on fresh memory of which all is in blocks of order 10. Between its calls it may wait, looking at the
@@ -10,7 +12,9 @@
 //! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs
 //! are timed by the segment, too, and those are the pairs' times.
 //!
-//! Invariant: systems take turns, and ratios are formed within a round, of visits that follow each other.
+//! # Invariants
+//!
+//! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
@@ -228,7 +232,7 @@ impl Plan<'_> {
         bursts(self.before()) + bursts(self.calls) + self.in_segments()
     }
 
-    /// Calls a fresh system beside its services, and gives the ticks of each allocation and release, what services did,
+    /// Calls a fresh system while its services run, and returns the ticks of each allocation and release, what services did,
     /// and what was heard: by the caller first.
     fn visit<B: ReadableProbe>(
         &self,

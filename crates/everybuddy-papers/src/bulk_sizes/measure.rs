@@ -1,9 +1,13 @@
 //! How many frames a refill and a drain move.
 //!
-//! Exists because a batch is what a list asks for, not what it gets, and because what one holds a lock for
+//! # Purpose
+//!
+//! A batch is what a list asks for, not what it gets, and because what one holds a lock for
 //! is the frames that really move.
 //!
-//! Invariant: counted on one thread in the trace's order: the same numbers come out each time.
+//! # Invariants
+//!
+//! Counted on one thread in the trace's order: the same numbers come out each time.
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;

@@ -1,6 +1,8 @@
 //! Requests that broke a larger block, over the requests so far.
 //!
-//! Exists to show what dividing memory beforehand saves at the start of a program, and how long that lasts.
+//! # Purpose
+//!
+//! The figure shows what dividing memory beforehand saves at the start of a program, and how long that lasts.
 //!
 //! # Invariants
 //!

@@ -1,13 +1,17 @@
 //! How many of the first requests of a program have to break a larger block, by how memory was divided before.
 //!
-//! Exists because \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when everybody
-//! waits: so what is shown is the start of each trace.
+//! # Purpose
+//!
+//! \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when all callers
+//! wait. The figure therefore shows the start of each trace.
 //!
 //! Dividing is as good as its foresight. `serewa` is divided for the first 4,096 requests of this very trace, which is
 //! the best case; `serewa+division=off` starts in largest blocks, as `bs` does. Between calls the services do all that
 //! waits: a machine that keeps up.
 //!
-//! Invariant: counted on one thread: the same numbers come out each time.
+//! # Invariants
+//!
+//! Counted on one thread: the same numbers come out each time.
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Presplit;
@@ -83,7 +87,7 @@ impl Measure for Parameters {
     }
 }
 
-/// Replays a trace; returns how many requests had broken a larger block when so many had come.
+/// Replays a trace. Returns the number of requests that had broken a larger block, after given numbers of requests.
 fn perform(
     system: &AnySystem<'_, Watch>,
     resolved: &Resolved,

@@ -1,6 +1,8 @@
 //! Serewa's emulation program: what case 2 takes over what case 1 takes, and what a call walks, by store.
 //!
-//! Exists to show in one look in which stores the source's gain survives, and why.
+//! # Purpose
+//!
+//! The figure shows in which stores the source's gain remains, and why.
 //!
 //! # Invariants
 //!

@@ -1,10 +1,14 @@
 //! Serewa's emulation program: what was called, what was walked, who had the time, by case and store.
 //!
-//! Exists to be laid beside listings 2 and 3 of \[Serewa\], and to tell whether what they show survives in stores
-//! better than a queue that is walked at each insertion. What runs is in `crate::emulation`; here numbers become
-//! rows.
+//! # Purpose
 //!
-//! Invariant: within a round both cases of all stores take turns. Every run checks its own accounting.
+//! Results are compared with listings 2 and 3 of \[Serewa\]. They show whether the listings' gain remains in stores that
+//! are better than a queue that is walked at each insertion. The program is in `crate::emulation`; here its numbers
+//! become rows.
+//!
+//! # Invariants
+//!
+//! Within a round both cases of all stores take turns. Every run checks its own accounting.
 
 use crate::emulation::function::Function;
 use crate::emulation::manager::{Case, Heap};

@@ -1,8 +1,12 @@
 //! Runs of the program, by case and store.
 //!
-//! Exists so that whoever measures has nothing compiled for each store: that happens here, once.
+//! # Purpose
 //!
-//! Invariant: every run begins with a heap of its own, all of it free.
+//! Every store is compiled here, once, and not in each method.
+//!
+//! # Invariants
+//!
+//! Every run begins with a heap of its own, all of it free.
 
 use everybuddy::structure::{BitScan, Ordered, Placed, Trees};
 use everybuddy::{Native, Order, Platform};
@@ -37,7 +41,7 @@ pub struct StoreRun {
 pub struct Counted {
     /// Calls, splits and merges.
     pub work: Work,
-    /// Steps of each function itself; zero where nobody counted.
+    /// Steps of each function itself; zero if they are not counted.
     pub steps: Table,
 }
 
@@ -46,7 +50,7 @@ pub struct Counted {
 pub struct Timed {
     /// Calls; no steps.
     pub counted: Counted,
-    /// Time, and who had it.
+    /// Time, and its shares by function.
     pub sampled: Sampled,
 }
 
@@ -67,7 +71,7 @@ fn with_structure<'a, P: Platform, S: Placed<'a, P> + Ordered<P>, V: WithStore>(
     visitor.call(ByAddress::new(&blocks, heap.units))
 }
 
-/// Makes an empty store.
+/// Creates an empty store.
 fn with_store<P: Platform, V: WithStore>(
     kind: StoreKind,
     heap: Heap,

@@ -1,8 +1,12 @@
 //! Where the free blocks of each class are kept: what the manager asks.
 //!
-//! Exists because the paper blames the queues: everything but the store stays the same.
+//! # Purpose
 //!
-//! Invariant: a block is a class and the number of its first unit, a multiple of 2^class; no two in a store overlap.
+//! The paper blames the queues: everything but the store stays the same.
+//!
+//! # Invariants
+//!
+//! A block is a class and the number of its first unit, a multiple of 2^class; no two in a store overlap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +25,7 @@ pub trait Store {
     /// Takes out a certain block, which is in.
     fn remove(&mut self, class: u8, unit: Unit);
 
-    /// Tells whether a class has no block.
+    /// Returns `true` if a class has no block.
     fn is_empty(&self, class: u8) -> bool;
 
     /// Returns where a search for pairs begins.

@@ -1,6 +1,8 @@
 //! The cost of a single frame against how full memory is.
 //!
-//! Exists to show whether an allocator that searches slows down when little is left to be found.
+//! # Purpose
+//!
+//! The figure shows whether an allocator that searches slows down when little is left to be found.
 //!
 //! # Invariants
 //!

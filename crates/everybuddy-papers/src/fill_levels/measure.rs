@@ -1,8 +1,12 @@
 //! Times on synthetic workloads, as `everybuddy bench` measures them.
 //!
-//! Exists so that experiments and benchmarks mean the same by a number.
+//! # Purpose
 //!
-//! Invariant: systems take turns in each round, on fresh memory of 1 GiB, on one thread.
+//! Experiments and benchmarks mean the same by a number.
+//!
+//! # Invariants
+//!
+//! Systems take turns in each round, on fresh memory of 1 GiB, on one thread.
 
 use everybuddy_workload::{Setting, Variant, WORKLOADS};
 

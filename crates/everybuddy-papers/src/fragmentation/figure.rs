@@ -1,8 +1,12 @@
-//! Free 4 MiB blocks over requests, one panel for traces in sequence and one for traces at once.
+//! Free 4 MiB blocks over requests, one panel for traces in sequence and one for traces together.
 //!
-//! Exists to be laid beside iBuddy's figure 13.
+//! # Purpose
 //!
-//! Invariant: shows every sample, those taken while all is freed included.
+//! Results are compared with figure 13 of \[iBuddy\].
+//!
+//! # Invariants
+//!
+//! Shows every sample, those taken while all is freed included.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -14,7 +18,7 @@ use everybuddy_measure::size::frames;
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let titles = [
         ("sequence", "traces one after the other"),
-        ("at-once", "all traces at once, each on its own CPUs"),
+        ("at-once", "all traces together, each on its own CPUs"),
     ];
     let order = experiment.parameters.get("order");
     let order = order.and_then(toml::Value::as_integer).unwrap_or(10);

@@ -1,12 +1,16 @@
 //! How the times of single allocations are distributed, and which of them entered the core layer.
 //!
-//! Exists because a mean hides two bands: what a list serves at once, and what a batch must be fetched for.
+//! # Purpose
+//!
+//! A mean hides two bands: allocations that a list serves, and those that wait for a batch.
 //!
 //! Which allocations enter the core layer is found in a counted pass; on one thread a timed pass does the
 //! same, allocation by allocation. Each allocation counts with the median of its repetitions, so that a
 //! thread that was switched out once does not matter.
 //!
-//! Invariant: all of the passes perform the same allocations in the same order.
+//! # Invariants
+//!
+//! All of the passes perform the same allocations in the same order.
 
 use everybuddy::SystemSpec;
 

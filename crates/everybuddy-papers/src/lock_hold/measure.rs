@@ -1,12 +1,16 @@
 //! How long locks are waited for, and how long they are held.
 //!
-//! Exists because a hold policy and a kind of lock trade one for the other, and throughput hides which.
+//! # Purpose
+//!
+//! A hold policy and a kind of lock trade one for the other, and throughput hides which.
 //!
 //! The probe reads the clock when a lock is wanted, taken and opened. Reading costs tens of nanoseconds, and
 //! the clock read at the lock's taking belongs to the time that it is held: so the timer's cost is taken off
 //! each measurement.
 //!
-//! Invariant: a measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
+//! # Invariants
+//!
+//! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 
 use everybuddy::SystemSpec;

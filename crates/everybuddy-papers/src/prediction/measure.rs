@@ -1,13 +1,17 @@
 //! What a list predicted of runs, against how long they really were.
 //!
-//! Exists because a prediction is only as good as the run that follows it: misses and residuals show what it is
+//! # Purpose
+//!
+//! A prediction is only as good as the run that follows it: misses and residuals show what it is
 //! worth, not whether it was right.
 //!
 //! A prediction is made during an operation, and speaks of single frames of the run that the operation belongs
 //! to: of requests this one and those that follow, of releases those that follow. What a run is, is said once,
 //! in `everybuddy_trace`.
 //!
-//! Invariant: a prediction is judged when its run ends, and belongs to exactly one run.
+//! # Invariants
+//!
+//! A prediction is judged when its run ends, and belongs to exactly one run.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

@@ -140,7 +140,7 @@ fn the_papers_profiles_balance() {
     }
 }
 
-/// The whole program: some seconds without optimization.
+/// The whole program: several seconds without optimization.
 #[test]
 fn calls_are_those_of_the_paper() {
     for case in Case::ALL {
