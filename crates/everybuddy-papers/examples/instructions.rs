@@ -1,11 +1,11 @@
-//! What an allocation and a release cost in instructions and in mispredicted branches, by policy and traffic: Barkley
-//! and Lee, table 2, on scales that repeat exactly. Branches are predicted by callgrind's model of a processor.
+//! Counts the instructions and mispredicted branches of an allocation and of a free, by policy and traffic: \[BL89\]
+//! table 2, in a reproducible form. Branches are predicted by callgrind's model of a processor.
 //!
 //! `cargo run --release -p everybuddy-papers --example instructions` runs itself under callgrind (valgrind must be
-//! installed) for each policy, traffic and direction, and prints means and ratios; some minutes.
+//! installed) for each policy, traffic and operation, and prints means and ratios. It takes several minutes.
 //!
-//! `instructions measure SYSTEM TRAFFIC SEED CALLS` performs the calls once. What is counted are the functions
-//! `measured_allocate` and `measured_free`, less what they take when nothing is behind them.
+//! `instructions measure SYSTEM TRAFFIC SEED CALLS` performs the calls once. It counts the functions
+//! `measured_allocate` and `measured_free`, minus their cost without an allocator.
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
@@ -23,25 +23,25 @@ const TRAFFIC: [(&str, Timing); 4] = [
     ("batches", Timing::Batches(4)),
     ("geometric", Timing::Geometric(4)),
 ];
-/// The arena that fits the paper's refusals: 60,416 bytes.
+/// The arena that matches the paper's failures: 60,416 bytes.
 const UNITS: u32 = 3776;
 const SEEDS: u64 = 10;
 const WARM: usize = 20_000;
 const CALLS: usize = 100_000;
 
-/// An allocation that counts.
+/// A counted allocation.
 #[inline(never)]
 fn measured_allocate<M: Manager>(manager: &mut M, order: Order) -> Option<u32> {
     manager.allocate(order)
 }
 
-/// A release that counts.
+/// A counted free.
 #[inline(never)]
 fn measured_free<M: Manager>(manager: &mut M, start: u32, order: Order) -> bool {
     manager.free(start, order)
 }
 
-/// Performs a recording; returns how many allocations were served, and how many releases.
+/// Replays a recording; returns the numbers of successful allocations and of frees.
 struct Perform<'r>(&'r Recording);
 
 impl WithManager for Perform<'_> {
@@ -93,7 +93,8 @@ fn measure(system: &str, timing: Timing, seed: u64, calls: usize) -> Result<[u64
         .map_err(|error| error.to_string())
 }
 
-/// Runs this program under callgrind; returns instructions and mispredicted branches of a served call of a direction.
+/// Runs this program under callgrind; returns the instructions and mispredicted branches per successful call of an
+/// operation.
 fn count(system: &str, traffic: &str, seed: u64, direction: usize) -> Result<[f64; 2], String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let function = ["*measured_allocate*", "*measured_free*"][direction];
@@ -142,7 +143,7 @@ fn table() -> Result<(), String> {
         "traffic", "policy", "allocate", "free", "pair / bs", "pair / watermark", "mispredicted"
     );
     for (traffic, _) in TRAFFIC {
-        // Instructions of the calls alone don't depend on what is called.
+        // The instructions of an empty call do not depend on the called system.
         let floors = [
             count("nothing", traffic, 1, 0)?,
             count("nothing", traffic, 1, 1)?,

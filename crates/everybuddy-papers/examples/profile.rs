@@ -1,8 +1,8 @@
 //! The program's profile, and the paper's.
 //!
-//! `cargo run --release -p everybuddy-papers --example profile -- [STORE] [ITERATIONS] [SEED]`; without arguments
-//! queues with a known end, a million iterations, seed 1. Queues that are walked take minutes then: 50,000 iterations
-//! are enough, and steps of a call are the same.
+//! `cargo run --release -p everybuddy-papers --example profile -- [STORE] [ITERATIONS] [SEED]`; the default is queues
+//! with a known end, a million iterations, seed 1. Queues that are searched linearly then take minutes: 50,000
+//! iterations suffice, and the steps per call are the same.
 //!
 //! Exists for numbers without building the laboratory.
 //!
@@ -74,7 +74,7 @@ fn print(plan: StoreRun, seconds: &mut Vec<f64>) -> Result<(), String> {
     let scale = f64::from(plan.iterations) / f64::from(ITERATIONS);
     for line in paper::profile(plan.case) {
         let calls = counted.work.calls.of(line.function);
-        // The main loop is called once, however long it is.
+        // The main loop is called once, whatever its length.
         let expected = match line.function {
             Function::Test => 1.0,
             _ => line.calls as f64 * scale,

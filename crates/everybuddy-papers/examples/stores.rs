@@ -1,7 +1,7 @@
-//! Case 2 over case 1 by store: steps and times; and how far calls vary over seeds.
+//! The ratio of case 2 to case 1 by store, in steps and times, and the variation over seeds.
 //!
-//! `cargo run --release -p everybuddy-papers --example stores -- [ROUNDS] [STORE...]`; without arguments three
-//! rounds of all but the queues that are walked, whose million iterations take minutes.
+//! `cargo run --release -p everybuddy-papers --example stores -- [ROUNDS] [STORE...]`; the default is three rounds of
+//! all stores except the queues that are searched linearly, which take minutes for a million iterations.
 //!
 //! Exists for numbers without building the laboratory.
 //!
@@ -74,7 +74,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the mean, the least and the most.
+/// Formats the mean, the minimum and the maximum.
 fn range(values: &[f64]) -> String {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);

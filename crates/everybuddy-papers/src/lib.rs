@@ -1,19 +1,19 @@
-//! Papers' experiments: what was measured, measured again.
+//! The experiments of papers, repeated.
 //!
 //! # Purpose
 //!
-//! An experiment is a folder: its file with systems, tables and claims, its method, its figure.
+//! An experiment is a directory: its file with systems, tables and claims, its method, its figure.
 //!
-//! | folder | what is there |
+//! | folder | contents |
 //! |--------|---------------|
 //! | [`list`] | experiments, methods and figures by name |
-//! | [`shared`] | what all experiments share |
+//! | [`shared`] | code shared by all experiments |
 //! | [`streams`] | message buffers: what `streams_*` measure |
 //! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
 //!
 //! # Invariants
 //!
-//! Tables, figures and claims look at the rows that are exported, and at nothing else.
+//! Tables, figures and claims use exported rows only.
 
 pub mod actions;
 pub mod break_even;

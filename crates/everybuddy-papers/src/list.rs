@@ -2,12 +2,12 @@
 //!
 //! # Purpose
 //!
-//! What is chosen by name is found in one place. To add an experiment on a method that exists: a folder
-//! with an `experiment.toml`, and nothing else. To add a method or a figure: its file, and a line here.
+//! Everything that is selected by name is in one place. To add an experiment on an existing method, add a directory
+//! with an `experiment.toml`. To add a method or a figure, add its file, and a line here.
 //!
 //! # Invariants
 //!
-//! An [`Experiment`] that is given names only systems, methods and figures that there are.
+//! A returned [`Experiment`] names only existing systems, methods and figures.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::{
     streams_memory,
 };
 
-// The files of the experiments, by name: `EXPERIMENTS`. The build script finds the folders.
+// The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
 include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
 /// All methods.
@@ -77,10 +77,10 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("streams-memory", streams_memory::figure::draw),
 ];
 
-/// Reads an experiment from the text of its file.
+/// Parses the file of an experiment.
 ///
 /// # Errors
-/// A usage error that says what the file has wrong.
+/// Returns a usage error with the problem.
 pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
@@ -92,10 +92,10 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     Ok(own)
 }
 
-/// Returns the way an experiment is measured, with its parameters.
+/// Returns the method of an experiment, with its parameters.
 ///
 /// # Errors
-/// A usage error for a method that does not exist, or for parameters that it does not have.
+/// Returns a usage error for an unknown method, or for unknown parameters.
 pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
     let (name, own) = (&experiment.name, &experiment.method);
     let found = METHODS.iter().find(|method| method.name == own);
@@ -103,25 +103,25 @@ pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
     found.ok_or_else(unknown)?.read(experiment)
 }
 
-/// Returns how an experiment is drawn; none for tables only.
+/// Returns the figure of an experiment, or `None` if it has only tables.
 pub fn figure(experiment: &Experiment) -> Option<&'static Figure> {
     let name = experiment.figure.as_deref()?;
     FIGURES.iter().find(|figure| figure.name == name)
 }
 
-/// Returns all experiments that come with the program.
+/// Returns all experiments that belong to the program.
 ///
 /// # Errors
-/// As [`Experiment::parse`].
+/// Like [`Experiment::parse`].
 pub fn all_experiments() -> Result<Vec<Experiment>, Error> {
     let read = |(name, text): &(&str, &str)| read(name, text);
     EXPERIMENTS.iter().map(read).collect()
 }
 
-/// Returns the experiments that are named: by name, by the path of a TOML file, or `all`.
+/// Returns the named experiments: by name, by the path of a TOML file, or `all`.
 ///
 /// # Errors
-/// A usage error for an unknown name, with the nearest that there is.
+/// Returns a usage error for an unknown name, with the nearest known name.
 pub fn named(names: &[String]) -> Result<Vec<Experiment>, Error> {
     if names.is_empty() || names.iter().any(|name| name == "all") {
         return all_experiments();

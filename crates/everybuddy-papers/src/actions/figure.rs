@@ -1,19 +1,19 @@
-//! What callers wait for, what callers and services do together, and free blocks of 4 MiB, by system, on traces.
+//! The time of callers, the time of callers and services together, and free 4 MiB blocks, by system, on traces.
 //!
 //! # Purpose
 //!
-//! What is taken from callers is compared with what it costs elsewhere.
+//! The figure compares the work that callers save with its cost elsewhere.
 //!
 //! # Invariants
 //!
-//! Every trace has its place on the horizontal axis, and every system its place next to the others.
+//! Every trace has its position on the horizontal axis, with the systems side by side.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, sources, systems};
 use everybuddy_measure::rows::Row;
 
-/// What a panel shows.
+/// The contents of a panel.
 struct Shown {
     metric: &'static str,
     operation: &'static str,
@@ -22,7 +22,7 @@ struct Shown {
     order: Option<u8>,
     title: &'static str,
     label: &'static str,
-    /// Whether the vertical axis has powers of ten.
+    /// Whether the vertical axis is labelled with powers of ten.
     is_power: bool,
 }
 
@@ -108,7 +108,7 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
     }
     let ends = series.iter().flat_map(|own| &own.intervals);
     let range = match shown.is_power {
-        // Whole powers, so that each is marked.
+        // Whole powers, so that each has a tick mark.
         true => {
             let (least, most) = chart::around(ends.flat_map(|end| [end.0, end.1]));
             (least.floor(), most.ceil())

@@ -1,12 +1,12 @@
-//! What callers wait for on traces, when dividing and linking are left to others, and what these do meanwhile.
+//! The time of callers on traces if services do the dividing and linking, and the work of these services.
 //!
 //! # Purpose
 //!
 //! Deferred work is not saved. The waiting times of callers are therefore reported together with the work of the
 //! services, and with the effect of waiting work on free memory.
 //!
-//! Measured as `compare` measures, and taken from its rows. Only how the rounds differ is added, and sums of what
-//! callers and services do. Services work while others do, so their counts differ a little from run to run.
+//! The measurement is that of `compare`, and its rows are used. The variation over the rounds, and the sum of the
+//! work of callers and services, are added. Services run concurrently, so their counts vary slightly between runs.
 //!
 //! # Invariants
 //!
@@ -41,13 +41,13 @@ fn plan(
     })
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is timed, in turns.
+    /// The number of timed runs of each system, in turns.
     rounds: u32,
-    /// The metrics that are taken over from a comparison.
+    /// The metrics that are copied from a comparison.
     metrics: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Measure for Parameters {
         Repeats::RoundsAndCounted(self.rounds)
     }
 
-    /// How many passes there are.
+    /// Returns the number of passes.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let passes = plan(experiment, self.rounds, None).map_or(0, |plan| plan.passes());
         passes * experiment.traces().len() as u64
@@ -105,7 +105,7 @@ impl Measure for Parameters {
     }
 }
 
-/// What callers and services do together, and what callers wait for over what they wait for with the base.
+/// Returns the work of callers and services together, and the time of callers relative to the base system.
 fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
     let services = own.background_work();
     let mut rows = vec![
@@ -130,7 +130,7 @@ fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
     rows
 }
 
-/// What callers wait for, for each operation of either direction.
+/// Returns the time of callers per operation.
 fn work(outcome: &Outcome) -> f64 {
     let latency = &outcome.pace.latency;
     let sum: f64 = latency.iter().map(|own| own.mean * own.count as f64).sum();

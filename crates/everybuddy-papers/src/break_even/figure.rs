@@ -1,4 +1,4 @@
-//! A caller's time for a pair over the standard buddy's, over the order, a panel for each load.
+//! The time of a caller for a pair relative to the standard buddy, over the order, with a panel per load.
 //!
 //! # Purpose
 //!
@@ -14,7 +14,7 @@ use crate::shared::figure::{sources, systems};
 use everybuddy_measure::rows::Row;
 use std::collections::BTreeSet;
 
-/// Writes a power of two.
+/// Formats a power of two.
 fn ratio(position: f64) -> String {
     match position.fract().abs() < 1e-9 {
         true => format!("{}", 2f64.powf(position)),

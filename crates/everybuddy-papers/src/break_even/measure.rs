@@ -1,16 +1,16 @@
-//! Where a queue to another thread costs more than the splits and merges that it saves.
+//! The point at which a queue to another thread costs more than the splits and merges that it saves.
 //!
 //! # Purpose
 //!
 //! The source argues with what a caller no longer does, and not with what it does instead. So what is
 //! saved is varied, from ten splits to none, and so is how much time the services have.
 //!
-//! One caller on fresh memory of which all is in blocks of order 10. Between its calls it may wait, looking at the
-//! clock; that is not timed. All systems are called indirectly, so that the loops are compiled once. Queues and splits
-//! are counted in a pass of its own.
+//! One caller runs on new memory that consists of blocks of order 10. Between its calls it may wait by reading the
+//! clock, which is not timed. All systems are called through dynamic dispatch, so that the loops are compiled once.
+//! Queues and splits are counted in a separate pass.
 //!
-//! A call of a few nanoseconds is over before the clock can be read twice. So where nothing lies between calls, pairs
-//! are timed by the segment, too, and those are the pairs' times.
+//! A call of a few nanoseconds ends before the clock can be read twice. Without pauses between calls, pairs are
+//! therefore also timed in segments, and these times are reported.
 //!
 //! # Invariants
 //!
@@ -36,56 +36,56 @@ use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// How the caller calls.
+/// The call pattern of the caller.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Load {
     /// The source of its rows.
     name: String,
-    /// How many blocks it allocates before it frees as many.
+    /// The number of blocks that it allocates before it frees as many.
     burst: usize,
     /// Nanoseconds from the end of a call to the next.
     pause_ns: f64,
-    /// How many allocations are timed.
+    /// The number of timed allocations.
     calls: usize,
 }
 
-/// What a system did in a round.
+/// The results of a system in a round.
 struct Visit {
     calls: [Calls; 2],
-    /// Mean of a pair that was not interrupted.
+    /// The mean of uninterrupted pairs.
     pair: f64,
     services: Vec<Served>,
 }
 
-/// The calls of one direction.
+/// The calls of one kind.
 #[derive(Clone, Copy, Default)]
 struct Calls {
-    /// Mean of those that were not interrupted.
+    /// The mean of uninterrupted calls.
     mean: f64,
-    /// Mean of all.
+    /// The mean of all calls.
     all: f64,
-    /// 99 of 100 took at most this.
+    /// The 99th percentile.
     p99: f64,
-    /// Share of those that were interrupted.
+    /// The share of interrupted calls.
     disturbed: f64,
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is timed, in turns.
+    /// The number of timed runs of each system, in turns.
     rounds: usize,
-    /// Blocks of order 10 in the memory.
+    /// The number of blocks of order 10 in the memory.
     blocks: u64,
-    /// The orders that are asked for.
+    /// The requested orders.
     orders: Vec<u8>,
-    /// How the caller calls.
+    /// The call patterns.
     loads: Vec<Load>,
-    /// Pairs of a segment.
+    /// Pairs per segment.
     segment: usize,
-    /// Nanoseconds of a pair below which nothing is divided by it.
+    /// The time of a pair, in nanoseconds, below which no ratio to it is formed.
     least_ns: f64,
 }
 
@@ -94,7 +94,7 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds as u32)
     }
 
-    /// How many visits there are.
+    /// Returns the number of visits.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * self.loads.len() * self.orders.len() * (self.rounds + 1)) as u64
     }
@@ -180,7 +180,7 @@ impl Plan<'_> {
         bench.arena.build_any(spec, self.memory, 1, visit)?
     }
 
-    /// Counts what a system does.
+    /// Counts the events of a system.
     fn counts(
         &self,
         common: &Row,
@@ -194,7 +194,7 @@ impl Plan<'_> {
         heard.iter().for_each(|own| all.add(&own.counts));
         let each = |count: u64| count as f64 / self.performed() as f64;
         let mut rows = Vec::new();
-        // The caller's own come first.
+        // The caller's own counts come first.
         if let Some(own) = heard.first() {
             let counts = [
                 ("splits", own.counts.splits),
@@ -213,12 +213,12 @@ impl Plan<'_> {
         Ok(rows)
     }
 
-    /// Pairs that are performed before time is taken: services have found their work then.
+    /// Returns the number of pairs before the timed part, by which services have started to work.
     fn before(&self) -> usize {
         self.calls / 8
     }
 
-    /// Pairs that are timed by the segment, a whole number of segments.
+    /// Returns the number of pairs that are timed in segments: a whole number of segments.
     fn in_segments(&self) -> usize {
         match self.load.pause_ns > 0.0 {
             true => 0,
@@ -226,7 +226,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Pairs of a visit, all in all.
+    /// Returns the total number of pairs of a visit.
     fn performed(&self) -> usize {
         let bursts = |calls: usize| calls.next_multiple_of(self.load.burst);
         bursts(self.before()) + bursts(self.calls) + self.in_segments()
@@ -303,7 +303,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// The same without pauses, timed by the segment.
+    /// The same without pauses, timed in segments.
     fn perform_segments<B: ReadableProbe>(
         &self,
         system: &AnySystem<'_, B>,
@@ -333,7 +333,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Rows about times.
+    /// Returns rows about times.
     fn times(&self, common: &Row, own: &[Visit], base: &[Visit], timer: &Timer) -> Vec<Row> {
         let mut rows = Vec::new();
         let each = |visits: &[Visit], number: &dyn Fn(&Visit) -> f64| -> Vec<f64> {
@@ -374,7 +374,7 @@ impl Plan<'_> {
         rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
         rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
         rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
-        // Services work off what was left from before, too.
+        // The services also process work from before the timed part.
         let pairs = self.performed() as f64;
         let services = |visit: &Visit| {
             let steady = visit.services.iter().map(|s| s.steady.as_nanos() as f64);
@@ -403,15 +403,15 @@ impl Plan<'_> {
     }
 }
 
-/// What is timed, in ticks.
+/// Measured times, in ticks.
 struct Ticks {
-    /// Each allocation and each release.
+    /// Each allocation and each free.
     singles: [Vec<u32>; 2],
-    /// Segments; none where there are pauses.
+    /// Segments; empty if there are pauses.
     segments: Vec<u32>,
 }
 
-/// The mean of a pair, of the segments that were not interrupted.
+/// Returns the mean of a pair over the uninterrupted segments.
 fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
     let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
     let calm = segments
@@ -423,7 +423,7 @@ fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
     timer.sum(sum, count) / (count * pairs).max(1) as f64
 }
 
-/// Allocates a block; tries again while others keep the system busy.
+/// Allocates a block; retries while other CPUs are busy.
 #[inline]
 fn allocate<B: ReadableProbe>(
     system: &AnySystem<'_, B>,
@@ -447,7 +447,7 @@ impl Calls {
             let sum = ticks.iter().map(|ticks| f64::from(*ticks)).sum();
             timer.sum(sum, ticks.len()) / ticks.len().max(1) as f64
         };
-        // Nearest rank: a time that really occurred.
+        // Nearest rank: a time that actually occurred.
         let p99 = ticks.get((ticks.len() * 99).div_ceil(100).max(1) - 1);
         Calls {
             mean: mean(&ticks[..calm]),
@@ -463,7 +463,7 @@ mod tests {
     use super::*;
     use everybuddy_measure::replay::host::Arena;
 
-    /// The parameters of the experiment that comes with the program.
+    /// The parameters of the experiment that belongs to the program.
     fn parameters() -> Parameters {
         let file: toml::Table = include_str!("experiment.toml").parse().unwrap();
         file["parameters"].clone().try_into().unwrap()

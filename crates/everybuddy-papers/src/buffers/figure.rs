@@ -1,14 +1,14 @@
-//! What lists miss over what they have left when a run ends: a curve of fixed lengths, and rings for others.
+//! The miss rate of lists over their residual: a curve of fixed lengths, and rings for other lists.
 //!
 //! # Purpose
 //!
-//! A list that adapts itself is compared with all fixed ones: below the curve it is
-//! better than any of them, on it the adapting was for nothing.
+//! The figure compares an adaptive list with all fixed lists. Below the curve it is better than any of them; on the
+//! curve, adapting has no benefit.
 //!
 //! # Invariants
 //!
-//! A curve is drawn through the fixed lists of one source by rising length; both axes are
-//! logarithmic, and what is 0 has no place on them.
+//! A curve connects the fixed lists of one source by increasing length. Both axes are logarithmic, so zeros are
+//! omitted.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -16,7 +16,7 @@ use crate::shared::figure::{Drawing, sources, systems};
 use crate::shared::method::{DIRECTIONS, MEAN};
 use everybuddy_measure::rows::Row;
 
-/// Sources, besides the mean, up to which each has its curve: more would hide each other.
+/// The number of sources, besides the mean, up to which each has its own curve: more would overlap.
 const MOST: usize = 4;
 
 /// Draws the figure.
@@ -24,7 +24,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let mut names = sources(rows.iter());
     names.retain(|name| name != MEAN);
     names.truncate(if names.len() > MOST { 0 } else { MOST });
-    // Last, so that nothing lies over it.
+    // Last, so that it is drawn on top.
     names.push(MEAN.to_string());
     let panels: Vec<Panel> = DIRECTIONS
         .iter()
@@ -111,7 +111,7 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
     }
 }
 
-/// The length of a list that is fixed, by its name.
+/// Returns the length of a fixed list, from its name.
 fn length(system: &str) -> Option<u32> {
     let mut options = system.split('+').skip(1);
     options.find_map(|option| option.strip_prefix("high=")?.parse().ok())

@@ -1,13 +1,13 @@
-//! What lists of different sizes miss, and what they have left when a run ends.
+//! The miss rate of lists of different sizes, and their residual at the end of a run.
 //!
 //! # Purpose
 //!
-//! The two pull in different directions: a longer list misses less and keeps more for nothing.
-//! Whether a list that adapts itself is better than a fixed one shows only against all fixed ones.
+//! The two goals conflict: a longer list misses less and leaves more frames unused. Only a comparison with all fixed
+//! lists shows whether an adaptive list is better.
 //!
 //! # Invariants
 //!
-//! Counted on one thread in the trace's order: the same numbers come out each time.
+//! Counted on one thread in the trace's order: the numbers are reproducible.
 
 use everybuddy::SystemSpec;
 
@@ -25,7 +25,7 @@ use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {}
@@ -35,7 +35,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }
@@ -75,7 +75,7 @@ impl Measure for Parameters {
     }
 }
 
-/// Counts what allocations and frees of a replay do inside.
+/// Counts the internal events of the allocations and frees of a replay.
 pub(crate) fn count(
     script: &Script,
     memory: &Memory,
@@ -93,7 +93,7 @@ pub(crate) fn count(
     Ok(tallies)
 }
 
-/// What was missed, and what was left.
+/// Returns the miss rates and the residuals.
 fn numbers(tally: &Tally, common: &Row) -> Vec<Row> {
     let missed = tally.miss_rate();
     let missed = missed.map(|value| row(common, "miss_rate", "value", value));
@@ -103,7 +103,7 @@ fn numbers(tally: &Tally, common: &Row) -> Vec<Row> {
     missed.into_iter().chain(left).chain([runs]).collect()
 }
 
-/// The mean over the traces of each number.
+/// Returns the mean of each number over the traces.
 fn means(rows: &[Row]) -> Vec<Row> {
     let alike = |a: &Row, b: &Row| {
         (a.operation, a.metric, a.statistic) == (b.operation, b.metric, b.statistic)

@@ -1,4 +1,4 @@
-//! How many frames a refill and a drain move.
+//! The number of frames that a refill and a drain move.
 //!
 //! # Purpose
 //!
@@ -21,7 +21,7 @@ use everybuddy_measure::replay::watch::{Bulks, ExtraProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {}
@@ -31,7 +31,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }

@@ -2,11 +2,11 @@
 //!
 //! # Purpose
 //!
-//! The one is what delayed coalescing saves and the other what it costs.
+//! Splits and coalescings show the savings of delayed coalescing; free blocks show its cost.
 //!
 //! # Invariants
 //!
-//! Every trace has its place on the horizontal axis.
+//! Every trace has its position on the horizontal axis.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

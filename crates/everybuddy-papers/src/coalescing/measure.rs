@@ -1,13 +1,13 @@
-//! How often blocks of traces are split and coalesced, and what that does to free memory.
+//! The numbers of splits and coalescings on traces, and their effect on free memory.
 //!
 //! # Purpose
 //!
-//! Delayed coalescing was made for message buffers of 1989: what it saves on page traces of today, and
-//! what it leaves uncoalesced for those who want large blocks, are counted on the same replays.
+//! Delayed coalescing was designed for message buffers in 1989. Its savings on today's page traces, and the blocks
+//! that it leaves uncoalesced for requests of large blocks, are counted in the same replays.
 //!
 //! # Invariants
 //!
-//! Counted on one thread in the trace's order: the same numbers come out each time.
+//! Counted on one thread in the trace's order: the numbers are reproducible.
 
 use everybuddy::Order;
 
@@ -23,7 +23,7 @@ use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -36,7 +36,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }
@@ -112,7 +112,7 @@ impl Measure for Parameters {
     }
 }
 
-/// The mean over the traces of what is counted for each call.
+/// Returns the mean over the traces of the counts per call.
 fn means(rows: &[Row]) -> Vec<Row> {
     let alike = |a: &Row, b: &Row| {
         (a.operation, a.metric, a.order) == (b.operation, b.metric, b.order) && a.name() == b.name()

@@ -1,4 +1,4 @@
-//! How often threads wait for each other, by what they do.
+//! The contention rate of threads, by their work.
 //!
 //! # Purpose
 //!
@@ -6,15 +6,14 @@
 //!
 //! # Invariants
 //!
-//! Both panels have the same work in the same places; the vertical axis is logarithmic, and what
-//! never waited has no place on it.
+//! Both panels have the same work in the same positions. The vertical axis is logarithmic, so zeros are omitted.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, sources, systems};
 use everybuddy_measure::rows::Row;
 
-/// How far the points of successive systems lie apart.
+/// The distance between the points of consecutive systems.
 const APART: f64 = 0.12;
 
 /// Draws the figure.

@@ -1,14 +1,14 @@
-//! How often threads wait for each other inside a system.
+//! The contention rate between threads inside a system.
 //!
 //! # Purpose
 //!
-//! A system that serves a request fast may still make the next CPU wait. Two shares are counted:
-//! of all operations, which a per-CPU layer makes small, and of those that visited the core layer, which is
-//! what the core layer does for itself.
+//! A system that serves a request fast may still make the next CPU wait. Two rates are counted: among all operations,
+//! which a per-CPU layer keeps small, and among the operations that reached the zone layer, which characterizes the
+//! zone layer itself.
 //!
 //! # Invariants
 //!
-//! Systems take turns in each round, and each round begins with a fresh system.
+//! Systems take turns in each round, and each round starts with a new system.
 
 use everybuddy::SystemSpec;
 use everybuddy_workload::Variant;
@@ -29,22 +29,22 @@ use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the threads perform.
+/// The work of the threads.
 enum Work {
     /// A workload.
     Workload(&'static Variant),
-    /// A trace, its calls on as many threads as the experiment says.
+    /// A trace, on the number of threads in the experiment's file.
     Trace(Box<Script>, Memory),
 }
 
-/// One number of one round.
+/// A number from one round.
 type Number = (&'static str, &'static str, f64);
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is counted, in turns.
+    /// The number of counted runs of each system, in turns.
     rounds: usize,
 }
 
@@ -53,7 +53,7 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds as u32)
     }
 
-    /// How many visits and replays there are.
+    /// Returns the number of visits and replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let works = experiment.workloads.len() + experiment.traces.len();
         (works * experiment.systems.len() * self.rounds) as u64
@@ -119,7 +119,7 @@ fn works(
     Ok(works)
 }
 
-/// Counts what allocations and frees do inside.
+/// Counts the internal events of allocations and frees.
 fn count(
     work: &Work,
     spec: &SystemSpec,
@@ -136,7 +136,7 @@ fn count(
     }
 }
 
-/// The shares of a round, of allocations, frees and both.
+/// Returns the rates of a round: for allocations, frees and both.
 fn numbers([allocations, frees]: &[Tally; 2]) -> Vec<Number> {
     let mut all = *allocations;
     all.add(frees);
@@ -165,7 +165,7 @@ fn find(numbers: &[Number], operation: &str, metric: &str) -> Option<f64> {
     found.map(|own| own.2)
 }
 
-/// The mean over all work, for each round. A share that one of them lacks has none.
+/// Returns the mean over all work for each round; `None` if some work lacks the rate.
 fn over_all(works: &[Vec<Vec<Number>>]) -> Vec<Vec<Number>> {
     let Some(first) = works.first() else {
         return Vec::new();
@@ -183,7 +183,7 @@ fn over_all(works: &[Vec<Vec<Number>>]) -> Vec<Vec<Number>> {
     first.iter().enumerate().map(of_round).collect()
 }
 
-/// The median, the least and the most of the rounds.
+/// Returns the median, the minimum and the maximum over the rounds.
 fn summary(rounds: &[Vec<Number>], common: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     for (operation, metric, _) in rounds.first().into_iter().flatten() {

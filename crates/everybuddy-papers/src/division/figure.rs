@@ -1,4 +1,4 @@
-//! Requests that broke a larger block, over the requests so far.
+//! The number of requests that split a larger block, over the number of requests.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! A panel for each trace; a system that did not reach a number of requests has no point there.
+//! One panel per trace; a system that did not reach a number of requests has no point there.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

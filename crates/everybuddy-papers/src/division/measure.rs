@@ -1,13 +1,13 @@
-//! How many of the first requests of a program have to break a larger block, by how memory was divided before.
+//! The number of the first requests of a program that split a larger block, by the initial division of memory.
 //!
 //! # Purpose
 //!
 //! \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when all callers
 //! wait. The figure therefore shows the start of each trace.
 //!
-//! Dividing is as good as its foresight. `serewa` is divided for the first 4,096 requests of this very trace, which is
-//! the best case; `serewa+division=off` starts in largest blocks, as `bs` does. Between calls the services do all that
-//! waits: a machine that keeps up.
+//! A division is as good as its prediction. `serewa` is divided for the first 4,096 requests of the same trace, which
+//! is the best case; `serewa+division=off` starts with largest blocks, like `bs`. Between calls, the services process
+//! all pending work: this models a machine that keeps up.
 //!
 //! # Invariants
 //!
@@ -27,13 +27,13 @@ use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// The number of requests for which memory is divided.
     foreseen: u64,
-    /// The first number of requests after which broken blocks are counted; each next one is twice as large.
+    /// The number of requests after which split blocks are first counted; each following number is twice as large.
     first: u64,
     /// The last number.
     last: u64,
@@ -44,7 +44,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }
@@ -99,7 +99,7 @@ fn perform(
     let (Some(mut caller), Some(mut idle)) = (claim(0), claim(1)) else {
         return Err(broken("a token is taken".to_string()));
     };
-    // What a request leaves to services, or does itself, when it finds no block of its order.
+    // A request that finds no block of its order delegates to services, or splits a block itself.
     let breaks = |counts: Counts| counts.splits + counts.queued + counts.queue_full;
     let mut starts: Vec<Option<Pfn>> = vec![None; resolved.blocks as usize];
     let (mut requests, mut all, mut next) = (0, 0, own.first);

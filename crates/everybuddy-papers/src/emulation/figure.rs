@@ -1,4 +1,4 @@
-//! Serewa's emulation program: what case 2 takes over what case 1 takes, and what a call walks, by store.
+//! \[Serewa\]'s emulation program: the ratio of case 2 to case 1, and the steps per call, by store.
 //!
 //! # Purpose
 //!
@@ -13,7 +13,7 @@ use crate::shared::experiment::Experiment;
 use crate::shared::figure::{sources, systems};
 use everybuddy_measure::rows::Row;
 
-/// The source of what case 2 takes over what case 1 takes.
+/// The source of the ratio of case 2 to case 1.
 const OVER: &str = "case 2 / case 1";
 
 /// Draws the figure.

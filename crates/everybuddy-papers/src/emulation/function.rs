@@ -12,33 +12,33 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Function {
-    /// Puts a block into the class's store.
+    /// Inserts a block into the class's store.
     AddChunk,
-    /// Merges what can be merged below a class.
+    /// Merges all mergeable blocks below a class.
     Merge,
-    /// Takes a certain block out of the class's store.
+    /// Removes a specific block from the class's store.
     RemoveTheChunk,
-    /// Says how large the next piece is.
+    /// Computes the size of the next piece.
     ZerosRight,
-    /// Puts memory of any size into the stores, in pieces of powers of two.
+    /// Inserts memory of any size into the stores, in pieces of powers of two.
     Arrange,
     /// The main loop.
     Test,
-    /// Releases.
+    /// Frees a block.
     Free,
     /// Allocates, and splits.
     Allocate,
-    /// Says which class a size belongs to.
+    /// Computes the class of a size.
     ZerosLeft,
-    /// Takes any block out of the class's store: has the store choose, then `RemoveTheChunk`.
+    /// Removes any block from the class's store: lets the store choose, then calls `RemoveTheChunk`.
     RemoveAny,
 }
 
 impl Function {
-    /// How many there are.
+    /// The number of functions.
     pub const COUNT: usize = 10;
 
-    /// All of them, in the order of listing 2.
+    /// All functions, in the order of listing 2.
     pub const ALL: [Function; Self::COUNT] = [
         Self::AddChunk,
         Self::Merge,

@@ -2,19 +2,19 @@
 //!
 //! # Source
 //!
-//! \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves much open; what is done here is what
-//! both profiles agree with to the last call:
+//! \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves many details open; this implementation agrees
+//! with both profiles to the last call:
 //!
 //! - a block has a header of 4 bytes and is rounded up to 8; its class is that of the next power of two;
-//! - what remains of it is arranged immediately into blocks of powers of two, the smallest first; a release arranges
-//!   exactly what was allocated, and merges nothing;
-//! - if the class is empty, *case 1* splits a block of the next larger class that has one, and if none has merges
-//!   once; *case 2* merges once, and if that didn't help splits;
-//! - one merge for a class takes every pair of buddies in every class below, from the smallest class on.
+//! - the rest of the block is immediately arranged into blocks of powers of two, the smallest first; a free arranges
+//!   exactly the allocated memory, and merges nothing;
+//! - if the class is empty, *case 1* splits a block of the next larger class that has one, and merges once if there
+//!   is none; *case 2* merges once, and splits if that did not help;
+//! - a merge for a class merges every pair of buddies in every class below, starting with the smallest class.
 //!
 //! # Purpose
 //!
-//! Nothing but the case and the store differs between runs.
+//! Runs differ only in the case and the store.
 //!
 //! # Invariants
 //!
@@ -26,10 +26,10 @@ use crate::emulation::watch::Watch;
 
 /// Bytes of a unit.
 pub const UNIT: u32 = 8;
-/// Bytes in front of what a caller gets.
+/// Bytes in front of the memory that a caller receives.
 pub const HEADER: u32 = 4;
 
-/// What is done first when a class is empty.
+/// The first action if a class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Case 1: split a larger block.
@@ -39,7 +39,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// Both.
+    /// Both cases.
     pub const ALL: [Case; 2] = [Self::SplitFirst, Self::MergeFirst];
 
     /// Returns the number in the paper.
@@ -51,7 +51,7 @@ impl Case {
     }
 }
 
-/// The memory that is managed.
+/// The managed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heap {
     /// Units; a multiple of the largest block.
@@ -61,16 +61,16 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// 64 MiB in blocks of 2 MiB. The paper says neither; so large a heap refuses nothing, as the paper's, and with
-    /// these blocks there are as many splits as in its profiles. (Larger requests than 128 KiB aren't made: the first
-    /// use of a largest block splits it further down, that is all.)
+    /// 64 MiB in blocks of 2 MiB. The paper specifies neither. A heap of this size fails no request, like the
+    /// paper's, and with these blocks there are as many splits as in its profiles. (The program requests at most 128
+    /// KiB: a larger block is only split further when it is first used.)
     pub const PAPER: Heap = Heap {
         units: 64 << 20 >> 3,
         largest: 18,
     };
 }
 
-/// What was done.
+/// The work of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Calls of each function.
@@ -79,7 +79,7 @@ pub struct Work {
     pub splits: u64,
     /// Pairs of buddies merged into one block.
     pub pairs: u64,
-    /// Requests that were refused; the paper's program has none.
+    /// Failed requests; the paper's program has none.
     pub refused: u64,
 }
 
@@ -87,7 +87,7 @@ impl Work {
     /// Checks the identities that both profiles of the paper obey.
     ///
     /// # Errors
-    /// The one that doesn't hold.
+    /// Returns the identity that does not hold.
     pub fn balance(&self) -> Result<(), String> {
         use Function::{AddChunk, Allocate, RemoveAny, RemoveTheChunk, ZerosLeft, ZerosRight};
         let calls = |function| self.calls.of(function);
@@ -120,12 +120,12 @@ impl Work {
     }
 }
 
-/// Where in a free area the smallest piece lies.
+/// The position of the smallest piece in a free area.
 #[derive(Clone, Copy)]
 enum Smallest {
-    /// At its beginning: what remains of a block, whose end is aligned.
+    /// At its start: the rest of a block, whose end is aligned.
     First,
-    /// At its end: what was allocated, whose beginning is aligned.
+    /// At its end: allocated memory, whose start is aligned.
     Last,
 }
 
@@ -159,12 +159,12 @@ impl<S: Store, W: Watch> Manager<S, W> {
         }
     }
 
-    /// Returns what was done so far.
+    /// Returns the work so far.
     pub fn work(&self) -> Work {
         self.work
     }
 
-    /// Gives back who watched.
+    /// Returns the observer.
     pub fn into_watch(self) -> W {
         self.watch
     }
@@ -202,7 +202,7 @@ impl<S: Store, W: Watch> Manager<S, W> {
         })
     }
 
-    /// Releases what was allocated. Returns false, and does nothing, if it wasn't.
+    /// Frees an allocated block. Returns `false`, and does nothing, if it is not allocated.
     pub fn free(&mut self, unit: Unit) -> bool {
         self.inside(Function::Free, |own| {
             let Some(header) = own
@@ -218,7 +218,7 @@ impl<S: Store, W: Watch> Manager<S, W> {
         })
     }
 
-    /// Tries to get a block of an empty class.
+    /// Tries to obtain a block of an empty class.
     fn obtain(&mut self, class: u8) {
         match self.case {
             Case::SplitFirst => {
@@ -300,7 +300,7 @@ impl<S: Store, W: Watch> Manager<S, W> {
             return None;
         }
         self.inside(Function::RemoveAny, |own| {
-            // The store chooses and removes in one go: a tree would walk twice otherwise.
+            // The store chooses and removes in one step; otherwise a tree would be searched twice.
             own.inside(Function::RemoveTheChunk, |own| own.store.take(class))
         })
     }
@@ -314,7 +314,7 @@ impl<S: Store, W: Watch> Manager<S, W> {
     /// Checks that every unit is in one free block, or allocated. O(units).
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns the violation.
     pub fn check(&self) -> Result<(), String> {
         let mut owned = vec![false; self.heap.units as usize];
         let mut own = |start: Unit, units: u32| {

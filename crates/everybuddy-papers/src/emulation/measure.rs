@@ -1,4 +1,4 @@
-//! Serewa's emulation program: what was called, what was walked, who had the time, by case and store.
+//! \[Serewa\]'s emulation program: calls, steps and shares of time, by case and store.
 //!
 //! # Purpose
 //!
@@ -29,25 +29,25 @@ use serde::{Deserialize, Deserializer};
 
 /// The cases, as rows name them as sources.
 const CASES: [&str; 2] = ["case 1", "case 2"];
-/// The source of what case 2 takes over what case 1 takes.
+/// The source of the ratio of case 2 to case 1.
 const OVER: &str = "case 2 / case 1";
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// The stores, as rows name them as systems.
     #[serde(deserialize_with = "stores")]
     stores: Vec<StoreKind>,
-    /// Seeds of what is counted.
+    /// The number of seeds for counting.
     seeds: u32,
-    /// Rounds of what is timed, on the first seed.
+    /// The number of rounds for timing, on the first seed.
     rounds: u32,
-    /// Divides the iterations of a queue that is walked at each insertion.
+    /// The divisor of the iterations for a queue with linear insertion.
     walked: u32,
 }
 
-/// Reads the names of stores.
+/// Parses the names of stores.
 fn stores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StoreKind>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     let read = |name: &String| name.parse().map_err(D::Error::custom);
@@ -59,7 +59,7 @@ impl Measure for Parameters {
         Repeats::Seeds(self.seeds)
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     fn steps(&self, _: &Experiment) -> u64 {
         let counted: u32 = self
             .stores
@@ -145,7 +145,7 @@ impl Measure for Parameters {
     }
 }
 
-/// Returns how many seeds a store is counted with: one where each takes long.
+/// Returns the number of seeds for counting a store: one if a run takes long.
 fn rounds(store: StoreKind, seeds: u32) -> u32 {
     match store {
         StoreKind::Queue => 1,
@@ -166,19 +166,19 @@ fn plan(store: StoreKind, case: Case, seed: u32, walked: u32, conditions: &Condi
     }
 }
 
-/// Nanoseconds of an iteration, round by round.
+/// Returns the nanoseconds per iteration, for each round.
 fn latencies(timed: &[Timed], iterations: u32) -> Vec<f64> {
     let nanos = |own: &Timed| own.sampled.time.as_secs_f64() * 1e9 / f64::from(iterations);
     timed.iter().map(nanos).collect()
 }
 
-/// Steps of an iteration, seed by seed.
+/// Returns the steps per iteration, for each seed.
 fn all_steps(counted: &[Counted], iterations: u32) -> Vec<f64> {
     let steps = |own: &Counted| own.steps.sum() as f64 / f64::from(iterations);
     counted.iter().map(steps).collect()
 }
 
-/// What case 2 takes over what case 1 takes, in time and in steps.
+/// Returns the ratio of case 2 to case 1, in time and in steps.
 fn compared(
     common: &Row,
     iterations: u32,
@@ -199,14 +199,14 @@ fn compared(
     rows
 }
 
-/// What runs of a case have in common.
+/// The common data of the runs of a case.
 struct Of {
     case: Case,
     iterations: u32,
 }
 
 impl Of {
-    /// Numbers of the whole program.
+    /// Returns the numbers of the whole program.
     fn all(&self, common: &Row, counted: &[Counted], timed: &[Timed]) -> Vec<Row> {
         let each = |number: fn(&Counted) -> u64| -> Vec<f64> {
             counted.iter().map(|own| number(own) as f64).collect()
@@ -214,7 +214,7 @@ impl Of {
         let mut rows = seeds(&latencies(timed, self.iterations), common, "latency", None);
         let steps = all_steps(counted, self.iterations);
         rows.extend(seeds(&steps, common, "steps", None));
-        // As the accounting of the source's profile gives them.
+        // According to the accounting of the source's profile.
         let [splits, pairs] = paper::splits_and_pairs(self.case).map(|own| self.expected(own));
         rows.extend(seeds(
             &each(|own| own.work.splits),
@@ -237,12 +237,12 @@ impl Of {
         rows
     }
 
-    /// Returns what the source printed, if as many iterations ran.
+    /// Returns the number that the source printed, if the same number of iterations ran.
     fn expected(&self, printed: u64) -> Option<f64> {
         (self.iterations == ITERATIONS).then_some(printed as f64)
     }
 
-    /// Numbers of one function.
+    /// Returns the numbers of one function.
     fn function(
         &self,
         common: &Row,

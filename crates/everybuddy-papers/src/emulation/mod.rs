@@ -7,13 +7,13 @@
 //! four fifths of the time went into walking a queue to its end. So the same program runs here on better structures,
 //! and what is walked is counted in addition to the time. A unit of 8 bytes stands for a frame.
 //!
-//! | file | one idea |
+//! | file | contents |
 //! |------|----------|
 //! | [`rand`] | the random numbers of the C library that the paper's program was linked with |
 //! | [`program`] | listing 1 |
 //! | [`manager`] | the routines that it calls: allocation, release, arranging, merging |
-//! | [`function`] | their names in the paper, and how often each was called |
-//! | [`store`] | where free blocks are kept: what the manager asks |
+//! | [`function`] | their names in the paper, and the number of calls of each |
+//! | [`store`] | the stores of free blocks |
 //! | [`queue`] | queues, first in, first out: as the paper's profile implies, and with a known end |
 //! | [`ordered`] | the structures by address of the allocators' crate: trees and bits |
 //! | [`standalone`] | a structure by address without a zone |

@@ -17,12 +17,12 @@ use everybuddy::platform::SharedCell;
 
 use crate::emulation::store::{Store, Unit};
 
-/// Says that there is no block.
+/// The value for no block.
 const NONE: Unit = Unit::MAX;
-/// More classes than there are.
+/// An upper bound on the number of classes.
 const CLASSES: usize = 32;
 
-/// What a unit has: links, if it is the first one of a free block.
+/// The data of a unit: links, if it is the first one of a free block.
 struct Links<P: Platform> {
     next: P::Cell<u32>,
     previous: P::Cell<u32>,
@@ -41,7 +41,7 @@ impl<P: Platform> Links<P> {
 pub struct Queues<P: Platform, const WALK: bool, const SEARCH: bool> {
     links: Vec<Links<P>>,
     marks: Vec<P::Cell<u8>>,
-    /// First and last block; with `WALK` the last is not used.
+    /// The first and the last block; with `WALK` the last one is unused.
     ends: [Links<P>; CLASSES],
 }
 
@@ -63,7 +63,7 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> 
         self.links[unit as usize].next.get()
     }
 
-    /// Returns the last block of a class, found as the queue's kind finds it.
+    /// Returns the last block of a class, in the manner of this kind of queue.
     fn last(&self, class: u8) -> Unit {
         if !WALK {
             return self.ends(class).previous.get();
@@ -76,7 +76,8 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> 
         last
     }
 
-    /// Returns `true` if a block is in, found as the queue's kind finds it; `after` is where it may be.
+    /// Returns `true` if the queue contains a block, in the manner of this kind of queue; `after` is a possible
+    /// position.
     fn contains(&self, class: u8, unit: Unit, after: Unit) -> bool {
         if !SEARCH {
             let mark = self.marks.get(unit as usize);
@@ -146,7 +147,7 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Store for Queues<P, WALK
         while at != NONE {
             let next = self.next(at);
             let buddy = at ^ 1 << class;
-            // Those before were looked at, and have no buddy: so it is among those after, or nowhere.
+            // The earlier blocks were checked and have no buddy, so it can only be among the later ones.
             if self.contains(class, buddy, next) {
                 let on = if next == buddy { self.next(next) } else { next };
                 return Some((at.min(buddy), on));

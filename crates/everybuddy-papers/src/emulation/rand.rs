@@ -1,22 +1,22 @@
-//! The random numbers of the GNU C library: what `rand` returns after `srand`.
+//! The random numbers of the GNU C library: the results of `rand` after `srand`.
 //!
 //! # Source
 //!
-//! The additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of those 3
-//! and 31 places before. The first 31 come from a linear congruence (Park and Miller's, by Schrage's method), and
-//! 310 numbers are thrown away.
+//! The additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of the numbers 3 and
+//! 31 places before it. The first 31 come from a linear congruential generator (Park and Miller's, by Schrage's
+//! method), and 310 numbers are discarded.
 //!
 //! # Purpose
 //!
-//! The program asks for what the paper's program asked for, if its seed was the same.
+//! With the same seed, the program makes the same requests as the paper's program.
 //!
 //! # Invariants
 //!
 //! `front` is 3 places ahead of `rear`, modulo 31.
 
-/// How many numbers the generator remembers.
+/// The number of stored values.
 const DEGREE: usize = 31;
-/// How far apart the two are that it adds.
+/// The distance between the two addends.
 const SEPARATION: usize = 3;
 
 /// The generator.
@@ -28,10 +28,10 @@ pub struct Rand {
 }
 
 impl Rand {
-    /// Begins as after `srand(seed)`; a program that never calls it has seed 1. O(1).
+    /// Starts like `srand(seed)`; a program that never calls it has seed 1. O(1).
     pub fn new(seed: u32) -> Self {
         let mut state = [0; DEGREE];
-        // Seed 0 would give zeros only.
+        // Seed 0 would produce zeros only.
         let mut word = seed.max(1) as i32;
         for own in &mut state {
             *own = word as u32;
@@ -66,7 +66,7 @@ impl Rand {
 mod tests {
     use super::*;
 
-    /// Of several seeds: the first five numbers and the 100,000th, as a C program prints them.
+    /// For several seeds: the first five numbers and the 100,000th, as a C program prints them.
     const KNOWN: [(u32, [u32; 5], u32); 4] = [
         (
             1,

@@ -21,14 +21,14 @@ use crate::emulation::standalone::{Standalone, StructureMemory};
 use crate::emulation::store::{Store, StoreKind};
 use crate::emulation::watch::{Nobody, Sampled, Steps, Watch, sample};
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreRun {
     /// The heap.
     pub heap: Heap,
-    /// What is done first.
+    /// The first action if a class is empty.
     pub case: Case,
-    /// Where free blocks are kept.
+    /// The store of free blocks.
     pub store: StoreKind,
     /// The seed of the random numbers.
     pub seed: u32,
@@ -36,7 +36,7 @@ pub struct StoreRun {
     pub iterations: u32,
 }
 
-/// What was counted in a run.
+/// The counters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Calls, splits and merges.
@@ -45,7 +45,7 @@ pub struct Counted {
     pub steps: Table,
 }
 
-/// What a timed run was.
+/// The results of a timed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     /// Calls; no steps.
@@ -54,7 +54,7 @@ pub struct Timed {
     pub sampled: Sampled,
 }
 
-/// What runs on a store of any kind.
+/// A visitor for a store of any kind.
 trait WithStore {
     type Output;
     fn call<S: Store>(self, store: S) -> Self::Output;
@@ -97,7 +97,7 @@ fn with_store<P: Platform, V: WithStore>(
     })
 }
 
-/// Performs a plan, watched; returns who watched.
+/// Performs a run with an observer; returns the observer.
 struct Perform<W>(StoreRun, W);
 
 impl<W: Watch> WithStore for Perform<W> {
@@ -117,10 +117,10 @@ impl<W: Watch> WithStore for Perform<W> {
     }
 }
 
-/// Counts calls, and nothing else.
+/// Counts calls only.
 ///
 /// # Errors
-/// What the manager did wrong, or why there is no such heap; as all here.
+/// Returns the error of the manager, or the reason why there is no such heap.
 pub fn calls(plan: StoreRun) -> Result<Counted, String> {
     Ok(with_store::<Native, _>(plan.store, plan.heap, Perform(plan, Nobody))??.0)
 }
@@ -128,7 +128,7 @@ pub fn calls(plan: StoreRun) -> Result<Counted, String> {
 /// Counts calls and steps.
 ///
 /// # Errors
-/// As [`calls`].
+/// Like [`calls`].
 pub fn steps(plan: StoreRun) -> Result<Counted, String> {
     struct Begin(StoreRun);
     impl WithStore for Begin {
@@ -144,10 +144,10 @@ pub fn steps(plan: StoreRun) -> Result<Counted, String> {
     })
 }
 
-/// Takes the time, and samples which function has it.
+/// Measures the time, and samples the running function.
 ///
 /// # Errors
-/// As [`calls`].
+/// Like [`calls`].
 pub fn time(plan: StoreRun) -> Result<Timed, String> {
     struct Begin(StoreRun);
     impl WithStore for Begin {

@@ -19,30 +19,30 @@ use everybuddy::{BuildError, Order, Pfn, Violation};
 
 /// Free blocks by order and address. One thread at a time uses them.
 pub trait FreeBlocks {
-    /// Adds a block. Returns `false`, and does nothing, if the block does not lie in the memory, is not aligned, or
-    /// is in already. The caller ensures that it overlaps no other block.
+    /// Adds a block. Returns `false`, and does nothing, if the block is not in the memory, is not aligned, or is
+    /// already present. The caller ensures that it overlaps no other block.
     fn insert(&self, head: Pfn, order: Order) -> bool;
 
-    /// Removes a block. Returns `false`, and does nothing, if it is not in.
+    /// Removes a block. Returns `false`, and does nothing, if it is not present.
     fn remove(&self, head: Pfn, order: Order) -> bool;
 
     /// Removes the block of this order with the lowest address.
     fn take(&self, order: Order) -> Option<Pfn>;
 
-    /// Returns `true` if a block is in. O(1).
+    /// Returns `true` if a block is present. O(1).
     fn contains(&self, head: Pfn, order: Order) -> bool;
 
-    /// Returns the head of the lower one of the lowest two buddies of this order that are both in, from an address
-    /// on.
+    /// Returns the head of the lower one of the lowest two buddies of this order that are both present, starting at
+    /// an address.
     fn pair(&self, order: Order, from: Pfn) -> Option<Pfn>;
 
-    /// Returns how many blocks of this order are in. O(1).
+    /// Returns the number of blocks of this order. O(1).
     fn blocks(&self, order: Order) -> u32;
 
     /// Checks the structure's invariants. O(frames).
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// Returns the first invariant that does not hold.
     fn check(&self) -> Result<(), Violation>;
 }
 
@@ -95,7 +95,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         }
     }
 
-    /// Returns the frame where a block may start.
+    /// Returns the frame at which a block may start.
     #[inline]
     fn head(&self, head: Pfn, order: Order) -> Option<Frame> {
         let end = u64::from(head.0) + u64::from(order.frames());
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes wrong calls between two blocks that are in.
+    /// Makes wrong calls between two blocks that are present.
     fn wrong_calls(blocks: &impl FreeBlocks) {
         let [one, four] = [1, 4].map(|order| Order::new(order).unwrap());
         assert!(blocks.insert(Pfn(2), one) && blocks.insert(Pfn(96), Order::ZERO));

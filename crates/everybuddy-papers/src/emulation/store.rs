@@ -1,4 +1,4 @@
-//! Where the free blocks of each class are kept: what the manager asks.
+//! The stores of the free blocks of each class.
 //!
 //! # Purpose
 //!
@@ -16,23 +16,23 @@ pub type Unit = u32;
 
 /// Free blocks by class.
 pub trait Store {
-    /// Puts in a block that is not in.
+    /// Inserts a block that is not present.
     fn add(&mut self, class: u8, unit: Unit);
 
-    /// Takes out the block that the store prefers.
+    /// Removes the block that the store prefers.
     fn take(&mut self, class: u8) -> Option<Unit>;
 
-    /// Takes out a certain block, which is in.
+    /// Removes a specific block, which is present.
     fn remove(&mut self, class: u8, unit: Unit);
 
     /// Returns `true` if a class has no block.
     fn is_empty(&self, class: u8) -> bool;
 
-    /// Returns where a search for pairs begins.
+    /// Returns the start of a search for pairs.
     fn first(&self, class: u8) -> Unit;
 
-    /// Finds two buddies of a class that are both in: returns the lower one, and where the search goes on once both are
-    /// taken out. Until then nothing else of the class may change.
+    /// Finds two buddies of a class that are both present. Returns the lower one, and the position at which the
+    /// search continues once both are removed. Until then the class must not change otherwise.
     fn pair(&self, class: u8, from: Unit) -> Option<(Unit, Unit)>;
 
     /// Returns all blocks of a class, for checks.
@@ -42,9 +42,9 @@ pub trait Store {
 /// A store by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
-    /// First in, first out; an insertion walks to the end, a buddy is looked for by walking, too.
+    /// First in, first out; an insertion goes to the end linearly, and a buddy is searched for linearly, too.
     QueueSearch,
-    /// First in, first out; an insertion walks to the end; a block's mark says whether it is in.
+    /// First in, first out; an insertion goes to the end linearly; a block's mark shows whether it is present.
     Queue,
     /// The same, with a known end.
     QueueTail,
@@ -55,7 +55,7 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// All of them.
+    /// All stores.
     pub const ALL: [StoreKind; 5] = [
         Self::QueueSearch,
         Self::Queue,

@@ -1,12 +1,12 @@
-//! Observers of the manager, while it goes from function to function.
+//! Observers of the manager's control flow.
 //!
 //! # Purpose
 //!
-//! Counting and sampling don't cost a run that is neither: what watches is a type.
+//! The observer is a type, so counting and sampling cost nothing in a run without them.
 //!
 //! # Invariants
 //!
-//! A watcher hears of every change of the function that runs, in order.
+//! An observer is notified of every change of the running function, in order.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use crate::emulation::counting::accesses;
 use crate::emulation::function::{Function, Table};
 
-/// Hears which function runs.
+/// Is notified of the running function.
 pub trait Watch {
     /// Called when `from` calls or returns to `to`.
     fn switch(&mut self, from: Function, to: Function);
 }
 
-/// Hears nothing.
+/// Ignores all notifications.
 #[derive(Debug, Default)]
 pub struct Nobody;
 
@@ -39,7 +39,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Begins with the steps from now on.
+    /// Starts counting steps from now on.
     pub fn new() -> Self {
         Self {
             steps: Table::default(),
@@ -68,48 +68,47 @@ impl Watch for Steps {
     }
 }
 
-/// Leaves a note of the function that runs, for [`sample`].
+/// Publishes the running function for [`sample`].
 #[derive(Debug)]
 pub struct Note<'n>(&'n AtomicU8);
 
 impl Watch for Note<'_> {
     #[inline(always)]
     fn switch(&mut self, _: Function, to: Function) {
-        // Relaxed: nothing else is told by it.
+        // Relaxed: no other data depends on it.
         self.0.store(to as u8, Ordering::Relaxed);
     }
 }
 
-/// How often a sample is taken: as `gprof` does.
+/// The sampling interval, as in `gprof`.
 pub const EVERY: Duration = Duration::from_millis(10);
 
-/// What a sampled run took.
+/// The results of a sampled run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
-    /// What the thread had of a processor, as the paper's profiler counts; where the system doesn't tell, from
-    /// beginning to end.
+    /// The processor time of the thread, as in the paper's profiler; the elapsed time if the system does not report
+    /// it.
     pub time: Duration,
-    /// How often each function itself was found running.
+    /// The number of samples in each function itself.
     pub samples: Table,
 }
 
-/// Returns how long this thread has run on a processor, if the system tells (Linux does): what other programs take of
-/// a busy machine is not in it.
+/// Returns the processor time of this thread if the system reports it (Linux does). It excludes the time of other
+/// programs on a busy machine.
 fn processor_time() -> Option<Duration> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = told.split_whitespace().next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// Runs something while another thread looks every 10 ms which function runs. Costs the run a store at each call and
-/// return.
+/// Runs `run` while another thread samples the running function every 10 ms. Costs a store at each call and return.
 pub fn sample<R>(run: impl FnOnce(Note<'_>) -> R) -> (R, Sampled) {
     let note = AtomicU8::new(Function::Test as u8);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let mut samples = Table::default();
-            // Relaxed: the samples are handed over by joining the thread.
+            // Relaxed: the samples are passed by joining the thread.
             while !done.load(Ordering::Relaxed) {
                 thread::sleep(EVERY);
                 let at = usize::from(note.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The cost of a single frame against how full memory is.
+//! The cost of a single frame over the fill level of memory.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Each point is the median of the rounds, its bar their least and most.
+//! Each point is the median of the rounds, its bar their minimum and maximum.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

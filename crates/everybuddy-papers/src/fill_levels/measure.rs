@@ -1,4 +1,4 @@
-//! Times on synthetic workloads, as `everybuddy bench` measures them.
+//! Times on synthetic workloads, measured like `everybuddy bench`.
 //!
 //! # Purpose
 //!
@@ -19,11 +19,11 @@ use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is timed, in turns.
+    /// The number of timed runs of each system, in turns.
     rounds: u32,
 }
 
@@ -32,7 +32,7 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// How many visits there are.
+    /// Returns the number of visits.
     fn steps(&self, experiment: &Experiment) -> u64 {
         plan(experiment, self.rounds, None).map_or(0, |plan| plan.visits())
     }
@@ -75,7 +75,7 @@ pub(crate) fn variants(experiment: &Experiment) -> Result<Vec<&'static Variant>,
     experiment.workloads.iter().map(find).collect()
 }
 
-/// Returns what programs are made for: a memory of 1 GiB, less in a shortened run.
+/// Returns the parameters of the programs: a memory of 1 GiB, less in a shortened run.
 pub(crate) fn setting(threads: u16, conditions: &Conditions) -> Setting {
     Setting {
         frames: frames(conditions.shrink),

@@ -2,12 +2,12 @@
 //!
 //! # Purpose
 //!
-//! A fragmented memory shows only after several programs came and went. The traces run one
-//! after the other, and all together; what they leave behind stays until the end, when all is freed.
+//! Fragmentation becomes visible only after several programs have started and ended. The traces run one after
+//! another, and concurrently; the memory that they leave allocated stays until the end, when everything is freed.
 //!
 //! # Invariants
 //!
-//! On one thread, so the same numbers come out each time.
+//! Runs on one thread, so the numbers are reproducible.
 
 use everybuddy::{Order, SystemSpec};
 
@@ -24,12 +24,12 @@ use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-/// The source of rows about traces one after the other.
+/// The source of rows about consecutive traces.
 const SEQUENCE: &str = "sequence";
-/// The source of rows about traces at the same time.
+/// The source of rows about concurrent traces.
 const AT_ONCE: &str = "at-once";
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -42,7 +42,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         2 * experiment.systems.len() as u64
     }
@@ -76,14 +76,14 @@ impl Measure for Parameters {
     }
 }
 
-/// The traces as one, on their memory.
+/// The combined traces and their memory.
 struct Replay {
     source: &'static str,
     /// The order of the blocks that are counted.
     order: Order,
     script: Script,
     memory: Memory,
-    /// Calls of the traces; those after them free what is left.
+    /// The number of calls of the traces; the following calls free the rest.
     traced: u32,
 }
 
@@ -135,7 +135,7 @@ impl Replay {
         })
     }
 
-    /// The samples that were taken while a trace ran.
+    /// Returns the mean over the samples while a trace ran.
     fn mean(&self, samples: &Samples) -> Option<f64> {
         mean(self.during(samples))
     }

@@ -1,4 +1,4 @@
-//! Histograms of the times of single allocations, a panel a system.
+//! Histograms of the times of single allocations, with a panel per system.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! What is shaded lies below the timer's spread, and means nothing but "short".
+//! Times in the shaded range are below the timer's spread and cannot be resolved.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -88,7 +88,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     chart::drawing(experiment, panels, note)
 }
 
-/// The steps of a histogram: down to nothing where a bin is empty.
+/// Returns the outline of a histogram: down to zero at an empty bin.
 fn outline(counts: &[(f64, f64)], most: f64, width: f64) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, NOTHING)];
     let bins = (most / width).round() as i32;

@@ -1,12 +1,12 @@
-//! How the times of single allocations are distributed, and which of them entered the core layer.
+//! The distribution of the times of single allocations, and whether they reached the zone layer.
 //!
 //! # Purpose
 //!
 //! A mean hides two bands: allocations that a list serves, and those that wait for a batch.
 //!
-//! Which allocations enter the core layer is found in a counted pass; on one thread a timed pass does the
-//! same, allocation by allocation. Each allocation counts with the median of its repetitions, so that a
-//! thread that was switched out once does not matter.
+//! A counting pass determines the allocations that reach the zone layer. On one thread a timed pass repeats it
+//! allocation by allocation. The time of each allocation is the median of its repetitions, so that a single context
+//! switch does not matter.
 //!
 //! # Invariants
 //!
@@ -27,7 +27,7 @@ use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// Notes of each allocation whether it entered the core layer.
+/// Records for each allocation whether it reached the zone layer.
 struct Entered {
     marks: Vec<bool>,
 }
@@ -63,13 +63,13 @@ impl Observer for Entered {
     }
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is timed, in turns.
+    /// The number of timed runs of each system, in turns.
     rounds: usize,
-    /// Bins of a decade of the histogram.
+    /// Bins per decade of the histogram.
     bins_per_decade: f64,
 }
 
@@ -78,7 +78,7 @@ impl Measure for Parameters {
         Repeats::Calls(self.rounds as u32)
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * experiment.traces().len() * (self.rounds + 1)) as u64
     }
@@ -169,7 +169,7 @@ fn times(
     Ok(ticks.flat_map(|[allocations, _]| allocations).collect())
 }
 
-/// The median of each allocation's repetitions.
+/// Returns the median of each allocation's repetitions.
 fn medians(rounds: &[Vec<u32>]) -> Vec<u32> {
     let length = rounds.iter().map(Vec::len).min().unwrap_or(0);
     let median = |at: usize| {
@@ -218,10 +218,10 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     let mean = timer.sum(sum, ticks.len()) / count;
     let middle = nanos.iter().sum::<f64>() / count;
     let variance = nanos.iter().map(|n| (n - middle).powi(2)).sum::<f64>() / count;
-    // Nearest rank: a time that really occurred.
+    // Nearest rank: a time that actually occurred.
     let at = |permille: usize| nanos[(nanos.len() * permille).div_ceil(1000).max(1) - 1];
     rows.push(row(common, "latency", "mean", mean));
-    // Of many: it holds the timer's own, so it is not less than that of the allocator.
+    // Over many allocations. It includes the timer's own deviation, so it is not less than the allocator's.
     rows.push(row(common, "latency", "stddev", variance.sqrt()));
     let seen = [
         ("p50", at(500)),
@@ -237,7 +237,7 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     rows
 }
 
-/// A row for each bin that holds something, with the bin's lower end after the `@`.
+/// Returns a row for each non-empty bin, with the bin's lower edge after the `@`.
 fn histogram(ticks: &[u32], common: &Row, bins_per_decade: f64, timer: &Timer) -> Vec<Row> {
     let mut bins = std::collections::BTreeMap::new();
     for ticks in ticks {

@@ -1,12 +1,12 @@
-//! How long locks are waited for and held, as points with the interval of their rounds.
+//! The wait and hold times of locks, as points with intervals over the rounds.
 //!
 //! # Purpose
 //!
-//! A difference can be told from noise at a glance.
+//! Shows at a glance whether a difference is significant.
 //!
 //! # Invariants
 //!
-//! Both panels have the same systems in the same places.
+//! Both panels have the same systems in the same positions.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,12 +1,12 @@
-//! How long locks are waited for, and how long they are held.
+//! The wait times and the hold times of locks.
 //!
 //! # Purpose
 //!
 //! A hold policy and a kind of lock trade one for the other, and throughput hides which.
 //!
-//! The probe reads the clock when a lock is wanted, taken and opened. Reading costs tens of nanoseconds, and
-//! the clock read at the lock's taking belongs to the time that it is held: so the timer's cost is taken off
-//! each measurement.
+//! The probe reads the clock when a lock is requested, acquired and released. A reading costs tens of nanoseconds,
+//! and the reading at the acquisition is part of the hold time, so the timer's cost is subtracted from each
+//! measurement.
 //!
 //! # Invariants
 //!
@@ -30,7 +30,7 @@ use everybuddy_measure::replay::watch::{ExtraProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What one round of one system gave.
+/// The results of one system in one round.
 #[derive(Clone, Copy, Default)]
 struct Round {
     wait: Moments,
@@ -38,11 +38,11 @@ struct Round {
     disturbed: u64,
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How often each system is replayed, in turns.
+    /// The number of replays on each system, in turns.
     rounds: u32,
     /// Nanoseconds above which a wait or a hold is a disturbance.
     longest_ns: f64,
@@ -53,7 +53,7 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(self.rounds)
     }
@@ -117,7 +117,7 @@ fn replay(
     Ok(round)
 }
 
-/// Medians over the rounds, and the mean of each round.
+/// Returns the medians over the rounds, and the mean of each round.
 fn summary(rounds: &[Round], common: &Row, timer: &Timer) -> Vec<Row> {
     let mut rows = Vec::new();
     for (metric, is_hold) in [("lock_wait", false), ("lock_hold", true)] {

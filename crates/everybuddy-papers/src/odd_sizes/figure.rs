@@ -1,9 +1,9 @@
-//! What rounding up costs, and what exact service costs: frames held, refused requests, unusable memory.
+//! The cost of rounding up, and the cost of exact service: frames in use, failed requests, unusable memory.
 //!
 //! # Purpose
 //!
-//! The two ways to serve a request of an odd size are each bought with something, and a mean shows
-//! neither how it grows with the level nor whether systems differ.
+//! Each of the two ways to serve a request of an odd size has a cost. A mean shows neither how it grows with the fill
+//! level nor whether systems differ.
 //!
 //! # Invariants
 //!
@@ -14,10 +14,10 @@ use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
 use everybuddy_measure::rows::Row;
 
-/// The sources that are drawn, in this order.
+/// The sources in the figure, in this order.
 const PLACES: [&str; 4] = ["uniform 50", "uniform 75", "uniform 50 parts", "uniform 90"];
 
-/// Writes a load.
+/// Formats a load.
 fn place(source: &str) -> String {
     let load = source.replace("uniform ", "") + " %";
     load.replace(" parts %", " %, parts")

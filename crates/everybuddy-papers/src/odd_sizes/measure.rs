@@ -2,19 +2,19 @@
 //!
 //! # Purpose
 //!
-//! Internal fragmentation is the first thing that \[Serewa\] wants to be rid of, and because being
-//! rid of it has a price which he does not measure: remnants lie between runs.
+//! Internal fragmentation is the first problem that \[Serewa\] wants to solve. The solution has a cost that the paper
+//! does not measure: remnants between runs.
 //!
-//! Every system performs the same choices twice. Where it serves exact numbers of frames it is called by its own name;
-//! asked for the block that covers them it is called `NAME rounded`. Requests come at a steady pace, runs end at
-//! random, large ones as soon as small ones, and a request that is refused is lost: so if nothing is refused, what is
-//! live stays around a share of memory, the *load*. In the runs called `parts` a quarter of the runs that end are freed
-//! in two or three pieces, each after a time of its own.
+//! Every system performs the same choices twice. A row with the system's own name requests exact numbers of frames; a
+//! row `NAME rounded` requests the covering block. Requests arrive at a steady rate, runs end at random, independent
+//! of their size, and a failed request is lost. If no request fails, the memory in use therefore stays at about a
+//! given share of memory, the *load*. In the runs called `parts`, a quarter of the ending runs are freed in two or
+//! three pieces, each after its own time.
 //!
 //! # Invariants
 //!
-//! Counted on one thread: the same numbers come out each time. The load counts frames that are asked for,
-//! so a system that needs more is refused more. At each sample every invariant of the system is checked.
+//! Counted on one thread: the numbers are reproducible. The load counts requested frames, so a system that needs more
+//! frames fails more requests. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
@@ -30,21 +30,21 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What is added to the name of a system whose requests are rounded up.
+/// The suffix of a system's name if its requests are rounded up.
 const ROUNDED: &str = " rounded";
 
-/// How a system is asked.
+/// The form of the requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Service {
     Exact,
     Rounded,
 }
 
-/// What a run asks for.
+/// The requests of a run.
 #[derive(Clone, Copy)]
 struct Traffic {
     mix: Mix,
-    /// The load, in percent of memory; none to fill a fresh memory until something is refused.
+    /// The load, in percent of memory; `None` to fill a new memory until a request fails.
     load: Option<u32>,
     in_parts: bool,
     seed: u64,
@@ -53,33 +53,33 @@ struct Traffic {
     warm: u32,
 }
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Frames held over frames asked for, at each sample.
+    /// The ratio of frames in use to frames requested, at each sample.
     internal: Vec<f64>,
     snapshots: Vec<Snapshot>,
     requests: u64,
     refused: u64,
-    /// Frames asked for and live over those of memory, at each sample, or at the first refusal.
+    /// The ratio of requested live frames to the memory, at each sample, or at the first failure.
     live: Vec<f64>,
 }
 
-/// A run that is live, or what is left of one.
+/// A live run, or the rest of one.
 #[derive(Clone, Copy)]
 struct Piece {
     start: Pfn,
-    /// Frames that were asked for.
+    /// The number of requested frames.
     asked: u32,
-    /// Frames that are held.
+    /// The number of frames in use.
     held: u32,
-    /// The whole block, as long as nothing of it was freed and it was asked for as one.
+    /// The whole block, if it was requested as a block and nothing of it was freed.
     block: Option<Order>,
-    /// How often it may still be divided.
+    /// The number of times that it may still be divided.
     cuts: u32,
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -87,21 +87,21 @@ pub(crate) struct Parameters {
     frames: u64,
     /// Loads, in percent of memory.
     loads: Vec<u32>,
-    /// The load at which runs are freed in pieces, too.
+    /// The load at which runs are also freed in pieces.
     in_parts: u32,
-    /// The load at which hardly anything is refused, so that what rounding costs can be calculated.
+    /// The load at which hardly any request fails, so that the cost of rounding can be calculated.
     calculated: u32,
     /// Requests of a run.
     requests: u32,
-    /// Requests before those, which do not count.
+    /// Warm-up requests, which do not count.
     warm: u32,
     /// Samples of a run.
     samples: u32,
-    /// The orders for which free memory is judged at each sample.
+    /// The orders for which free memory is evaluated at each sample.
     orders: Vec<u8>,
-    /// Fresh memories that are filled until something is refused.
+    /// The number of new memories that are filled until a request fails.
     filled: u64,
-    /// What a service may do after each step.
+    /// The work that a service may do after each step.
     budget: u32,
 }
 
@@ -110,7 +110,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
     }
@@ -144,7 +144,7 @@ impl Measure for Parameters {
     }
 }
 
-/// All runs of a mix on a system.
+/// Performs all runs of a mix on a system.
 fn measure(
     (name, mix): (&str, Mix),
     spec: &SystemSpec,
@@ -172,7 +172,7 @@ fn measure(
             taken: 0,
             seed: None,
         };
-        // Compiled once for all systems: nothing is timed.
+        // Compiled once for all systems, because nothing is timed.
         let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, own, traffic, service);
         let seen = bench
             .arena
@@ -245,7 +245,7 @@ impl Seen {
     }
 }
 
-/// A system, what is live in it, and the choices.
+/// A system, its live runs, and the random choices.
 struct Run<'s> {
     system: &'s AnySystem<'s, NoProbe>,
     own: &'s Parameters,
@@ -253,7 +253,7 @@ struct Run<'s> {
     service: Service,
     sizes: Sizes,
     live: Vec<Piece>,
-    /// Frames that are asked for and live.
+    /// The number of requested live frames.
     asked: u64,
 }
 
@@ -284,7 +284,7 @@ fn perform(
         seen.live.push(run.asked as f64 / own.frames as f64);
         return Ok(seen);
     };
-    // The number of runs that are allocated if none is refused.
+    // The number of runs that are in use if no request fails.
     let runs = own.frames as f64 * f64::from(load) / 100.0 / traffic.mix.mean();
     let every = (traffic.requests / traffic.samples).max(1);
     let mut due = 0.0;
@@ -323,7 +323,7 @@ fn perform(
 }
 
 impl Run<'_> {
-    /// Asks for a run; false if it was refused.
+    /// Requests a run. Returns `false` if the request failed.
     fn allocate(&mut self, asked: u32) -> bool {
         let block = Order::covering(asked).filter(|_| self.service == Service::Rounded);
         let request = match block {
@@ -344,7 +344,7 @@ impl Run<'_> {
         true
     }
 
-    /// Frees a run that is chosen at random; of every fourth only the first part, where that is wanted.
+    /// Frees a run chosen at random; if `in_parts`, of every fourth run only the first part.
     fn free(&mut self, in_parts: bool) -> Result<(), String> {
         let at = self.sizes.below(self.live.len() as u32) as usize;
         let mut piece = self.live.swap_remove(at);
@@ -372,7 +372,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at the system, and checks it.
+    /// Samples the system, and checks it.
     fn sample(&mut self, seen: &mut Seen) -> Result<(), String> {
         let census = self.system.check(&mut self.cpu);
         let census = census.map_err(|error| error.to_string())?;
@@ -388,7 +388,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets the system's services work, where it has any.
+    /// Runs the system's services, if there are any.
     fn serve(&mut self) {
         for service in 0..self.system.services().len() {
             self.system.serve(&mut self.cpu, service, self.own.budget);

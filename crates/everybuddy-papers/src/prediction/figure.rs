@@ -1,12 +1,12 @@
-//! How long runs really were, over what was predicted: medians with quartiles, and a line where both are alike.
+//! The actual lengths of runs over the predicted lengths: medians with quartiles, and the line of equality.
 //!
 //! # Purpose
 //!
-//! A prediction that is right on average, and wrong for each run, does not look right.
+//! A prediction that is correct on average but wrong for each run is visible as such.
 //!
 //! # Invariants
 //!
-//! Both axes are logarithmic, a step for each doubling; a point stands for predictions of one octave.
+//! Both axes are logarithmic, a step per doubling; a point represents the predictions of one octave.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -14,7 +14,7 @@ use crate::shared::figure::{Drawing, sources};
 use crate::shared::method::DIRECTIONS;
 use everybuddy_measure::rows::Row;
 
-/// Predictions that an octave needs to have a median worth showing.
+/// The minimum number of predictions in an octave for a meaningful median.
 const ENOUGH: f64 = 8.0;
 
 /// Draws the figure.
@@ -47,7 +47,7 @@ fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
             .is_some_and(|count| count.value >= ENOUGH)
     };
     let own = || all().filter(are_enough);
-    // None came: below a single one.
+    // No request followed: below one.
     let log = |value: f64| value.max(0.5).log2();
     let mut series = Vec::new();
     for (kind, source) in sources(rows.iter()).into_iter().enumerate() {
@@ -109,7 +109,7 @@ fn panel(rows: &[Row], operation: &str, title: &str) -> Panel {
     }
 }
 
-/// The median of a row's predictions, as a power of two.
+/// Returns the median of a row's predictions, as a power of two.
 fn bin(row: &Row) -> Option<f64> {
     let (_, bin) = row.experiment.split_once('@')?;
     let bin: f64 = bin.parse().ok()?;

@@ -1,13 +1,12 @@
-//! What a list predicted of runs, against how long they really were.
+//! The predictions of a list about runs, compared with their actual lengths.
 //!
 //! # Purpose
 //!
 //! A prediction is only as good as the run that follows it: misses and residuals show what it is
 //! worth, not whether it was right.
 //!
-//! A prediction is made during an operation, and speaks of single frames of the run that the operation belongs
-//! to: of requests this one and those that follow, of releases those that follow. What a run is, is said once,
-//! in `everybuddy_trace`.
+//! A prediction is made during an operation, and refers to single frames of the operation's run: for allocations this
+//! one and the following ones, for frees the following ones. `everybuddy_trace` defines runs.
 //!
 //! # Invariants
 //!
@@ -32,14 +31,14 @@ use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// A prediction that was judged: frames predicted, and frames that came.
+/// An evaluated prediction: frames predicted, and actual frames.
 type Judged = (u64, u64);
 
-/// Listens for predictions, and waits for the ends of their runs.
+/// Records predictions until the ends of their runs.
 struct Predicting {
     ends: Peekable<IntoIter<RunEnd>>,
-    /// Of each CPU: operations on single frames so far, and predictions of the run that goes on, each with the
-    /// operations before it.
+    /// For each CPU, the number of operations on single frames so far, and the predictions of the current run, each
+    /// with the number of operations before it.
     cpus: Vec<(u64, Vec<(u64, u64)>)>,
     judged: [Vec<Judged>; 2],
 }
@@ -53,13 +52,13 @@ impl Predicting {
         }
     }
 
-    /// Takes note of an operation, by what the probe had counted before and after it.
+    /// Records an operation, from the probe's counts before and after it.
     fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts) {
         if performed.order() != Order::ZERO || performed.kind == MoveKind::FreePart {
             return;
         }
         let (done, open) = &mut self.cpus[usize::from(performed.token)];
-        // What is predicted of releases begins after this one.
+        // A prediction for frees starts after this one.
         let is_free = performed.kind == MoveKind::Free;
         if after.predictions > before.predictions {
             let predicted = after.frames_predicted - before.frames_predicted;
@@ -109,7 +108,7 @@ impl Observer for Predicting {
     }
 }
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {}
@@ -119,12 +118,12 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many replays there are.
+    /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }
 
-    /// Replays every trace on every system that predicts.
+    /// Replays every trace on every predictive system.
     fn run(
         &self,
         experiment: &Experiment,
@@ -162,14 +161,14 @@ impl Measure for Parameters {
     }
 }
 
-/// By how many doublings a prediction was off.
+/// Returns the error of a prediction in doublings.
 fn error((predicted, actual): &Judged) -> f64 {
     ((*predicted as f64 + 1.0) / (*actual as f64 + 1.0))
         .log2()
         .abs()
 }
 
-/// How far predictions were off, and where the real lengths lie for predictions of each size.
+/// Returns the errors of predictions, and the distribution of the actual lengths for predictions of each size.
 fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     let metric = "prediction_error";
     let mut rows = vec![row(common, metric, "count", judged.len() as f64)];

@@ -1,13 +1,13 @@
-//! The share of a trace's requests that lies in runs of at least a given length.
+//! The share of a trace's requests in runs of at least a given length.
 //!
 //! # Purpose
 //!
-//! A mean hides how runs differ: what a buffer can gain depends on where the requests are, not on
-//! how many short runs there are besides.
+//! A mean hides the distribution of runs: the benefit of a buffer depends on the runs that contain most requests, not
+//! on the number of short runs.
 //!
 //! # Invariants
 //!
-//! Every curve begins with all requests at a run of one, and falls.
+//! Every curve starts with all requests at length one, and decreases.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,16 +1,15 @@
-//! How many requests follow each other in the same way.
+//! The lengths of runs of similar requests.
 //!
 //! # Purpose
 //!
-//! Batches and predictions live on runs: what a program asks next is what it asked before, for
-//! how long? A trace alone answers; no system takes part.
+//! Batches and predictions depend on runs: how long does a program continue with the same kind of request? The trace
+//! alone answers this; no system is involved.
 //!
-//! Where other experiments have systems, rows have what makes requests belong together: [`REGION`], [`TASK`]
-//! or [`BUFFER`].
+//! In place of a system, rows contain the criterion that joins requests: [`REGION`], [`TASK`] or [`BUFFER`].
 //!
 //! # Invariants
 //!
-//! Counted, so the same numbers come out each time.
+//! Counted, so the numbers are reproducible.
 
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
 
@@ -22,14 +21,15 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// Requests of one task for one address region; other tasks may call in between.
+/// Requests of one task for one address region, with requests of other tasks in between.
 const REGION: &str = "region";
 /// Requests of one task.
 const TASK: &str = "task";
-/// Requests for single frames of one task and region on one CPU, without a pause: runs as its list meets them.
+/// Requests for single frames of one task and region on one CPU, without a pause: runs from the point of view of its
+/// list.
 const BUFFER: &str = "buffer";
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {}
@@ -39,7 +39,7 @@ impl Measure for Parameters {
         Repeats::Counted
     }
 
-    /// How many traces there are.
+    /// Returns the number of traces.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.traces().len() as u64
     }
@@ -76,7 +76,7 @@ impl Measure for Parameters {
     }
 }
 
-/// The lengths of a trace's runs, of allocations and of frees, by what makes them belong together.
+/// Returns the lengths of a trace's runs, of allocations and of frees, by criterion.
 fn kinds(resolved: &Resolved) -> [(&'static str, [Vec<u64>; 2]); 3] {
     let steps = &resolved.steps;
     let buffered = cpu_runs(steps, |step: &Step| step.cpu);
@@ -91,7 +91,7 @@ fn kinds(resolved: &Resolved) -> [(&'static str, [Vec<u64>; 2]); 3] {
     ]
 }
 
-/// Where the lengths lie, and which share of the requests is in runs of each length and longer.
+/// Returns the distribution of the lengths, and the share of the requests in runs of at least each length.
 fn summary(mut lengths: Vec<u64>, common: &Row) -> Vec<Row> {
     let all = Quantiles::of(&mut lengths);
     let length = |statistic, value: f64| row(common, "run_length", statistic, value);
@@ -119,7 +119,7 @@ fn summary(mut lengths: Vec<u64>, common: &Row) -> Vec<Row> {
     rows
 }
 
-/// The mean of the traces' means, as the source has it in its last line.
+/// Returns the mean of the traces' means, like the last line of the source.
 fn means(rows: &[Row]) -> Vec<Row> {
     let mut averages = Vec::new();
     for kind in [REGION, TASK, BUFFER] {

@@ -1,13 +1,13 @@
-//! What all figures share: panels, axes with units, one legend, colours.
+//! Shared by all figures: panels, axes with units, one legend, colours.
 //!
 //! # Purpose
 //!
-//! A figure's file says what is shown and not how lines are drawn.
+//! A figure's file describes the contents, not the drawing of lines.
 //!
 //! # Invariants
 //!
-//! A panel's axes hold all of its points; the legend names every series once, whatever panels it
-//! is in, and lies next to the data, never over it.
+//! A panel's axes include all of its points. The legend names every series once, whatever panels contain it, and is
+//! next to the data, never over it.
 
 use std::fmt::Display;
 
@@ -20,10 +20,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::shared::experiment::Experiment;
 
-/// Why a picture could not be drawn, in words.
+/// The reason why a figure could not be drawn.
 pub type Undrawn = String;
 
-/// The colours of Okabe and Ito, those first that differ most.
+/// The colours of Okabe and Ito, the most distinct ones first.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -44,33 +44,33 @@ const PANEL: u32 = 330;
 /// The height of a line of the legend.
 const LINE: i32 = 20;
 
-/// An axis: positions along it are numbers, and what they mean is text.
+/// An axis: positions are numbers, labels are text.
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The label, with the unit.
     pub label: String,
-    /// From where to where it reaches at least.
+    /// The minimum range.
     pub range: (f64, f64),
-    /// Number of ticks, about.
+    /// The approximate number of ticks.
     pub ticks: usize,
     /// The base of the positions, if they are logarithms; `None` if they are the numbers themselves.
     pub base: Option<f64>,
-    /// Writes a position; an empty text for one that needs none.
+    /// Formats a position; returns an empty text for one without a label.
     pub write: Box<dyn Fn(f64) -> String>,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A line.
     Line,
 
-    /// A line through markers with the interval of each.
+    /// A line through markers with intervals.
     Interval,
 
-    /// Markers with the interval of each, and no line.
+    /// Markers with intervals, without a line.
     Points,
 
-    /// A ring around each point, and no line. The legend leaves it to a line of the same name.
+    /// A ring around each point, without a line. The legend shows only a line of the same name.
     Ring,
 }
 
@@ -82,32 +82,32 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// The interval of each value; for [`Shape::Interval`].
     pub intervals: Vec<(f64, f64)>,
-    /// A word next to each point; none where there are fewer words than points.
+    /// A label for each point; may be shorter than `points`.
     pub labels: Vec<String>,
-    /// How it is drawn.
+    /// The style.
     pub shape: Shape,
-    /// Which of the colours and marks it has.
+    /// The index of its colour and mark.
     pub kind: usize,
 }
 
-/// One pair of axes with all that is in it.
+/// One pair of axes and its contents.
 pub struct Panel {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// A stretch of the horizontal axis that is shaded, and why.
+    /// A shaded range of the horizontal axis, and the reason.
     pub shade: Option<(f64, f64, String)>,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Axis {
-    /// Returns where the axis is marked, and what each mark says; marks that say nothing are left out.
+    /// Returns the tick marks and their labels, without unlabelled ones.
     pub fn marks(&self) -> Vec<(f64, String)> {
         let (least, most) = self.range;
         let axis: RangedCoordf64 = (least..most).into();
@@ -117,13 +117,13 @@ impl Axis {
     }
 }
 
-/// A figure as plain data: what is drawn, independently of how.
+/// A figure as plain data: its contents, independent of the drawing.
 pub struct Drawing {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The panels, in the order in which they are read.
+    /// The panels, in reading order.
     pub panels: Vec<Panel>,
-    /// Source and conditions, in a line.
+    /// Source and conditions, in one line.
     pub note: String,
 }
 
@@ -145,7 +145,7 @@ impl Drawing {
     /// Draws panels with a title, a legend and a note below.
     ///
     /// # Errors
-    /// What the drawing library says.
+    /// Returns the error of the drawing library.
     pub fn svg(&self) -> Result<String, Undrawn> {
         draw(&self.title, &self.panels, &self.note)
     }
@@ -155,7 +155,7 @@ fn draw(title: &str, panels: &[Panel], note: &str) -> Result<String, Undrawn> {
     let names = legend(panels);
     let rows = places(&names).last().map_or(0, |place| place.1 / LINE + 1);
     let head = 40 + LINE * rows;
-    // Four small ones side by side, fewer under each other.
+    // Four small panels in two columns, fewer in one column.
     let columns = if panels.len() >= 4 { 2 } else { 1 };
     let lines = panels.len().div_ceil(columns);
     let body_height = PANEL * lines as u32;
@@ -183,7 +183,7 @@ fn said(error: impl Display) -> Undrawn {
     error.to_string()
 }
 
-/// Every series once.
+/// Returns every series once.
 fn legend(panels: &[Panel]) -> Vec<(String, usize, Shape)> {
     let mut names: Vec<(String, usize, Shape)> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {
@@ -194,7 +194,7 @@ fn legend(panels: &[Panel]) -> Vec<(String, usize, Shape)> {
     names
 }
 
-/// Where the entries of the legend stand, in lines that fit.
+/// Returns the positions of the legend's entries, in lines that fit.
 fn places(names: &[(String, usize, Shape)]) -> Vec<(i32, i32)> {
     let (mut x, mut y) = (0, 0);
     let mut places = Vec::new();
@@ -223,7 +223,7 @@ fn write(
         .map_err(said)
 }
 
-/// One entry of the legend.
+/// Draws one entry of the legend.
 fn key(
     area: &Area<'_>,
     name: &str,
@@ -253,7 +253,7 @@ fn key(
 }
 
 fn stroke(kind: usize) -> ShapeStyle {
-    // Where patterns come again the line is wider.
+    // If patterns repeat, the line is wider.
     let width = 2 + 2 * (kind / DASHES.len()) as u32;
     COLOURS[kind % COLOURS.len()].stroke_width(width)
 }
@@ -338,7 +338,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             .map_err(said)?;
         }
     }
-    // Last, each on a pale ground: lines may run where words stand.
+    // Last, each on a pale background: lines may cross labels.
     for series in &panel.series {
         let colour = COLOURS[series.kind % COLOURS.len()];
         let words = series.points.iter().zip(&series.labels).map(|(at, word)| {
@@ -355,7 +355,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
     Ok(())
 }
 
-/// The least and the most of some logarithms, with a margin on both sides.
+/// Returns the minimum and the maximum of some logarithms, with a margin on both sides.
 pub(crate) fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let ends = values.fold(
         (f64::INFINITY, f64::NEG_INFINITY),
@@ -371,7 +371,7 @@ pub(crate) fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Writes a position on a logarithmic axis to base 10: whole powers only.
+/// Formats a position on a logarithmic axis to base 10: whole powers only.
 pub(crate) fn power(position: f64) -> String {
     match position.fract().abs() < 1e-9 {
         true if position < 0.0 => format!("{}", 10f64.powf(position)),
@@ -380,13 +380,13 @@ pub(crate) fn power(position: f64) -> String {
     }
 }
 
-/// The least and the most of some numbers, with a margin above, from 0.
+/// Returns the range from 0 to the maximum, with a margin above.
 pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let most = values.fold(0.0, f64::max);
     (0.0, if most > 0.0 { most * 1.08 } else { 1.0 })
 }
 
-/// Writes a position as a number without needless digits.
+/// Formats a position as a number without unnecessary digits.
 pub(crate) fn plain(position: f64) -> String {
     match position.fract().abs() < 1e-9 {
         true => format!("{position:.0}"),
@@ -394,7 +394,7 @@ pub(crate) fn plain(position: f64) -> String {
     }
 }
 
-/// Writes names at the places 0, 1, and so on.
+/// Formats the positions 0, 1 and so on as names.
 pub(crate) fn names(names: Vec<String>) -> Box<dyn Fn(f64) -> String> {
     Box::new(move |position| {
         let is_one = position.fract().abs() < 1e-9 && position >= 0.0;

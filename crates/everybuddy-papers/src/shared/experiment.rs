@@ -1,12 +1,12 @@
-//! An experiment as its file has it: what a paper measured, what is measured here, and what has to come out.
+//! The file of an experiment: published measurements, the measurement here, and the claims.
 //!
 //! # Purpose
 //!
-//! An experiment is data: which systems, on what, with which source and which claims.
+//! An experiment is data: the systems, their input, the source and the claims.
 //!
 //! # Invariants
 //!
-//! An [`Experiment`] names only systems that there are.
+//! An [`Experiment`] names only existing systems.
 
 use everybuddy::SystemSpec;
 use serde::de::Error as _;
@@ -22,70 +22,70 @@ use everybuddy_measure::size::Size;
 /// The simulated machine on which all accesses to shared metadata take the same time.
 const FLAT: &str = "flat";
 
-/// An experiment, as its file has it.
+/// The contents of an experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// The name on the command line and in rows.
     pub name: String,
-    /// What it shows, in one sentence.
+    /// A one-sentence description.
     pub title: String,
     /// Paper and figure or table.
     pub source: String,
-    /// What it needs, and how long it takes, in words.
+    /// Its requirements and its duration, in words.
     pub needs: String,
-    /// How it is measured: the name of a method.
+    /// The name of the method.
     pub method: String,
-    /// How it is drawn: the name of a figure; nothing for tables only.
+    /// The name of the figure; `None` for tables only.
     pub figure: Option<String>,
     /// Where it runs: `native`, this machine, or `sim:flat`, simulated CPUs on which all accesses cost the same.
     #[serde(deserialize_with = "platform")]
     pub platform: Platform,
-    /// The systems; none where a trace alone answers.
+    /// The systems; empty if only the trace is examined.
     #[serde(default)]
     pub systems: Vec<String>,
-    /// The traces, where the method replays traces; all bundled ones when empty.
+    /// The traces, if the method replays traces; all bundled ones if empty.
     #[serde(default)]
     pub traces: Vec<String>,
-    /// The workloads, where the method runs workloads.
+    /// The workloads, if the method runs workloads.
     #[serde(default)]
     pub workloads: Vec<String>,
-    /// Threads of a replay; one thread in the trace's order when not given.
+    /// Threads of a replay; by default one thread in the trace's order.
     pub threads: Option<u16>,
-    /// Memory of a replay, like `4GiB`; by default 1.25 times the peak of the allocated frames.
+    /// Memory of a replay, such as `4GiB`; by default 1.25 times the peak of the allocated frames.
     pub memory: Option<String>,
     /// Measured subjects that are not systems: claims may name it as they name systems.
     #[serde(default)]
     pub others: Vec<String>,
-    /// What the method lets an experiment set: its constants.
+    /// The parameters of the method.
     #[serde(default)]
     pub parameters: toml::Table,
     /// Operations that rows name besides `allocate`, `free`, `pair` and `all`.
     #[serde(default)]
     pub operations: Vec<String>,
-    /// How far the result can be compared with its source, in words.
+    /// The limits of the comparison with the source, in words.
     #[serde(default)]
     pub remarks: String,
-    /// What is printed.
+    /// The tables.
     #[serde(default)]
     pub tables: Vec<TableSpec>,
-    /// The system that the source's numbers can be compared with.
+    /// The system whose numbers can be compared with the source's.
     pub comparable: Option<String>,
-    /// On what the source's numbers were measured, in words, when it was the same work as here.
+    /// The conditions of the source's numbers, in words, if its work was the same as here.
     pub printed: Option<String>,
     /// Numbers of the source.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What has to come out.
+    /// The claims.
     #[serde(default)]
     pub claims: Vec<Claim>,
 }
 
-/// A table of the results: a line for each system, a column for each source and statistic.
+/// A table of the results: one line per system, one column per source and statistic.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableSpec {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The metric.
     pub metric: String,
@@ -94,19 +94,19 @@ pub struct TableSpec {
     /// The operations, in the order of the columns.
     #[serde(default = "all")]
     pub operations: Vec<String>,
-    /// The order that the metric is about.
+    /// The order of the metric.
     pub order: Option<u8>,
-    /// The workloads or traces; all when empty.
+    /// The workloads or traces; all if empty.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// Which values are good: `lower` or `higher`; neither when not given.
+    /// The better direction, `lower` or `higher`; neither by default.
     pub better: Option<String>,
-    /// Whether a column next to each shows the value of the source.
+    /// Whether a column next to each shows the source's value.
     #[serde(default)]
     pub beside: bool,
 }
 
-/// Reads a platform on which experiments run.
+/// Parses the platform of an experiment.
 fn platform<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Platform, D::Error> {
     let text = String::deserialize(deserializer)?;
     match text.parse() {
@@ -128,7 +128,7 @@ fn all() -> Vec<String> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What was measured, on what: the first column.
+    /// The subject of the measurement: the first column.
     pub what: String,
     /// The operation, as rows name it.
     pub operation: String,
@@ -136,15 +136,15 @@ pub struct Published {
     pub metric: String,
     /// The mean.
     pub mean: f64,
-    /// The standard deviation, where it was printed.
+    /// The standard deviation, if it was printed.
     pub stddev: Option<f64>,
 }
 
 impl Experiment {
-    /// Reads an experiment from the text of its file.
+    /// Parses an experiment's file.
     ///
     /// # Errors
-    /// A usage error that says what the file has wrong.
+    /// Returns a usage error with the problem.
     pub fn parse(file: &str, text: &str) -> Result<Experiment, Error> {
         let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
         let mut own: Experiment =
@@ -154,7 +154,7 @@ impl Experiment {
         }
         for claim in &mut own.claims {
             for text in claim.systems.iter_mut().chain(&mut claim.rivals) {
-                // A name that means no system is reported with the claim.
+                // A name that is not a system is reported with the claim.
                 if let (false, Ok(spec)) = (own.others.contains(text), choice::one(text)) {
                     *text = spec.to_string();
                 }
@@ -205,15 +205,15 @@ impl Experiment {
     /// Returns the systems.
     ///
     /// # Errors
-    /// A usage error for an unknown system.
+    /// Returns a usage error for an unknown system.
     pub fn specs(&self) -> Result<Vec<SystemSpec>, Error> {
         choice::parse(&self.systems)
     }
 
-    /// Returns the frames of a replay's memory, if they are given.
+    /// Returns the frames of a replay's memory, if specified.
     ///
     /// # Errors
-    /// What is wrong with the size.
+    /// Returns the problem with the size.
     pub fn frames(&self) -> Result<Option<u64>, String> {
         let size = self.memory.as_deref().map(str::parse::<Size>).transpose()?;
         Ok(size.map(|size| size.frames))

@@ -1,9 +1,9 @@
-//! What all figures share: how one is declared, and which series rows make.
+//! Shared by all figures: the declaration of a figure, and the series of rows.
 //!
 //! # Purpose
 //!
-//! What a paper drew can be compared with the results here. A figure reads exported rows and
-//! nothing else, and gives plain data ([`Drawing`]), of which an SVG is made, or a chart of the page.
+//! The figures of a paper can be compared with the results here. A figure reads exported rows only, and produces
+//! plain data ([`Drawing`]), which is converted to SVG or to a chart of the page.
 //!
 //! # Invariants
 //!
@@ -19,7 +19,7 @@ use everybuddy_measure::rows::Row;
 pub struct Figure {
     /// The name in an experiment's file.
     pub name: &'static str,
-    /// Says what is drawn.
+    /// Draws the figure.
     pub draw: fn(&Experiment, &[Row]) -> Drawing,
 }
 

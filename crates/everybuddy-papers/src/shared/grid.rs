@@ -1,12 +1,12 @@
-//! A table of an experiment as numbers: lines, columns, and what was expected of each.
+//! A table of an experiment as numbers: lines, columns, and expected values.
 //!
 //! # Purpose
 //!
-//! The terminal and the page show the same table, each in its own way.
+//! The terminal and the page show the same table, each in its own layout.
 //!
 //! # Invariants
 //!
-//! Every column has as many values as there are names; all come from exported rows.
+//! Every column has as many values as there are names; all values come from exported rows.
 
 use super::{Experiment, TableSpec};
 use everybuddy_measure::rows::Row;
@@ -16,11 +16,11 @@ use everybuddy_measure::rows::Row;
 pub struct Column {
     /// The trace or workload.
     pub source: String,
-    /// The statistic, with the operation where the table has several.
+    /// The statistic, with the operation if the table has several.
     pub what: String,
-    /// The numbers; none where there is none.
+    /// The values; `None` if there is no value.
     pub values: Vec<Option<f64>>,
-    /// What the source says they should be.
+    /// The expected values according to the source.
     pub expected: Vec<Option<f64>>,
 }
 
@@ -34,7 +34,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Finds the rows of a table, and lays them out.
+    /// Finds the rows of a table, and arranges them.
     pub fn of(experiment: &Experiment, spec: &TableSpec, rows: &[Row]) -> Grid {
         let fits = |row: &&Row| {
             row.experiment == experiment.name

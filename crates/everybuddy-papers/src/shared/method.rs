@@ -1,12 +1,12 @@
-//! What all methods share: how one is declared, what it is given, and how numbers become rows.
+//! Shared by all methods: the declaration of a method, its input, and the conversion of numbers to rows.
 //!
 //! # Purpose
 //!
-//! Tables, figures and claims look at the rows that are exported, and at nothing else.
+//! Tables, figures and claims use exported rows only.
 //!
 //! # Invariants
 //!
-//! Every row bears its experiment's name, alone or before an `@`.
+//! Every row contains its experiment's name, alone or before an `@`.
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -26,18 +26,18 @@ use everybuddy_measure::replay::outcome::{least, median};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
 
-/// A way to measure, with what an experiment's file sets.
+/// A way to measure, with the parameters of an experiment's file.
 pub trait Measure {
-    /// How often it measures.
+    /// Returns the number of repetitions.
     fn repeats(&self) -> Repeats;
 
-    /// How many steps it takes, for the progress bar.
+    /// Returns the number of steps, for the progress bar.
     fn steps(&self, experiment: &Experiment) -> u64;
 
-    /// Measures.
+    /// Runs the measurement.
     ///
     /// # Errors
-    /// What the experiment lacks, or which system broke its contract.
+    /// Returns the missing part of the experiment, or the system that broke its contract.
     fn run(
         &self,
         experiment: &Experiment,
@@ -62,7 +62,7 @@ impl Method {
         }
     }
 
-    /// Reads the parameters of an experiment.
+    /// Parses the parameters of an experiment.
     ///
     /// # Errors
     /// A usage error that names the parameter that is missing, unknown or wrong.
@@ -75,31 +75,31 @@ impl Method {
     }
 }
 
-/// The directions, as rows name them.
+/// The operations, by their names in rows.
 pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 
-/// The system that others are compared with.
+/// The base system of ratios.
 pub const BASE: &str = "bs";
 
 /// The source of rows about the mean over all sources.
 pub const MEAN: &str = "mean";
 
-/// What the command line says about a run.
+/// The conditions of a run from the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// What random choices come from.
+    /// The seed of random choices.
     pub seed: u64,
     /// Everything is divided by this number, for a smoke test; the results have no meaning then.
     pub shrink: u32,
 }
 
-/// What all methods use.
+/// The tools of all methods.
 pub struct Bench<'b> {
     /// The timer.
     pub timer: &'b Timer,
     /// Memory for metadata.
     pub arena: &'b mut Arena,
-    /// Is told what was done after each step.
+    /// Is called with a description after each step.
     pub step: &'b mut dyn FnMut(&str),
 }
 
@@ -116,13 +116,13 @@ pub(crate) fn traces(
     experiment.traces().iter().map(read).collect()
 }
 
-/// A trace of an experiment, ready to be replayed.
+/// A trace of an experiment, prepared for replay.
 pub(crate) struct Traced {
     /// The trace's name.
     pub(crate) name: String,
-    /// The trace, shortened as the run asks.
+    /// The trace, shortened according to the conditions.
     pub(crate) resolved: Resolved,
-    /// The same as calls of threads.
+    /// The trace as calls of threads.
     pub(crate) script: Script,
     /// The memory of the replay, as the experiment sets it.
     pub(crate) memory: Memory,
@@ -148,13 +148,13 @@ pub(crate) fn replays<'e>(
     Ok(traces(experiment, conditions)?.into_iter().map(prepare))
 }
 
-/// Chooses the memory of a replay: as the experiment says.
+/// Returns the memory of a replay, according to the experiment.
 pub(crate) fn memory(experiment: &Experiment, script: &Script) -> Result<Memory, Error> {
     let frames = experiment.frames().map_err(Error::usage)?;
     Memory::new(script, frames, None)
 }
 
-/// What the rows of a system on a source have in common.
+/// Returns the common columns of the rows of a system on a source.
 pub(crate) fn common(
     experiment: &Experiment,
     conditions: &Conditions,
@@ -175,7 +175,7 @@ pub(crate) fn common(
     }
 }
 
-/// Makes rows of something that each round has: its median, least and most.
+/// Returns rows for a number with a value per round: its median, minimum and maximum.
 pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();

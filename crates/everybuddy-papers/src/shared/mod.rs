@@ -1,21 +1,21 @@
-//! What all experiments share.
+//! Code shared by all experiments.
 //!
 //! # Purpose
 //!
-//! A folder of an experiment holds only what is its own.
+//! The directory of an experiment contains only what is specific to it.
 //!
-//! | file | what is there |
+//! | file | contents |
 //! |------|---------------|
 //! | [`experiment`] | the fields of an experiment's file |
-//! | [`method`] | how a method is declared, what it is given, how numbers become rows |
-//! | `repeats` | how often a method measures |
-//! | [`figure`] | how a figure is declared |
-//! | [`chart`] | panels, axes, legend, colours: what all figures draw with |
+//! | [`method`] | the declaration of a method, its input, the conversion of numbers to rows |
+//! | `repeats` | the number of repetitions |
+//! | [`figure`] | the declaration of a figure |
+//! | [`chart`] | panels, axes, legend, colours |
 //! | [`grid`] | a table of the results, as numbers |
 //!
 //! # Invariants
 //!
-//! Nothing here knows an experiment.
+//! Nothing here depends on an experiment.
 
 pub mod chart;
 pub mod experiment;

@@ -1,32 +1,32 @@
-//! How often an experiment measures, and what it makes of that.
+//! The number of repetitions of a measurement, and their summary.
 //!
 //! # Purpose
 //!
-//! A page can say it in the same words for every experiment, with the numbers that the methods use.
+//! The page describes them in the same words for every experiment, with the numbers that the methods use.
 //!
 //! # Invariants
 //!
-//! Holds for a run that is not shortened.
+//! Applies to a run that is not shortened.
 
-/// How often something is measured.
+/// The repetitions of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// Counted once: the same numbers come out each time.
+    /// Counted once: the numbers are reproducible.
     Counted,
     /// Counted once, on simulated CPUs.
     Simulated,
-    /// Rounds in which systems take turns.
+    /// Rounds in which the systems take turns.
     Rounds(u32),
-    /// Rounds for times; the rest is counted once.
+    /// Rounds for times; everything else is counted once.
     RoundsAndCounted(u32),
-    /// Repetitions of the same calls; a call counts with its median.
+    /// Repetitions of the same calls; the result of a call is its median.
     Calls(u32),
-    /// Seeds, each of which makes other calls.
+    /// Seeds, each of which makes different calls.
     Seeds(u32),
 }
 
 impl Repeats {
-    /// Says it in a sentence or two.
+    /// Describes them in a sentence or two.
     pub fn words(self) -> String {
         match self {
             Repeats::Counted => "Counted once; the same numbers come out each time.".to_string(),

@@ -6,14 +6,14 @@
 //!
 //! # Invariants
 //!
-//! The horizontal axis is the same in all panels, a step for each doubling.
+//! The horizontal axis is the same in all panels, a step per doubling.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::Drawing;
 use everybuddy_measure::rows::Row;
 
-/// What a panel shows.
+/// The contents of a panel.
 struct View {
     title: &'static str,
     source: &'static str,
@@ -79,7 +79,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 };
                 all.find(is_end).map_or(row.value, |other| other.value)
             };
-            // The least and the most of free blocks are over time: no interval of their mean.
+            // The minimum and maximum of free blocks are over time: they are not an interval of the mean.
             let intervals = own.iter().filter(|row| row.metric == "latency");
             let intervals = intervals.map(|row| (end(row, "min"), end(row, "max")));
             Series {

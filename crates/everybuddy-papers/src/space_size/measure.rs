@@ -1,9 +1,8 @@
-//! What the size of a buddy space does to times and to fragmentation.
+//! The effect of the size of a buddy space on times and on fragmentation.
 //!
 //! # Purpose
 //!
-//! The two pull in different directions, if at all: so both are measured on one list of
-//! systems.
+//! The two effects may conflict, so both are measured on one list of systems.
 //!
 //! # Invariants
 //!
@@ -18,13 +17,13 @@ use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// Those of the workloads.
+    /// The parameters of the workloads.
     workloads: workloads::Parameters,
-    /// Those of the replays.
+    /// The parameters of the replays.
     fragmentation: fragmentation::Parameters,
 }
 
@@ -36,7 +35,7 @@ impl Measure for Parameters {
         }
     }
 
-    /// How many visits and replays there are.
+    /// Returns the number of visits and replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         self.workloads.steps(experiment) + self.fragmentation.steps(experiment)
     }

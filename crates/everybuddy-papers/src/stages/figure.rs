@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Shows every sample; both panels have the same time.
+//! Shows every sample; both panels have the same time axis.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -35,7 +35,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     chart::drawing(experiment, panels.into(), note)
 }
 
-/// The position of a row, in percent of the time.
+/// Returns the position of a row, in percent of the time.
 fn at(row: &Row) -> Option<f64> {
     let (_, position) = row.experiment.split_once('@')?;
     let position: f64 = position.parse().ok()?;
@@ -68,7 +68,7 @@ fn panel(rows: &[Row], metric: &str, title: &str, factor: f64, label: &str) -> P
         .flat_map(|own| &own.points)
         .map(|point| point.1);
     let values = chart::from_zero(values);
-    // Where the programs have ended and their memory comes back, until all is quiet.
+    // The range in which the programs have ended and their memory is freed.
     let ends = |stage: &str| {
         let own = own().filter(move |row| row.source == stage);
         own.filter_map(at)

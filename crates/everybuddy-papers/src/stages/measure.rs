@@ -1,17 +1,17 @@
-//! Fragmentation while many programs run together, end, and leave the machine quiet: four stages.
+//! Fragmentation in four stages, while many programs start, run, end, and leave the machine idle.
 //!
 //! # Purpose
 //!
-//! Results are compared with figure 13 of \[Spring\], which needs more CPUs than this machine has: it runs on
-//! simulated ones, where every access to shared metadata takes the same time. What is compared are shapes and
-//! orders, not times.
+//! Results are compared with figure 13 of \[Spring\], which requires more CPUs than this machine has. The experiment
+//! runs on simulated CPUs, on which every access to shared metadata takes the same time. Shapes and orders are
+//! compared, not times.
 //!
-//! Stages: **a** the programs start; **b** they run; **c** they end, and all that they had is freed; **d** one CPU
-//! goes on with little. Finally all lists are drained.
+//! Stages: **a** the programs start; **b** they run; **c** they end, and all of their memory is freed; **d** one CPU
+//! continues with little memory. Finally all lists are drained.
 //!
 //! # Invariants
 //!
-//! The same rows come out each time.
+//! The rows are reproducible.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -37,15 +37,15 @@ use serde::Deserialize;
 /// The sources of rows, by stage; and the end.
 const STAGES: [&str; 5] = ["a-start", "b-run", "c-end", "d-quiet", "home"];
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// Threads of each program, each on its own CPU; one more CPU watches.
     threads: u16,
-    /// Cycles of the whole.
+    /// The total number of cycles.
     cycles: u64,
-    /// When stages b and c begin, in percent. Stage d begins when all is freed.
+    /// The starts of stages b and c, in percent. Stage d starts when everything is freed.
     begins: [u64; 2],
     /// Cycles of an access.
     access: u64,
@@ -75,7 +75,7 @@ impl Measure for Parameters {
         Repeats::Simulated
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.systems.len() as u64
     }
@@ -101,7 +101,7 @@ impl Measure for Parameters {
     }
 }
 
-/// What was seen of a system.
+/// The observations of a system.
 struct Seen {
     /// Cycle and stage of each sample.
     samples: Vec<(u64, usize, Snapshot)>,
@@ -149,11 +149,11 @@ struct Visitor<'o> {
 }
 
 impl Visitor<'_> {
-    /// Lets the programs run on a fresh system.
+    /// Runs the programs on a new system.
     fn call(&self, system: &dyn FrameAllocator<Sim>) -> Result<Seen, String> {
         let (own, cycles, cpus) = (self.own, self.cycles, self.own.cpus());
         let [running, ending] = own.begins.map(|part| cycles * part / 100);
-        // Two thirds of memory, for all regions at their longest, one and a half times the mean.
+        // Two thirds of memory, for all regions at their maximum, one and a half times the mean.
         let share = (self.frames * 4 / 9 / u64::from(cpus)) as u32;
         let kept: Vec<Kept> = own.programs.iter().map(|_| Kept::default()).collect();
         let ended = Cell::new(0);
@@ -161,14 +161,14 @@ impl Visitor<'_> {
         let home = Cell::new(None);
         let mut machine = Machine::new(cpus + 1)
             .cost(Flat::new(own.access))
-            // Else an unfair lock could starve the CPU that watches, in lockstep.
+            // Otherwise an unfair lock could starve the sampling CPU, in lockstep.
             .jitter(own.access)
             .seed(self.seed)
             .limit(cycles * 20);
         let run = machine.run(self.region, |cpu: &mut SimCpu| {
             let number = cpu.id().0;
             if number == cpus {
-                // A sample is a look at the metadata: it may not slow down what it looks at.
+                // A sample reads the metadata: it must not slow down the programs.
                 while cpu.now() < cycles {
                     cpu.work((cycles / own.samples) as u32);
                     let stage = match () {
@@ -236,7 +236,7 @@ impl Visitor<'_> {
     }
 }
 
-/// What is told of each stage, and each sample.
+/// Returns the numbers of each stage and of each sample.
 fn numbers(
     own: &Parameters,
     experiment: &Experiment,

@@ -1,9 +1,9 @@
-//! What the threads of five programs ask for: runs from address regions, and the kernel's own requests between.
+//! The requests of the threads of five programs: runs from address regions, and the kernel's own requests in between.
 //!
 //! # Purpose
 //!
-//! The domains of Spring Buddy show themselves only where many CPUs allocate simultaneously, and no
-//! trace of so many CPUs is at hand. Only what the paper tells of its programs is in here.
+//! The effect of Spring Buddy's domains is visible only if many CPUs allocate simultaneously, and no trace of so many
+//! CPUs is available. These programs use only the properties that the paper reports.
 //!
 //! # Source
 //!
@@ -11,14 +11,14 @@
 //!
 //! # Design decisions
 //!
-//! A thread maps a region, asks for its frames in runs of the table's mean length (geometric), and gives all
-//! back in order when it unmaps; the region is as long as the table's mean run of releases, or as a thread's share of
-//! memory, where that is less. Between two runs the kernel asks for itself, up to 16 times: blocks in the
-//! distribution of \[iBuddy\]'s figure 3, which outlive the region and are freed by any thread of the program.
+//! A thread maps a region, requests its frames in runs of the table's mean length (geometric), and frees all of them
+//! in order when it unmaps the region. The region is as long as the table's mean run of frees, or as a thread's share
+//! of memory if that is less. Between two runs the kernel makes its own requests, up to 16: blocks in the
+//! distribution of \[iBuddy\] figure 3, which outlive the region and are freed by any thread of the program.
 //!
 //! # Invariants
 //!
-//! What a thread does depends on the seed and its number; what it is given, on the schedule too.
+//! The actions of a thread depend on the seed and its number; its results also depend on the schedule.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -44,15 +44,15 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kernel {
-    /// Requests at a time, at most.
+    /// The maximum number of requests at a time.
     burst: u64,
-    /// Blocks that the kernel keeps for a program.
+    /// The number of blocks that the kernel keeps for a program.
     kept: usize,
-    /// How often each order is asked for, beginning with order 0.
+    /// The relative frequency of each order, starting with order 0.
     orders: Vec<u64>,
 }
 
-/// Blocks that outlive the region in which they were asked for; all threads of a program free them.
+/// Blocks that outlive their region; any thread of a program frees them.
 pub(crate) type Kept = RefCell<VecDeque<Block>>;
 
 /// A thread on its CPU.
@@ -67,7 +67,7 @@ pub(crate) struct Thread<'t> {
 }
 
 impl Thread<'_> {
-    /// Maps and unmaps regions of at most `share` frames until `end`, and gives everything back.
+    /// Maps and unmaps regions of at most `share` frames until `end`, and frees everything.
     pub(crate) fn run(&mut self, cpu: &mut SimCpu, program: &Program, share: u32, end: u64) {
         let mut region = 0;
         while cpu.now() < end {
@@ -77,12 +77,12 @@ impl Thread<'_> {
             self.region(cpu, region, length, program.requests, end);
         }
         self.forget(cpu);
-        // A CPU that goes idle keeps nothing, as in Linux after a second or two.
+        // A CPU that goes idle has empty lists, as in Linux after a second or two.
         self.system.drain(cpu);
         self.system.park(cpu);
     }
 
-    /// Frees what outlived the regions.
+    /// Frees the blocks that outlived the regions.
     pub(crate) fn forget(&self, cpu: &mut SimCpu) {
         loop {
             let Some(block) = self.kept.borrow_mut().pop_front() else {
@@ -92,7 +92,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Asks for a region's frames in runs of mean length `run`, and gives them back.
+    /// Requests the frames of a region in runs of mean length `run`, and frees them.
     pub(crate) fn region(
         &mut self,
         cpu: &mut SimCpu,
@@ -125,7 +125,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Asks for a block of the kernel's own, and frees an old one.
+    /// Requests a block of the kernel's own, and frees an old one.
     fn kernel(&mut self, cpu: &mut SimCpu) {
         let mut left = self.random.below(self.kernel.orders.iter().sum());
         let is_it = |weight: &u64| {

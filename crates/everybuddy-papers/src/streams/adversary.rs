@@ -1,18 +1,18 @@
-//! Searches for the release that coalesces most.
+//! Searches for the free that coalesces most.
 //!
 //! # Purpose
 //!
-//! \[BL89\] bound a release by two coalescing delays for each class. That holds for each
-//! release *into* a class; but a coalescing is a release into the next class, so that one call may cause two of them in
-//! its own class, four in the next, and 2^(j+1) j classes up. Whether that is ever reached is better shown than said.
+//! \[BL89\] bound a free by two coalescing delays per class. That holds for each free *into* a class. However, a
+//! coalescing is a free into the next class, so one call may cause two of them in its own class, four in the next,
+//! and 2^(j+1) j classes up. This module shows whether that is ever reached.
 //!
 //! # Invariants
 //!
-//! The same seed finds the same.
+//! The same seed gives the same result.
 //!
-//! All units are allocated and given back, in an order that the search changes: two releases change places, and the
-//! change stays if the worst call has not become better, or is as bad and the sum of the squares over all calls no
-//! smaller. It begins with one half of every pair, and of every larger group, before the other.
+//! All units are allocated and freed in an order that the search changes: two frees are exchanged. The change stays
+//! if the worst call is worse, or if it is equal and the sum of the squares over all calls is not smaller. The search
+//! starts with one half of every pair, and of every larger group, before the other half.
 
 use everybuddy::{Order, SystemSpec};
 
@@ -20,7 +20,7 @@ use crate::streams::manager::{Extent, Manager, WithManager, with_buddy};
 use crate::streams::runs::Failure;
 use crate::streams::tally::Work;
 
-/// A generator of random numbers that choose what to exchange: xorshift, which is enough for that.
+/// A generator of random numbers for the exchanges (xorshift, which suffices).
 struct Choices(u64);
 
 impl Choices {
@@ -32,11 +32,11 @@ impl Choices {
     }
 }
 
-/// Gives all units back in an order.
+/// Frees all units in a given order.
 struct Release<'o>(&'o [u32]);
 
 impl WithManager for Release<'_> {
-    /// What the worst call did, and the sum of the squares of all calls' coalescings.
+    /// The coalescings of the worst call, and the sum of the squares over all calls.
     type Output = Result<(Work, u64), String>;
 
     fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
@@ -61,8 +61,8 @@ impl WithManager for Release<'_> {
     }
 }
 
-/// Returns the coalescings, order by order, of the worst release that the given number of exchanges finds in memory
-/// of 2^`order` units. O(exchanges x units).
+/// Returns the coalescings, by order, of the worst free that the given number of exchanges finds in memory of
+/// 2^`order` units. O(exchanges x units).
 ///
 /// # Errors
 /// [`Failure`].

@@ -2,27 +2,27 @@
 //!
 //! # Source
 //!
-//! C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, which \[BL89\]
-//! (figure 5) compares with. Only the extended abstract is well known; this is the method, not its code.
+//! C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, with which \[BL89\] (figure 5)
+//! compares. Only the extended abstract is widely available; this implements the method, not its code.
 //!
 //! # Purpose
 //!
-//! It is compared with the buddy systems where memory is counted. It rounds no size up and coalesces any
+//! Fast fits is compared with the buddy systems by memory consumption. It rounds no size up and coalesces any
 //! neighbours, immediately.
 //!
-//! Every free block is a node. By address the tree is a search tree; by size it is a heap: no block is larger than the
-//! one above it. So whether a request can be served is seen at the root, and the way to a block of sufficient size
-//! never leads into a part of the tree that has none. A block that shrinks sinks, one that grows rises, and either
-//! splits and joins the two spines that it passes between.
+//! Every free block is a node. By address the tree is a search tree; by size it is a heap: no block is larger than
+//! its parent. The root therefore shows whether a request can be served, and the path to a sufficiently large block
+//! never enters a subtree without one. A block that shrinks moves down, and one that grows moves up; both operations
+//! split and join the two spines on the way.
 //!
 //! # Invariants
 //!
-//! In order of addresses between two nodes there is at least one unit that is not free.
+//! In address order, at least one unit between two nodes is in use.
 //!
 //! # Design decisions
 //!
-//! Nodes lie next to memory, not in the free blocks, and blocks have no headers: so do the buddy systems here,
-//! and only memory that is given to callers is counted. A request is cut from the lower end of a block.
+//! Nodes are stored outside the memory, not in the free blocks, and blocks have no headers, as in the buddy systems
+//! here: only memory given to callers is counted. A request is served from the lower end of a block.
 
 use everybuddy::Order;
 
@@ -31,12 +31,12 @@ use crate::streams::manager::Manager;
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// Which of the blocks that are large enough is taken.
+/// The selection among sufficiently large blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The one with the lowest address: leftmost fit.
     Leftmost,
-    /// The one at which the way ends that goes to the smaller child as long as it is large enough: better fit.
+    /// The end of the path that goes to the smaller child as long as it is large enough: better fit.
     Better,
 }
 
@@ -46,7 +46,7 @@ struct Node {
     children: [u32; 2],
 }
 
-/// Where a link to a node is: the root, or a side of another node.
+/// The location of a link to a node: the root, or a side of another node.
 #[derive(Clone, Copy)]
 enum Hook {
     Root,
@@ -61,12 +61,12 @@ const RIGHT: usize = 1;
 pub struct FastFits {
     choice: Choice,
     root: u32,
-    /// By the first unit of a block; only those of free blocks mean anything.
+    /// Nodes by the first unit of a block; valid for free blocks only.
     nodes: Vec<Node>,
 }
 
 impl FastFits {
-    /// Begins with the given number of free units.
+    /// Starts with the given number of free units.
     pub fn new(choice: Choice, units: u32) -> Self {
         let mut own = Self {
             choice,
@@ -114,7 +114,8 @@ impl FastFits {
         }
     }
 
-    /// Puts a block, or nothing, between two trees, as far down as its size belongs, and links all of it to `hook`.
+    /// Inserts a block, or nothing, between two trees, as far down as its size requires, and links the result to
+    /// `hook`.
     fn sink(&mut self, mut hook: Hook, mut trees: [u32; 2], node: Option<(u32, u32)>) {
         let size = node.map_or(0, |node| node.1);
         loop {
@@ -122,7 +123,7 @@ impl FastFits {
             if left.max(right) <= size {
                 break;
             }
-            // The larger one goes up; what lies between it and the other goes on.
+            // The larger one moves up; the part between it and the other continues.
             let side = if left >= right { LEFT } else { RIGHT };
             let up = trees[side];
             self.set(hook, up);
@@ -141,14 +142,14 @@ impl FastFits {
         }
     }
 
-    /// Puts in a block that touches no other.
+    /// Inserts a block without free neighbours.
     fn rise(&mut self, start: u32, size: u32) {
         let mut hook = Hook::Root;
         while self.at(hook) != NONE && self.size(self.at(hook)) >= size {
             let node = self.at(hook);
             hook = Hook::Child(node, usize::from(start > node));
         }
-        // What was there is divided by address: each part along one spine.
+        // The subtree is divided by address, along its two spines.
         let mut rest = self.at(hook);
         self.nodes[start as usize] = Node {
             size,
@@ -157,7 +158,7 @@ impl FastFits {
         self.set(hook, start);
         let mut ends = [Hook::Child(start, LEFT), Hook::Child(start, RIGHT)];
         while rest != NONE {
-            // Left of the block hangs what is left of it.
+            // The rest on the left side becomes the left child.
             let side = usize::from(rest > start);
             self.set(ends[side], rest);
             ends[side] = Hook::Child(rest, 1 - side);
@@ -166,7 +167,7 @@ impl FastFits {
         ends.into_iter().for_each(|end| self.set(end, NONE));
     }
 
-    /// Takes out the block that starts here.
+    /// Removes the block that starts here.
     fn remove(&mut self, start: u32) {
         let mut hook = Hook::Root;
         while self.at(hook) != start {
@@ -177,9 +178,9 @@ impl FastFits {
         self.sink(hook, trees, None);
     }
 
-    /// Puts in a block, joined with its neighbours.
+    /// Inserts a block, joined with its neighbours.
     fn put(&mut self, start: u32, size: u32) {
-        // Both neighbours by address lie on the way to the block.
+        // Both neighbours by address are on the path to the block.
         let mut around = [NONE; 2];
         let mut node = self.root;
         while node != NONE {
@@ -201,7 +202,7 @@ impl FastFits {
         self.rise(start, size);
     }
 
-    /// Takes the given number of units out, if there is a block of them.
+    /// Removes the given number of units, if there is a block of that size.
     fn take(&mut self, units: u32) -> Option<u32> {
         if self.root == NONE || self.size(self.root) < units {
             return None;
@@ -228,7 +229,7 @@ impl FastFits {
         Some(start)
     }
 
-    /// Walks the tree; returns the free units.
+    /// Checks the tree; returns the number of free units.
     fn walk(&self) -> Result<u32, String> {
         let mut free = 0;
         let mut end = None;
@@ -283,7 +284,7 @@ mod tests {
 
     const UNITS: u32 = 64;
 
-    /// The same by looking at every unit: the first run that is long enough.
+    /// The same by a linear search: the first sufficiently long run.
     fn first_fit(free: &[bool], units: u32) -> Option<u32> {
         let fits = |start: &usize| {
             let run = free.get(*start..*start + units as usize);
@@ -343,9 +344,9 @@ mod tests {
         for (start, units) in [(starts[0], 10), (starts[2], 20), (starts[4], 6)] {
             own.put(start, units);
         }
-        // At the root 20; below it 10, which is smaller, and 16 with 6 below that.
+        // 20 at the root; below it 10, which is smaller, and 16 with 6 below that.
         assert_eq!(own.take(6), Some(starts[0]));
-        // Of the 10 are 4 left, so the way leads to the other side now.
+        // 4 of the 10 are left, so the path now leads to the other side.
         assert_eq!(own.take(6), Some(starts[4]));
     }
 

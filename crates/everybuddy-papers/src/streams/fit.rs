@@ -1,9 +1,9 @@
-//! The arena in which a manager refuses as often as a paper says.
+//! Determines the arena in which a manager fails as often as a paper reports.
 //!
 //! # Purpose
 //!
-//! The paper prints how often each policy refuses, but not how large its arena was. One number has to
-//! be fitted; the others are predictions then.
+//! The paper prints the failure rate of each policy, but not the size of its arena. One number has to be fitted; the
+//! others are then predictions.
 //!
 //! # Invariants
 //!
