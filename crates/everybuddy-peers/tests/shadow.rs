@@ -234,7 +234,7 @@ fn every_size_that_is_promised_is_built() {
     assert!(with_peer("bitmap-allocator", large, 2, Starts(large)).is_some());
     assert!(with_peer("bitmap-allocator", large + 1, 2, Starts(large)).is_none());
     assert!(with_peer("rvm-memory", (1 << 20) + 1, 2, Starts(large)).is_none());
-    assert!(with_peer("nobody", 1024, 1, Starts(1024)).is_none());
+    assert!(with_peer("unknown", 1024, 1, Starts(1024)).is_none());
     assert!(with_peer("floor", 0, 1, Starts(0)).is_none());
     assert!(with_peer("floor", 1024, 0, Starts(0)).is_none());
 }

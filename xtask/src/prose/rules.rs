@@ -247,7 +247,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "beside",
         advice: "write `next to`, `besides` or `compared with`",
-        pattern: r"=?\b[Bb]eside\b",
+        pattern: r"=?\b[Bb]eside[ .,;:]",
         except: "^=",
         documents_only: false,
         wrong: &["Two bits a frame beside the records."],
@@ -280,13 +280,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "module-heads",
         advice: "write the headings Purpose, Invariants, Design decisions, Complexity, Source",
-        pattern: r"^(Why it exists|Exists (because|so that|to)|(Invariants?|Decides|Cost|Source):)",
+        pattern: r"^(Why it exists|Exists (because|so that|to)|(Invariants?|Decides|Cost|Source):( ?[A-Za-z\\\[(]|$))",
         except: "",
         documents_only: false,
         wrong: &["Why it exists: a kernel needs frames before it has a heap."],
         right: &[
             "A kernel needs frames before it has a heap.",
             "No file exists because of it.",
+            "Source: {}",
         ],
     },
 ];

@@ -263,7 +263,7 @@ impl Stage<'_> {
     }
 }
 
-/// Runs rounds of a workload for callgrind. Prints the number of operations, or nothing if the contender cannot run
+/// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run
 /// it.
 fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), Error> {
     let peers = ContenderSpec::peers().unwrap_or_default();

@@ -31,9 +31,9 @@ const OF_SYSTEMS: &[Definition] = &[
         "def-map",
         "Maps of memory",
         "",
-        "Every managed frame at a moment of the replay, 1,024 frames per row. By owner: the program whose task made the \
-         allocation; frames kept in lists are neither free nor in use. By order: the size of the block that a frame \
-         is in, 2<sup>order</sup> frames.",
+        "Every managed frame at a moment of the replay, 1,024 frames per row. By owner: the program whose task made \
+         the allocation; frames kept in lists are neither free nor in use. By order: the size of the block that a \
+         frame is in, 2<sup>order</sup> frames.",
     ),
 ];
 

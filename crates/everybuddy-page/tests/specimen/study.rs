@@ -103,7 +103,7 @@ fn drawn() -> Experiment {
             panels: vec![panel(&numbers, &all), panel(&names, &all[1..])],
             legend: legend.collect(),
         }),
-        tables: vec![table("beside the source", 1)],
+        tables: vec![table("with the source", 1)],
         printed: None,
         claims: vec![
             claim("This holds, in three cases.", Verdict::Pass),
@@ -144,7 +144,7 @@ fn tabled() -> Experiment {
         name: "tabled".into(),
         title: "What only a table shows".into(),
         source: "a paper, table 1".into(),
-        tables: vec![table("beside the source, on several sources", 4)],
+        tables: vec![table("with the source, on several sources", 4)],
         printed: Some(Printed {
             title: "What the paper has".into(),
             heads: ["on what", "mean"].map(String::from).to_vec(),

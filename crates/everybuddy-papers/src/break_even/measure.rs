@@ -232,8 +232,8 @@ impl Plan<'_> {
         bursts(self.before()) + bursts(self.calls) + self.in_segments()
     }
 
-    /// Calls a fresh system while its services run, and returns the ticks of each allocation and release, what services did,
-    /// and what was heard: by the caller first.
+    /// Calls a fresh system while its services run, and returns the ticks of each allocation and release, the work of
+    /// the services, and the counts, those of the caller first.
     fn visit<B: ReadableProbe>(
         &self,
         system: &AnySystem<'_, B>,

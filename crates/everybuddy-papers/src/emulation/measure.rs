@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! Results are compared with listings 2 and 3 of \[Serewa\]. They show whether the listings' gain remains in stores that
-//! are better than a queue that is walked at each insertion. The program is in `crate::emulation`; here its numbers
-//! become rows.
+//! Results are compared with listings 2 and 3 of \[Serewa\]. They show whether the listings' gain remains in stores
+//! that are better than a queue that is walked at each insertion. The program is in `crate::emulation`; here its
+//! numbers become rows.
 //!
 //! # Invariants
 //!

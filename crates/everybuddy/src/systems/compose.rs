@@ -51,7 +51,7 @@ pub trait Compose<'m, P: Platform>: FrameAllocator<P> + Sized + 'm {
     #[doc(hidden)]
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
 
-    /// Makes the system, with all ranges of the setup free. O(frames).
+    /// Builds the system, with all ranges of the setup free. O(frames).
     #[doc(hidden)]
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
 }
@@ -112,13 +112,13 @@ impl<'m, 's> Builder<'m, 's> {
         })
     }
 
-    /// Makes a composition, and places it in the memory.
+    /// Builds a composition, and places it in the memory.
     pub(super) fn place<P: Platform, C: Compose<'m, P>>(mut self) -> Result<&'m C, BuildError> {
         let system = C::make(&mut self)?;
         self.arena.one(system)
     }
 
-    /// Makes the records: all frames of the ranges interior, the others holes.
+    /// Creates the records: all frames of the ranges interior, the others holes.
     fn table<P: Platform>(&mut self) -> Result<FrameTable<'m, P>, BuildError> {
         let mut ranges = self
             .setup
@@ -188,7 +188,7 @@ impl Parameters {
 
 /// A coalescing policy that the parameters determine.
 pub(crate) trait Policy {
-    /// Makes the policy.
+    /// Creates the policy.
     fn of(parameters: &Parameters) -> Self;
 }
 

@@ -108,8 +108,8 @@ macro_rules! compositions {
         ];
     };
 }
-// Each of these is compiled for every platform and every visitor: a composition that nobody measures costs all users
-// seconds.
+// Each of these is compiled for every platform and every visitor: a composition that no experiment measures costs all
+// users seconds.
 compositions! {
     Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
     Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked,

@@ -141,7 +141,7 @@ options! {
         "Whether hits of a per-CPU list detect misuse; all other paths always do.",
         for has_variants_of_hits;
     zone = "zone": ZoneKind, "`one`",
-        "Who owns free frames, under which lock.",
+        "The owner of free frames, and its lock.",
         for takes_zone;
     space = "space": SpaceFrames, "4MiB, or the largest block",
         "The size of a buddy space.",
@@ -165,7 +165,7 @@ options! {
         // A domain is held without a lock.
         for |row| !is_elastic(row), sets |parameters, line, _| parameters.line = line;
     bulk = "bulk": BulkKind, "`blocks`",
-        "Whether a batch moves block by block, or neighbours move at once.",
+        "Whether a batch moves block by block, or adjacent blocks move together.",
         for |row| {
             row.structure() == StructureKind::Lists
                 && matches!(row.list(), ListKind::Linux | ListKind::Linux6 | ListKind::Predictive)
@@ -187,7 +187,7 @@ options! {
         "Whether services divide and link; otherwise the calls do.",
         for has_services;
     manager = "manager": Manager, "`caller`",
-        "Who answers requests: the caller under the lock, or a service on a thread.",
+        "The server of requests: the caller under the lock, or a service on a thread.",
         for has_services, sets |parameters, manager, _| parameters.services.manager = manager;
     remnants = "remnants": RemnantPolicy, "`wait`",
         "What a request divides that finds no block: a larger one, or first what waits to be divided.",

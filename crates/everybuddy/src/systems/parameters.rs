@@ -32,7 +32,7 @@ pub struct Composition {
     pub access: ListAccess,
     /// Whether its hits detect misuse.
     pub check: bool,
-    /// Who owns free frames.
+    /// The owner of free frames.
     pub zone: ZoneKind,
     /// How free memory is kept, and with it the coalescing policy.
     pub structure: StructureKind,
@@ -123,7 +123,7 @@ impl SystemSpec {
         if space < max_order.frames() {
             return Err(BuildError::BadOption("space"));
         }
-        // What coalesces at once would undo a division.
+        // A policy that coalesces immediately would undo a division.
         let is_separated = zone == ZoneKind::Separated;
         if !is_separated && given.division == Some(Switch::On) {
             return Err(BuildError::BadOption("division"));
@@ -348,7 +348,7 @@ impl fmt::Display for Parameters {
             Hold::WhenContended => f.write_str(", lock released when contended")?,
         }
         if self.line == Line::Beside {
-            f.write_str(", lock beside the lists")?;
+            f.write_str(", lock with the lists")?;
         }
         if self.bulk.rows {
             f.write_str(", batches in rows")?;

@@ -109,7 +109,7 @@ named_values!(
     "locked" = Self::Locked
 );
 
-/// Who owns free frames, under which lock.
+/// The owner of free frames, and its lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZoneKind {
     /// One zone under one lock.
@@ -136,7 +136,7 @@ pub enum BulkKind {
     /// Block by block.
     #[default]
     Blocks,
-    /// Neighbours at once.
+    /// Adjacent blocks together.
     Rows,
 }
 named_values!(
@@ -215,7 +215,7 @@ impl Count {
     /// The largest.
     pub const MAX: u32 = 1 << 20;
 
-    /// Makes a count. Returns `None` outside 1 to [`MAX`](Self::MAX).
+    /// Creates a count. Returns `None` outside 1 to [`MAX`](Self::MAX).
     pub const fn new(count: u32) -> Option<Self> {
         if count >= 1 && count <= Self::MAX {
             Some(Self(count))
@@ -259,7 +259,7 @@ impl OptionValue for Order {
 pub struct Slots(u32);
 
 impl Slots {
-    /// Makes a number of slots. Returns `None` if it is not a power of two up to 2^16.
+    /// Creates a number of slots. Returns `None` if it is not a power of two up to 2^16.
     pub const fn new(slots: u32) -> Option<Self> {
         if slots.is_power_of_two() && slots <= 1 << 16 {
             Some(Self(slots))
@@ -294,7 +294,7 @@ impl Ratio {
     /// One half.
     pub const HALF: Ratio = Ratio(500);
 
-    /// Makes a ratio of thousandths. Returns `None` above 500.
+    /// Creates a ratio of thousandths. Returns `None` above 500.
     pub const fn new(thousandths: u32) -> Option<Self> {
         if thousandths <= Self::HALF.0 {
             Some(Self(thousandths))
@@ -334,7 +334,7 @@ pub struct SpaceFrames(u32);
 const UNITS: [(&str, u32); 3] = [("KiB", 0), ("MiB", 1 << 8), ("GiB", 1 << 18)];
 
 impl SpaceFrames {
-    /// Makes a size. Returns `None` if it is not a power of two up to 2^24.
+    /// Creates a size. Returns `None` if it is not a power of two up to 2^24.
     pub const fn new(frames: u32) -> Option<Self> {
         if frames.is_power_of_two() && frames <= 1 << 24 {
             Some(Self(frames))
