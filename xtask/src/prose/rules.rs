@@ -280,7 +280,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "module-heads",
         advice: "write the headings Purpose, Invariants, Design decisions, Complexity, Source",
-        pattern: r"^(Why it exists|Exists (because|so that|to)|(Invariants?|Decides|Cost|Source):( ?[A-Za-z\\\[(]|$))",
+        pattern: concat!(
+            r"^(Why it exists|Exists (because|so that|to)|Invariants?:$",
+            r"|(Invariants?|Decides|Cost|Source): ?[A-Za-z\\\[(])"
+        ),
         except: "",
         documents_only: false,
         wrong: &["Why it exists: a kernel needs frames before it has a heap."],
@@ -288,6 +291,7 @@ pub(super) const RULES: &[Rule] = &[
             "A kernel needs frames before it has a heap.",
             "No file exists because of it.",
             "Source: {}",
+            "Source:",
         ],
     },
 ];
