@@ -14,7 +14,8 @@ use clap::Args;
 use everybuddy_workload::{Variant, WORKLOADS};
 
 use crate::export::Pending;
-use crate::show::{self, bench as tables, output, progress::Progress};
+use crate::show::bench::{self as tables, Benchmark};
+use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
@@ -187,22 +188,23 @@ impl Stage<'_> {
         let starts = start::measure(plan)?;
         progress.done();
         let style = self.style();
-        self.print(&tables::text(&results, &style))?;
-        if let Some(baseline) = baseline {
-            self.print(&tables::ratios(&results, baseline, &style))?;
-        }
-        self.print(&tables::starts(&starts, &style))?;
         let mut exported = rows::of(&results);
         exported.extend(rows::of_starts(&starts, plan.seed));
+        let benchmark = Benchmark::of(plan, &exported);
+        self.print(&benchmark.times(&style))?;
+        if let Some(baseline) = baseline {
+            self.print(&benchmark.relative(baseline, &style))?;
+        }
+        self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything.
         let verdicts = match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
             true => claim::bench::judge(&exported)?,
             false => Vec::new(),
         };
         self.print(&show::claims::listed(&verdicts, &style))?;
-        self.print(&tables::closing(&results, &machine, &timer, &style))?;
+        self.print(&tables::closing(plan, &benchmark, &machine, &timer, &style))?;
         if let Some(doc) = doc {
-            let page = show::bench_doc::page(&results, &starts, &verdicts, &machine, &timer);
+            let page = show::bench_doc::page(plan, &benchmark, &verdicts, &machine, &timer);
             let path = doc.path().to_path_buf();
             doc.finish(page.as_bytes())
                 .map_err(|cause| Error::Write { path, cause })?;
@@ -238,27 +240,17 @@ impl Stage<'_> {
         let variants: Vec<&'static Variant> = one_thread.copied().collect();
         let progress = Progress::new((variants.len() * plan.contenders.len()) as u64);
         let mut exported = Vec::new();
-        let mut counts = Vec::new();
         for variant in variants {
-            let mut column = Vec::new();
             for contender in &plan.contenders {
                 progress.says(variant.name);
                 let count = instructions::count(contender, variant)?;
                 exported.extend(count.map(|c| rows::of_instructions(contender, variant.name, c)));
-                column.push(count);
                 progress.step();
             }
-            counts.push((variant, column));
         }
         progress.done();
-        let names: Vec<String> = plan.contenders.iter().map(ContenderSpec::name).collect();
-        let floors = plan.contenders.iter().take_while(|e| e.is_floor()).count();
-        self.print(&tables::instructions(
-            &names,
-            floors,
-            &counts,
-            &self.style(),
-        ))?;
+        let benchmark = Benchmark::of(plan, &exported);
+        self.print(&benchmark.instructions(&self.style()))?;
         Ok(exported)
     }
 }

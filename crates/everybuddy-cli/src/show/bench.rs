@@ -8,178 +8,377 @@
 //!
 //! The floor comes first and does not compete. An empty cell means that the contender cannot run the workload.
 
-use everybuddy_workload::{Part, Variant, WORKLOADS, WorkloadInfo};
+use std::collections::HashMap;
+
+use everybuddy_workload::{Variant, WORKLOADS, WorkloadInfo};
 
 use super::output::Style;
 use super::table::{self, Better, Column};
-use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::bench::ratio::Ratio;
-use everybuddy_measure::bench::start::Start;
-use everybuddy_measure::bench::{Cell, Results, Verdict};
+use everybuddy_measure::bench::visit::LARGE_ORDERS;
+use everybuddy_measure::bench::{BenchPlan, Verdict};
+use everybuddy_measure::claim::bench::EXPERIMENT;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::median;
+use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
 
 /// The number of columns that leaves enough room for the names within 120 characters.
 const MOST_COLUMNS: usize = 10;
 
-/// The contents of the time cells.
-#[derive(Clone, Copy)]
-enum View {
-    /// Nanoseconds.
-    Times,
-    /// Ratios to the contender at this position.
-    Ratios(usize),
-}
-
-/// The timed parts of a section, and their abbreviations in column headings.
-pub(super) const PARTS: [(Part, &str); 4] = [
-    (Part::Pair, ""),
-    (Part::Allocate, "alloc "),
-    (Part::Free, "free "),
-    (Part::Operation, ""),
+/// The operations that are timed, and their abbreviations in column headings.
+const OPERATIONS: [(&str, &str); 4] = [
+    ("pair", ""),
+    ("allocate", "alloc "),
+    ("free", "free "),
+    ("all", ""),
 ];
 
-/// Renders the tables of all measured workloads.
-pub fn text(results: &Results, style: &Style) -> String {
-    tables(results, View::Times, style)
+/// The rows of a benchmark, found by what they are about.
+pub struct Benchmark<'b> {
+    rows: &'b [Row],
+    /// The contenders, the floors first.
+    names: Vec<String>,
+    floors: usize,
+    /// The values over all rounds.
+    values: HashMap<Key<'b>, f64>,
+    /// The latencies of the rounds.
+    rounds: HashMap<Key<'b>, Vec<f64>>,
 }
 
-/// Renders the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
-/// contains 1 is marked `=`.
-pub fn ratios(results: &Results, baseline: usize, style: &Style) -> String {
-    let name = results.contenders()[baseline].name();
-    let text = format!(
-        "Time relative to {name}: median of the ratios within each round; =: not significant, the rounds \
-         disagree"
-    );
-    let tables = tables(results, View::Ratios(baseline), style);
-    format!("{}\n{tables}", style.wrapped("", 0, &text))
-}
+/// What a value is about: workload, threads, operation, metric, statistic, order, contender.
+type Key<'b> = (&'b str, u16, &'b str, &'b str, &'b str, Option<u8>, String);
 
-fn tables(results: &Results, view: View, style: &Style) -> String {
-    let measured = |row: &&WorkloadInfo| columns_of(results, row).next().is_some();
-    let rows = WORKLOADS.iter().filter(measured);
-    rows.map(|row| workload(results, row, view, style))
-        .collect()
-}
-
-/// Renders the headline and the table of a workload.
-fn workload(results: &Results, row: &WorkloadInfo, view: View, style: &Style) -> String {
-    let mut out = style.wrapped("", 0, &format!("{}: {}", row.name, row.summary));
-    let columns = match view {
-        View::Times => columns(results, row),
-        View::Ratios(baseline) => ratio_columns(results, row, baseline),
-    };
-    // Wide workloads are split into several tables of equal width.
-    let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
-    for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {
-        out += &lay_out(results, part, style);
-        out.push('\n');
-    }
-    out
-}
-
-fn lay_out(results: &Results, columns: &[Column], style: &Style) -> String {
-    let names: Vec<String> = results.contenders().iter().map(|e| e.name()).collect();
-    let floors = results.contenders().iter().take_while(|e| e.is_floor());
-    table::text(&names, columns, floors.count()..names.len(), style)
-}
-
-fn columns_of<'r>(
-    results: &'r Results,
-    row: &'r WorkloadInfo,
-) -> impl Iterator<Item = (&'static Variant, u16, &'r [Cell])> {
-    let all = results.columns.iter().zip(&results.cells);
-    let own = all.filter(|(column, _)| row.variants.iter().any(|v| v.name == column.0.name));
-    own.map(|(column, cells)| (column.0, column.1, &cells[..]))
-}
-
-fn columns(results: &Results, row: &WorkloadInfo) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for (variant, threads, cells) in columns_of(results, row) {
-        let short = short_name(row, variant);
-        let make = |what: &str, better, values: Vec<Option<f64>>, show: &dyn Fn(f64) -> String| {
-            let texts = values.iter().map(|value| value.map_or(String::new(), show));
-            Column {
-                metric: "",
-                legend: "".into(),
-                head: [short.clone().into(), format!("{what}{threads}T").into()],
-                better,
-                texts: texts.collect(),
-                values,
-            }
+impl<'b> Benchmark<'b> {
+    /// Sorts the rows of a benchmark.
+    pub fn of(plan: &BenchPlan, rows: &'b [Row]) -> Benchmark<'b> {
+        let contenders = plan.contenders.iter();
+        let mut own = Benchmark {
+            rows,
+            names: contenders
+                .clone()
+                .map(|contender| contender.name())
+                .collect(),
+            floors: contenders
+                .take_while(|contender| contender.is_floor())
+                .count(),
+            values: HashMap::new(),
+            rounds: HashMap::new(),
         };
-        for (part, what) in PARTS {
-            let values: Vec<_> = cells.iter().map(|cell| cell.median(part)).collect();
-            if values.iter().any(Option::is_some) {
-                columns.push(make(what, Better::Lower, values, &nanos));
-            } else {
+        for row in rows {
+            let key = (
+                row.source.as_str(),
+                row.cpus,
+                row.operation,
+                row.metric,
+                row.statistic,
+                row.order,
+                row.name(),
+            );
+            match row.experiment == EXPERIMENT {
+                true => drop(own.values.insert(key, row.value)),
+                false => own.rounds.entry(key).or_default().push(row.value),
+            }
+        }
+        own
+    }
+
+    /// Returns the value of every contender.
+    fn values(
+        &self,
+        (source, cpus): (&'b str, u16),
+        operation: &'b str,
+        (metric, statistic): (&'b str, &'b str),
+        order: Option<u8>,
+    ) -> Vec<Option<f64>> {
+        let key = |name: &String| {
+            (
+                source,
+                cpus,
+                operation,
+                metric,
+                statistic,
+                order,
+                name.clone(),
+            )
+        };
+        let names = self.names.iter();
+        names
+            .map(|name| self.values.get(&key(name)).copied())
+            .collect()
+    }
+
+    /// Returns which contenders had only disturbed sections in some round.
+    fn disturbed(&self, place: (&'b str, u16)) -> Vec<bool> {
+        let counts = self.values(place, "all", ("rounds_disturbed", "count"), None);
+        counts
+            .iter()
+            .map(|count| count.is_some_and(|count| count > 0.0))
+            .collect()
+    }
+
+    /// Returns the ratio of every contender's latency to that of the one at `baseline`; `None` for disturbed ones.
+    fn ratios(
+        &self,
+        (source, cpus): (&'b str, u16),
+        operation: &'b str,
+        baseline: usize,
+    ) -> Vec<Option<Ratio>> {
+        let disturbed = self.disturbed((source, cpus));
+        let rounds = |at: usize| {
+            let name = self.names[at].clone();
+            let key = (source, cpus, operation, "latency", "value", None, name);
+            self.rounds.get(&key).filter(|_| !disturbed[at])
+        };
+        let ratio = |at| Ratio::of(rounds(at)?, rounds(baseline)?);
+        (0..self.names.len()).map(ratio).collect()
+    }
+
+    /// Returns the variants of a workload and their numbers of threads, in the order of the rows.
+    fn places(&self, workload: &WorkloadInfo) -> Vec<(&'static Variant, u16)> {
+        let mut places: Vec<(&'static Variant, u16)> = Vec::new();
+        for row in self.rows.iter().filter(|row| row.experiment == EXPERIMENT) {
+            let variant = workload
+                .variants
+                .iter()
+                .find(|variant| variant.name == row.source);
+            if let Some(variant) = variant
+                && !places
+                    .iter()
+                    .any(|(own, cpus)| own.name == variant.name && *cpus == row.cpus)
+            {
+                places.push((variant, row.cpus));
+            }
+        }
+        places
+    }
+
+    /// Renders the tables of all measured workloads.
+    pub fn times(&self, style: &Style) -> String {
+        self.tables(style, |workload| self.time_columns(workload))
+    }
+
+    /// Renders the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
+    /// contains 1 is marked `=`.
+    pub fn relative(&self, baseline: usize, style: &Style) -> String {
+        let name = &self.names[baseline];
+        let text = format!(
+            "Time relative to {name}: median of the ratios within each round; =: not significant, the rounds \
+             disagree"
+        );
+        let tables = self.tables(style, |workload| self.ratio_columns(workload, baseline));
+        format!("{}\n{tables}", style.wrapped("", 0, &text))
+    }
+
+    /// Renders the headline and the table of each workload.
+    fn tables(&self, style: &Style, columns: impl Fn(&WorkloadInfo) -> Vec<Column>) -> String {
+        let mut out = String::new();
+        for workload in WORKLOADS {
+            let columns = columns(workload);
+            if columns.is_empty() {
                 continue;
             }
-            // Unreliable values are marked.
-            if let Some(column) = columns.last_mut() {
-                for (row, cell) in cells.iter().enumerate().filter(|(_, c)| c.is_disturbed) {
-                    if column.values[row].take().is_some() && !cell.is_refusing() {
+            out += &style.wrapped("", 0, &format!("{}: {}", workload.name, workload.summary));
+            // Wide workloads are split into several tables of equal width.
+            let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
+            for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {
+                out += &self.lay_out(part, style);
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    fn lay_out(&self, columns: &[Column], style: &Style) -> String {
+        table::text(&self.names, columns, self.floors..self.names.len(), style)
+    }
+
+    fn time_columns(&self, workload: &WorkloadInfo) -> Vec<Column> {
+        let mut columns = Vec::new();
+        for (variant, threads) in self.places(workload) {
+            let place = (variant.name, threads);
+            let short = short_name(workload, variant);
+            let head = |what: &str| [short.clone().into(), format!("{what}{threads}T").into()];
+            for (operation, what) in OPERATIONS {
+                let values = self.values(place, operation, ("latency", "p50"), None);
+                if values.iter().all(Option::is_none) {
+                    continue;
+                }
+                let mut column = column("latency", head(what), Better::Lower, values, &nanos);
+                // What can't be trusted must not look like the rest.
+                for (row, _) in self
+                    .disturbed(place)
+                    .iter()
+                    .enumerate()
+                    .filter(|own| *own.1)
+                {
+                    if column.values[row].take().is_some() {
                         column.texts[row].insert(0, '~');
                     }
                 }
+                columns.push(column);
+            }
+            // Only where a contender refused anything.
+            let refused = ("blocking_probability", "rate");
+            let shares = self.values(place, "allocate", refused, None);
+            if shares.iter().flatten().any(|share| *share > 0.0) {
+                let percent = |share| format!("{:.1}%", share * 100.0);
+                let head = head("refused ");
+                columns.push(column(refused.0, head, Better::Lower, shares, &percent));
+            }
+            for order in LARGE_ORDERS {
+                let free = ("free_blocks", "value");
+                let values = self.values(place, "all", free, Some(order));
+                if values.iter().any(Option::is_some) {
+                    let head = head(&format!("order {order} "));
+                    let whole = |blocks| format!("{blocks:.0}");
+                    columns.push(column(free.0, head, Better::Higher, values, &whole));
+                }
             }
         }
-        // Only if some requests failed.
-        if cells.iter().any(|cell| cell.refused > 0) {
-            let refusals = cells.iter().map(Cell::refusals).collect();
-            let percent = |share| format!("{:.1}%", share * 100.0);
-            columns.push(make("refused ", Better::Lower, refusals, &percent));
-        }
-        for order in everybuddy_measure::bench::visit::LARGE_ORDERS {
-            let blocks = |cell: &Cell| {
-                let own = cell.large_blocks.iter().find(|own| own.0 == order);
-                own.map(|own| own.1 as f64)
-            };
-            let values: Vec<_> = cells.iter().map(blocks).collect();
-            if values.iter().any(Option::is_some) {
-                let what = format!("order {order} ");
-                let whole = |blocks| format!("{blocks:.0}");
-                columns.push(make(&what, Better::Higher, values, &whole));
-            }
-        }
+        columns
     }
-    columns
+
+    fn ratio_columns(&self, workload: &WorkloadInfo, baseline: usize) -> Vec<Column> {
+        let mut columns = Vec::new();
+        for (variant, threads) in self.places(workload) {
+            for (operation, what) in OPERATIONS {
+                let ratios = self.ratios((variant.name, threads), operation, baseline);
+                if ratios.iter().all(Option::is_none) {
+                    continue;
+                }
+                let head = [
+                    short_name(workload, variant).into(),
+                    format!("{what}{threads}T").into(),
+                ];
+                let values = ratios
+                    .iter()
+                    .map(|ratio| ratio.map(|own| own.median))
+                    .collect();
+                let mut column = column("latency", head, Better::Lower, values, &nanos);
+                for (row, ratio) in ratios.iter().enumerate().filter(|own| own.0 != baseline) {
+                    if ratio.is_some_and(|ratio| ratio.is_undecided()) {
+                        column.texts[row].push('=');
+                    }
+                }
+                columns.push(column);
+            }
+        }
+        columns
+    }
+
+    /// Describes the variants.
+    fn variants(&self, style: &Style) -> String {
+        let mut named: Vec<&Variant> = WORKLOADS
+            .iter()
+            .flat_map(|workload| self.places(workload))
+            .map(|place| place.0)
+            .collect();
+        named.dedup_by_key(|variant| variant.name);
+        let lines = named
+            .iter()
+            .map(|variant| style.wrapped(&format!("  {}", variant.name), 24, variant.summary));
+        format!("Workloads\n{}", lines.collect::<String>())
+    }
+
+    /// Renders the table of start-up times.
+    pub fn starts(&self, style: &Style) -> String {
+        let place = ("start", 1);
+        let millis = |nanos: &Option<f64>| nanos.map(|nanos| nanos / 1e6);
+        let times = self.values(place, "all", ("start_time", "p50"), None);
+        let times = times.iter().map(millis).collect();
+        let metadata = ("metadata_bytes_per_frame", "value");
+        let bytes = self.values(place, "all", metadata, None);
+        let show = |value| format!("{value:.2}");
+        let mut columns = [
+            column(
+                "start_time",
+                ["start".into(), "ms".into()],
+                Better::Lower,
+                times,
+                &show,
+            ),
+            column(
+                metadata.0,
+                ["metadata".into(), "B/frame".into()],
+                Better::Lower,
+                bytes,
+                &show,
+            ),
+        ];
+        for (text, value) in columns[1].texts.iter_mut().zip(&columns[1].values) {
+            if value.is_none() {
+                *text = "unknown".to_string();
+            }
+        }
+        let text = self.lay_out(&columns, style);
+        format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
+    }
+
+    /// Renders the table of instruction counts: one line per contender, one column per workload.
+    pub fn instructions(&self, style: &Style) -> String {
+        let mut columns = Vec::new();
+        for (variant, threads) in WORKLOADS.iter().flat_map(|workload| self.places(workload)) {
+            let (head, rest) = variant.name.split_once(':').unwrap_or((variant.name, ""));
+            let head = [head.into(), rest.replace("scattered", "scatt").into()];
+            let metric = ("instructions", "mean");
+            let values = self.values((variant.name, threads), "all", metric, None);
+            let whole = |count| format!("{count:.0}");
+            columns.push(column(metric.0, head, Better::Lower, values, &whole));
+        }
+        let mut out =
+            "instructions per operation (half a pair), one thread, counted by callgrind\n"
+                .to_string();
+        for part in columns.chunks(MOST_COLUMNS) {
+            out += &self.lay_out(part, style);
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Returns the sum of a count over all cells.
+    fn sum(&self, metric: &str) -> u64 {
+        let own = self.rows.iter().filter(|row| row.metric == metric);
+        own.map(|row| row.value as u64).sum()
+    }
+
+    /// Returns the median of all latencies' relative spread over the rounds.
+    fn spread(&self) -> f64 {
+        let mut spreads = Vec::new();
+        for (key, middle) in &self.values {
+            if key.3 == "latency" && key.4 == "p50" {
+                let end = |statistic| {
+                    let mut key = key.clone();
+                    key.4 = statistic;
+                    self.values.get(&key).copied()
+                };
+                if let (Some(least), Some(most)) = (end("min"), end("max")) {
+                    spreads.push((most - least) / middle.max(1e-9));
+                }
+            }
+        }
+        median(spreads)
+    }
 }
 
-/// Returns columns of ratios to one contender.
-fn ratio_columns(results: &Results, row: &WorkloadInfo, baseline: usize) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for (variant, threads, cells) in columns_of(results, row) {
-        for (part, what) in PARTS {
-            let of = |cell: &Cell| Ratio::of(cell, &cells[baseline], part);
-            let ratios: Vec<Option<Ratio>> = cells.iter().map(of).collect();
-            if ratios.iter().all(Option::is_none) {
-                continue;
-            }
-            let text = |(row, ratio): (usize, &Option<Ratio>)| match ratio {
-                Some(ratio) if ratio.is_undecided() && row != baseline => {
-                    format!("{}=", nanos(ratio.median))
-                }
-                Some(ratio) => nanos(ratio.median),
-                None => String::new(),
-            };
-            columns.push(Column {
-                metric: "",
-                legend: "".into(),
-                head: [
-                    short_name(row, variant).into(),
-                    format!("{what}{threads}T").into(),
-                ],
-                better: Better::Lower,
-                texts: ratios.iter().enumerate().map(text).collect(),
-                values: ratios.iter().map(|r| r.map(|r| r.median)).collect(),
-            });
-        }
+/// Returns a column with its numbers as text.
+fn column(
+    metric: &'static str,
+    head: [std::borrow::Cow<'static, str>; 2],
+    better: Better,
+    values: Vec<Option<f64>>,
+    show: &dyn Fn(f64) -> String,
+) -> Column {
+    let texts = values.iter().map(|value| value.map_or(String::new(), show));
+    Column {
+        metric,
+        head,
+        legend: "".into(),
+        better,
+        texts: texts.collect(),
+        values,
     }
-    columns
 }
 
 /// Returns the variant's name without the workload's name.
@@ -198,80 +397,6 @@ fn nanos(nanos: f64) -> String {
         n if n < 99.5 => format!("{n:.1}"),
         n => format!("{n:.0}"),
     }
-}
-
-/// Describes the variants.
-pub fn variants(results: &Results, style: &Style) -> String {
-    let mut named: Vec<&Variant> = results.columns.iter().map(|column| column.0).collect();
-    named.dedup_by_key(|variant| variant.name);
-    let lines = named
-        .iter()
-        .map(|variant| style.wrapped(&format!("  {}", variant.name), 24, variant.summary));
-    format!("Workloads\n{}", lines.collect::<String>())
-}
-
-/// Renders the table of start-up times.
-pub fn starts(starts: &[Start], style: &Style) -> String {
-    let names: Vec<String> = starts.iter().map(|start| start.contender.name()).collect();
-    let times: Vec<f64> = starts.iter().map(|s| median(s.millis.clone())).collect();
-    let frames = f64::from(everybuddy_measure::bench::start::FRAMES);
-    let bytes: Vec<Option<f64>> = starts
-        .iter()
-        .map(|start| start.metadata_bytes.map(|bytes| bytes as f64 / frames))
-        .collect();
-    let show = |value: &Option<f64>| value.map_or("unknown".to_string(), |v| format!("{v:.2}"));
-    let columns = [
-        Column {
-            metric: "",
-            legend: "".into(),
-            head: ["start".into(), "ms".into()],
-            better: Better::Lower,
-            texts: times.iter().map(|time| format!("{time:.2}")).collect(),
-            values: times.iter().copied().map(Some).collect(),
-        },
-        Column {
-            metric: "",
-            legend: "".into(),
-            head: ["metadata".into(), "B/frame".into()],
-            better: Better::Lower,
-            texts: bytes.iter().map(show).collect(),
-            values: bytes,
-        },
-    ];
-    let floors = starts.iter().take_while(|s| s.contender.is_floor()).count();
-    let text = table::text(&names, &columns, floors..names.len(), style);
-    format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
-}
-
-/// Renders the table of instruction counts: one line per contender, one column per workload.
-pub fn instructions(
-    names: &[String],
-    floors: usize,
-    counts: &[(&'static Variant, Vec<Option<f64>>)],
-    style: &Style,
-) -> String {
-    let column = |(variant, counts): &(&'static Variant, Vec<Option<f64>>)| {
-        let (head, rest) = variant.name.split_once(':').unwrap_or((variant.name, ""));
-        Column {
-            metric: "",
-            legend: "".into(),
-            head: [head.into(), rest.replace("scattered", "scatt").into()],
-            better: Better::Lower,
-            texts: counts
-                .iter()
-                .map(|count| count.map_or(String::new(), |c| format!("{c:.0}")))
-                .collect(),
-            values: counts.clone(),
-        }
-    };
-    let columns: Vec<Column> = counts.iter().map(column).collect();
-    let mut out =
-        "instructions per operation (half a pair), one thread, counted by callgrind\n".to_string();
-    for part in columns.chunks(MOST_COLUMNS) {
-        out += &table::text(names, part, floors..names.len(), style);
-        out.push('\n');
-    }
-    out
 }
 
 /// Renders the result of a check.
@@ -301,23 +426,18 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
 }
 
 /// Renders the notes on the method.
-pub fn closing(results: &Results, machine: &HostInfo, timer: &Timer, style: &Style) -> String {
-    let (counted, dropped) = results.sections();
-    let all = || results.cells.iter().flatten();
-    let spreads: Vec<f64> = all()
-        .flat_map(|cell| &cell.parts)
-        .filter_map(|(_, rounds)| {
-            let (least, most) = extremes(rounds)?;
-            Some((most - least) / median(rounds.clone()).max(1e-9))
-        })
-        .collect();
-    let spread = match spreads.is_empty() {
-        true => 0.0,
-        false => median(spreads) * 100.0,
-    };
-    let mut out = variants(results, style);
+pub fn closing(
+    plan: &BenchPlan,
+    benchmark: &Benchmark<'_>,
+    machine: &HostInfo,
+    timer: &Timer,
+    style: &Style,
+) -> String {
+    let (counted, dropped) = (benchmark.sum("sections"), benchmark.sum("sections_dropped"));
+    let spread = benchmark.spread() * 100.0;
+    let mut out = benchmark.variants(style);
     out += "\nNotes\n";
-    let frames = size::frames(u64::from(results.plan.frames));
+    let frames = size::frames(u64::from(plan.frames));
     let threads_note = "per thread while all threads run";
     out += &style.wrapped(
         "  numbers",
@@ -326,7 +446,7 @@ pub fn closing(results: &Results, machine: &HostInfo, timer: &Timer, style: &Sty
             "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
              operation), {threads_note}; median of {} rounds. nT: on n pinned threads. \
              Empty: unsupported, or most requests fail. {frames} of frames, which are never touched.",
-            results.plan.rounds,
+            plan.rounds,
         ),
     );
     out += &style.wrapped(
@@ -338,7 +458,7 @@ pub fn closing(results: &Results, machine: &HostInfo, timer: &Timer, style: &Sty
              little overlap of the threads{}. The cost of the timer, {:.1} ns, is subtracted.",
             size::count(counted),
             size::count(dropped),
-            match all().filter(|cell| cell.is_disturbed).count() {
+            match benchmark.sum("rounds_disturbed") {
                 0 => String::new(),
                 1 => "; 1 cell, marked ~, had only disturbed sections in some round".to_string(),
                 cells => format!("; {cells} cells, marked ~, had only disturbed sections in some round"),

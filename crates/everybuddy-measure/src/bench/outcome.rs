@@ -41,15 +41,6 @@ impl Results {
     pub fn contenders(&self) -> &[ContenderSpec] {
         &self.plan.contenders
     }
-
-    /// Returns the number of valid sections, and the number of dropped sections.
-    pub fn sections(&self) -> (u64, u64) {
-        let all = || self.cells.iter().flatten();
-        (
-            all().map(|cell| cell.counted).sum(),
-            all().map(|cell| cell.dropped).sum(),
-        )
-    }
 }
 
 /// The results of a contender on a workload.

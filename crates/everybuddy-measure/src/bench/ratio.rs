@@ -8,9 +8,7 @@
 //!
 //! A ratio is formed only from two undisturbed times of the same round.
 
-use everybuddy_workload::Part;
-
-use super::outcome::{Cell, extremes};
+use super::outcome::extremes;
 use crate::replay::outcome::median;
 
 /// A ratio of two times, with its interval.
@@ -25,14 +23,13 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio of a part of one cell to that of another. Returns `None` if one of the contenders cannot run
-    /// the workload, or had only disturbed sections in some round.
-    pub fn of(own: &Cell, other: &Cell, part: Part) -> Option<Ratio> {
-        let (own_rounds, other_rounds) = (own.rounds(part), other.rounds(part));
-        if own.is_disturbed || other.is_disturbed || own_rounds.len() != other_rounds.len() {
+    /// Returns the ratio of two contenders' times, given those of all rounds. Returns `None` if one of the contenders
+    /// cannot run the workload.
+    pub fn of(own: &[f64], other: &[f64]) -> Option<Ratio> {
+        if own.len() != other.len() {
             return None;
         }
-        let ratios = own_rounds.iter().zip(other_rounds).map(|(a, b)| a / b);
+        let ratios = own.iter().zip(other).map(|(own, other)| own / other);
         Ratio::over(&ratios.collect::<Vec<f64>>())
     }
 
@@ -57,35 +54,14 @@ impl Ratio {
 mod tests {
     use super::*;
 
-    fn cell(rounds: &[f64]) -> Cell {
-        Cell {
-            parts: vec![(Part::Pair, rounds.to_vec())],
-            requests: 1,
-            ..Cell::default()
-        }
-    }
-
     #[test]
     fn ratios_are_formed_within_rounds() {
-        // The machine is twice as slow in the second round, which does not affect the ratio.
-        let (own, other) = (cell(&[10.0, 20.0, 11.0]), cell(&[20.0, 40.0, 20.0]));
-        let ratio = Ratio::of(&own, &other, Part::Pair).unwrap();
+        // The machine is twice as slow in the second round: the ratio doesn't care.
+        let ratio = Ratio::of(&[10.0, 20.0, 11.0], &[20.0, 40.0, 20.0]).unwrap();
         assert_eq!((ratio.median, ratio.least, ratio.most), (0.5, 0.5, 0.55));
         assert!(!ratio.is_undecided());
-        let back = Ratio::of(&cell(&[1.0, 3.0]), &cell(&[2.0, 2.0]), Part::Pair).unwrap();
-        assert!(back.is_undecided());
-    }
-
-    #[test]
-    fn what_was_disturbed_or_not_done_has_no_ratio() {
-        let calm = cell(&[1.0, 1.0]);
-        let disturbed = Cell {
-            is_disturbed: true,
-            ..calm.clone()
-        };
-        assert_eq!(Ratio::of(&calm, &disturbed, Part::Pair), None);
-        assert_eq!(Ratio::of(&calm, &cell(&[1.0]), Part::Pair), None);
-        assert_eq!(Ratio::of(&calm, &Cell::default(), Part::Pair), None);
-        assert_eq!(Ratio::of(&calm, &calm, Part::Free), None);
+        assert!(Ratio::of(&[1.0, 3.0], &[2.0, 2.0]).unwrap().is_undecided());
+        assert_eq!(Ratio::of(&[1.0, 1.0], &[1.0]), None);
+        assert_eq!(Ratio::of(&[], &[]), None);
     }
 }

@@ -11,7 +11,7 @@
 use everybuddy_workload::Part;
 
 use super::outcome::extremes;
-use super::start::Start;
+use super::start::{FRAMES, Start};
 use super::{Cell, ContenderSpec, Results};
 use crate::replay::outcome::median;
 use crate::rows::{Row, rounded};
@@ -118,6 +118,7 @@ fn operation(part: Part) -> &'static str {
 pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
         let common = common(&start.contender, "start", 1, seed);
+        let metadata = common.clone();
         let row = move |statistic, value| Row {
             metric: "start_time",
             statistic,
@@ -126,7 +127,14 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
         };
         let (least, most) = extremes(&start.millis).unwrap_or_default();
         let middle = median(start.millis.clone());
-        [row("p50", middle), row("min", least), row("max", most)]
+        let mut rows = vec![row("p50", middle), row("min", least), row("max", most)];
+        rows.extend(start.metadata_bytes.map(|bytes| Row {
+            metric: "metadata_bytes_per_frame",
+            statistic: "value",
+            value: rounded(bytes as f64 / f64::from(FRAMES)),
+            ..metadata
+        }));
+        rows
     };
     starts.iter().flat_map(of).collect()
 }

@@ -10,7 +10,7 @@
 //! A number's interval contains the number.
 
 use super::{Claim, Kind};
-use crate::replay::outcome::median;
+use crate::bench::ratio::Ratio;
 use crate::rows::Row;
 
 /// A number with the interval of its rounds.
@@ -180,16 +180,16 @@ impl<'f> Finder<'f> {
 
     /// Returns the ratio of two systems, formed within each round.
     pub(super) fn paired(&self, own: &str, other: &str, cell: Cell<'_>) -> Option<Number> {
-        let of = |system| self.rounds(system, cell, "value");
-        let (own, other) = (of(own), of(other));
-        if own.is_empty() || own.len() != other.len() {
-            return None;
-        }
-        let ratios = own.iter().zip(&other).map(|(own, other)| own.1 / other.1);
-        let ratios: Vec<f64> = ratios.collect();
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let value = median(ratios);
+        let rounds = |system| -> Vec<f64> {
+            let rounds = self.rounds(system, cell, "value");
+            rounds.into_iter().map(|own| own.1).collect()
+        };
+        let Ratio {
+            median,
+            least,
+            most,
+        } = Ratio::of(&rounds(own), &rounds(other))?;
+        let value = median;
         Some(Number { value, least, most })
     }
 
