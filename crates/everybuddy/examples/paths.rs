@@ -3,6 +3,7 @@
 //! `ci/instructions.sh` runs this program under callgrind, which counts only inside the functions of the module
 //! `measured` and writes its counts whenever the program calls `finish`. Before each of these calls the program prints
 //! a line: the system, the path, and the number of operations. On its own, the program measures nothing.
+//! Arguments choose systems; without any, all run.
 //!
 //! Each group of paths starts with all memory free and coalesced. For orders 0, 3 and 9:
 //!
@@ -353,8 +354,10 @@ fn main() {
     let ranges = [FrameRange::new(0, 1 << 16)];
     let setup = Setup::new(&ranges, 2);
     let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
     let rows = ROWS.iter().map(|row| row.name);
-    for name in rows.chain(VARIANTS.iter().copied()) {
+    let is_chosen = |name: &&str| chosen.is_empty() || chosen.iter().any(|own| own == name);
+    for name in rows.chain(VARIANTS.iter().copied()).filter(is_chosen) {
         let spec: SystemSpec = name.parse().expect("a system of this name exists");
         with_system(&spec, &setup, &mut memory, Visitor(name)).expect("4 MiB suffice");
     }

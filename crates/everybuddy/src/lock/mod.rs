@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //!
-//! A lock passes state from `lock` to `unlock` (a ticket's number, a queue's node), so that every known algorithm
+//! A [`RawLock`] passes state from `lock` to `unlock` (a queue's node), so that every known algorithm
 //! fits. A guard unlocks exactly once, when it is dropped.
 
 pub(crate) mod spin;
@@ -53,7 +53,6 @@ pub trait RawLock<P: Platform>: Send + Sync {
 /// Holds a zone's lock until it is dropped, and the probe that records its events.
 pub(crate) struct Guard<'l, P: Platform> {
     lock: &'l ZoneLock<P>,
-    state: u32,
     /// The caller's probe.
     pub(crate) probe: &'l mut P::Probe,
 }
@@ -62,20 +61,20 @@ impl<'l, P: Platform> Guard<'l, P> {
     /// Acquires the lock.
     #[inline]
     pub(crate) fn lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Self {
-        let state = acquire(lock, probe);
-        Self { lock, state, probe }
+        acquire(lock, probe);
+        Self { lock, probe }
     }
 
     /// Acquires the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Option<Self> {
         probe.record(Event::LockWanted);
-        let state = lock.try_lock()?;
+        lock.try_lock()?;
         probe.record(Event::Lock {
             contended: false,
             waits: 0,
         });
-        Some(Self { lock, state, probe })
+        Some(Self { lock, probe })
     }
 
     /// Releases and reacquires the lock between two blocks of a batch, as the hold policy requires.
@@ -84,31 +83,30 @@ impl<'l, P: Platform> Guard<'l, P> {
         let lets = match hold {
             Hold::Batch => false,
             Hold::Iteration => true,
-            Hold::WhenContended => self.lock.is_contended(self.state),
+            Hold::WhenContended => self.lock.is_contended(),
         };
         if lets {
-            self.lock.unlock(self.state);
+            self.lock.unlock();
             self.probe.record(Event::Unlock);
-            self.state = acquire(self.lock, self.probe);
+            acquire(self.lock, self.probe);
         }
     }
 }
 
 #[inline]
-fn acquire<P: Platform>(lock: &ZoneLock<P>, probe: &mut P::Probe) -> u32 {
+fn acquire<P: Platform>(lock: &ZoneLock<P>, probe: &mut P::Probe) {
     probe.record(Event::LockWanted);
-    let (state, waits) = lock.lock();
+    let waits = lock.lock();
     probe.record(Event::Lock {
         contended: waits > 0,
         waits,
     });
-    state
 }
 
 impl<P: Platform> Drop for Guard<'_, P> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.unlock(self.state);
+        self.lock.unlock();
         self.probe.record(Event::Unlock);
     }
 }

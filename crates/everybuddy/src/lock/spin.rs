@@ -44,7 +44,9 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn lock(&self) -> ((), u32) {
-        if self.try_lock().is_some() {
+        // A locked bit instruction on x86, which needs no register. Acquire: pairs with the release in `unlock`: what
+        // the last holder wrote is seen.
+        if self.word.fetch_or(1, Ordering::Acquire) & 1 == 0 {
             ((), 0)
         } else {
             ((), self.contend())
@@ -53,14 +55,16 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        // Acquire: pairs with the release in `unlock`: the writes of the last holder are seen.
-        let before = self.word.fetch_or(1, Ordering::Acquire);
-        (before & 1 == 0).then_some(())
+        // Acquire: as in `lock`.
+        self.word
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| ())
     }
 
     #[inline]
     fn unlock(&self, (): &()) {
-        // Release: pairs with the acquire in `try_lock`.
+        // Release: pairs with the acquires in `lock` and `try_lock`.
         self.word.store(0, Ordering::Release);
         P::wake(&self.word);
     }

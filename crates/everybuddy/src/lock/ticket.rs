@@ -43,8 +43,9 @@ impl<P: Platform> TicketLock<P> {
 }
 
 impl<P: Platform> RawLock<P> for TicketLock<P> {
-    /// The ticket.
-    type State = u32;
+    // The holder's ticket is the one that is served, so nothing needs to be kept while the lock is held: a state in the
+    // guard costs every operation under any lock a register.
+    type State = ();
 
     fn new() -> Self {
         Self {
@@ -54,19 +55,19 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
     }
 
     #[inline]
-    fn lock(&self) -> (u32, u32) {
+    fn lock(&self) -> ((), u32) {
         // Relaxed: drawing a ticket orders nothing; seeing it served does.
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
         if self.served.load(Ordering::Acquire) == ticket {
-            (ticket, 0)
+            ((), 0)
         } else {
-            (ticket, self.queue(ticket))
+            ((), self.queue(ticket))
         }
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<u32> {
+    fn try_lock(&self) -> Option<()> {
         // Acquire: pairs with the release in `unlock`.
         let served = self.served.load(Ordering::Acquire);
         // Relaxed: the exchange succeeds only if no CPU has drawn the ticket `served`, which was read before.
@@ -78,17 +79,21 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
                 Ordering::Relaxed,
             )
             .ok()
+            .map(|_| ())
     }
 
     #[inline]
-    fn unlock(&self, ticket: &u32) {
+    fn unlock(&self, (): &()) {
+        // Relaxed: only the holder changes this word.
+        let ticket = self.served.load(Ordering::Relaxed);
         // Release: pairs with the acquires in `lock`, `queue` and `try_lock`.
         self.served.store(ticket.wrapping_add(1), Ordering::Release);
         P::wake(&self.served);
     }
 
     #[inline]
-    fn is_contended(&self, ticket: &u32) -> bool {
+    fn is_contended(&self, (): &()) -> bool {
+        let ticket = self.served.load(Ordering::Relaxed);
         self.next.load(Ordering::Relaxed) != ticket.wrapping_add(1)
     }
 }

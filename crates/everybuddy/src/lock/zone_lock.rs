@@ -63,39 +63,39 @@ impl<P: Platform> ZoneLock<P> {
         }
     }
 
-    /// Acquires the lock. Returns its state and how many times it had to poll.
+    /// Acquires the lock. Returns how many times it had to poll.
     #[inline]
-    pub(crate) fn lock(&self) -> (u32, u32) {
+    pub(crate) fn lock(&self) -> u32 {
         match self.kind {
-            LockKind::Spin => (0, self.spin.lock().1),
-            LockKind::Ticket => self.ticket.lock(),
+            LockKind::Spin => self.spin.lock().1,
+            LockKind::Ticket => self.ticket.lock().1,
         }
     }
 
     /// Acquires the lock if it is free.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<u32> {
+    pub(crate) fn try_lock(&self) -> Option<()> {
         match self.kind {
-            LockKind::Spin => self.spin.try_lock().map(|()| 0),
+            LockKind::Spin => self.spin.try_lock(),
             LockKind::Ticket => self.ticket.try_lock(),
         }
     }
 
     /// Releases the lock.
     #[inline]
-    pub(crate) fn unlock(&self, state: u32) {
+    pub(crate) fn unlock(&self) {
         match self.kind {
             LockKind::Spin => self.spin.unlock(&()),
-            LockKind::Ticket => self.ticket.unlock(&state),
+            LockKind::Ticket => self.ticket.unlock(&()),
         }
     }
 
     /// Returns `true` if another CPU waits, as far as this kind of lock knows.
     #[inline]
-    pub(crate) fn is_contended(&self, state: u32) -> bool {
+    pub(crate) fn is_contended(&self) -> bool {
         match self.kind {
             LockKind::Spin => false,
-            LockKind::Ticket => self.ticket.is_contended(&state),
+            LockKind::Ticket => self.ticket.is_contended(&()),
         }
     }
 }

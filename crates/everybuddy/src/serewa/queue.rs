@@ -174,7 +174,9 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             queue: self.which,
             step,
         });
-        HeldSemaphore(self.semaphore.map(|lock| (lock, lock.lock().0)))
+        HeldSemaphore(self.semaphore.inspect(|lock| {
+            lock.lock();
+        }))
     }
 
     /// Adds an area. Returns `false` if the queue is full, or if a nested caller would have to wait for the
@@ -382,13 +384,13 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 }
 
 /// The held semaphore of a queue.
-struct HeldSemaphore<'a, P: Platform>(Option<(&'a ZoneLock<P>, u32)>);
+struct HeldSemaphore<'a, P: Platform>(Option<&'a ZoneLock<P>>);
 
 impl<P: Platform> Drop for HeldSemaphore<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some((lock, state)) = self.0 {
-            lock.unlock(state);
+        if let Some(lock) = self.0 {
+            lock.unlock();
         }
     }
 }
