@@ -109,12 +109,6 @@ macro_rules! atomic_word {
                 engine::accessed(ReadModifyWrite, address(self));
                 old
             }
-            #[inline]
-            fn fetch_or(&self, value: $value, ordering: Ordering) -> $value {
-                let old = self.0.fetch_or(value, ordering);
-                engine::accessed(ReadModifyWrite, address(self));
-                old
-            }
         }
     };
 }

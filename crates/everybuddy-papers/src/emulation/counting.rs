@@ -88,10 +88,6 @@ impl<T: CellValue, W: AtomicWord<T>> AtomicWord<T> for Counted<W> {
         count();
         self.0.fetch_sub(value, ordering)
     }
-    fn fetch_or(&self, value: T, ordering: Ordering) -> T {
-        count();
-        self.0.fetch_or(value, ordering)
-    }
 }
 
 // SAFETY: its words and cells are the native ones, counted.

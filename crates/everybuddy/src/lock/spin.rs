@@ -44,9 +44,7 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn lock(&self) -> ((), u32) {
-        // A locked bit instruction on x86, which needs no register. Acquire: pairs with the release in `unlock`: what
-        // the last holder wrote is seen.
-        if self.word.fetch_or(1, Ordering::Acquire) & 1 == 0 {
+        if self.try_lock().is_some() {
             ((), 0)
         } else {
             ((), self.contend())
@@ -55,7 +53,7 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        // Acquire: as in `lock`.
+        // Acquire: pairs with the release in `unlock`: what the last holder wrote is seen.
         self.word
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .ok()
@@ -64,7 +62,7 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn unlock(&self, (): &()) {
-        // Release: pairs with the acquires in `lock` and `try_lock`.
+        // Release: pairs with the acquire in `try_lock`.
         self.word.store(0, Ordering::Release);
         P::wake(&self.word);
     }

@@ -113,10 +113,6 @@ pub trait AtomicWord<T: CellValue>: Send + Sync {
 
     /// Subtracts with wrap-around and returns the old value.
     fn fetch_sub(&self, value: T, ordering: Ordering) -> T;
-
-    /// Sets the bits of `value` and returns the old one. A test of one bit of the result is a single locked bit
-    /// instruction on x86.
-    fn fetch_or(&self, value: T, ordering: Ordering) -> T;
 }
 
 /// A machine for the allocators to run on.

@@ -113,10 +113,6 @@ macro_rules! atomic_word {
             fn fetch_sub(&self, value: $value, ordering: $crate::platform::Ordering) -> $value {
                 self.0.fetch_sub(value, ordering)
             }
-            #[inline(always)]
-            fn fetch_or(&self, value: $value, ordering: $crate::platform::Ordering) -> $value {
-                self.0.fetch_or(value, ordering)
-            }
         }
     };
 }
