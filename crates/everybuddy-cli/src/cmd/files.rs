@@ -1,12 +1,12 @@
-//! The options that name files for rows.
+//! The options for files of rows.
 //!
 //! # Purpose
 //!
-//! Every command that measures writes rows in the same formats, by the same options.
+//! All measuring commands write rows in the same formats, with the same options.
 //!
 //! # Invariants
 //!
-//! At most one format goes to standard output. Impossible files are refused before the work begins.
+//! At most one format uses standard output. Impossible files are rejected before the work starts.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,18 @@ use everybuddy_measure::rows::Row;
 use crate::export::{Format, Sink};
 use crate::show::output;
 
-/// Where rows go.
+/// The destinations of rows.
 #[derive(Debug, Args)]
 pub(super) struct Files {
-    /// Write every measurement as JSON lines (- for standard output)
+    /// Write every measurement to FILE as JSON lines (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write every measurement as CSV (- for standard output)
+    /// Write every measurement to FILE as CSV (- for standard output)
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Write every measurement as Parquet (- for standard output)
+    /// Write every measurement to FILE as Parquet (- for standard output)
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 }
@@ -61,18 +61,18 @@ impl Files {
     }
 }
 
-/// Files that are ready to take rows.
+/// Files that are ready for rows.
 pub(super) struct Sinks {
     sinks: Vec<Sink>,
 }
 
 impl Sinks {
-    /// Returns `true` if rows go to standard output: then tables go to standard error, since they cannot share it.
+    /// Returns `true` if rows go to standard output; tables then go to standard error.
     pub(super) fn take_output(&self) -> bool {
         self.sinks.iter().any(Sink::is_output)
     }
 
-    /// Prints text for people, where it does not disturb rows.
+    /// Prints text for readers to the stream without rows.
     pub(super) fn print(&self, text: &str) -> Result<(), Error> {
         match self.take_output() {
             true => output::aside(text),
@@ -80,7 +80,7 @@ impl Sinks {
         }
     }
 
-    /// Returns how text for people may look.
+    /// Returns the style of text for readers.
     pub(super) fn style(&self) -> output::Style {
         output::Style::of_output(self.take_output())
     }

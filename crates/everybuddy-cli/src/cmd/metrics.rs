@@ -1,8 +1,8 @@
-//! `everybuddy metrics`: what the numbers mean.
+//! `everybuddy metrics`: the definitions of metrics.
 //!
 //! # Purpose
 //!
-//! Names, units and definitions are looked up in the program itself; all of them come from
+//! Users look up names, units and definitions in the program itself, which reads them from
 //! [`everybuddy_metrics::METRICS`].
 //!
 //! # Invariants
@@ -25,7 +25,7 @@ Examples:
   everybuddy metrics miss_rate        one in full
   everybuddy metrics --json           for programs, one JSON object a line")]
 pub(super) struct Arguments {
-    /// Show only these, in full
+    /// Describe these metrics in full
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -66,7 +66,7 @@ fn one(name: &str) -> Result<&'static Metric, Error> {
     })
 }
 
-/// The list: a line for each metric, as many of its first words as fit.
+/// Renders the list: a line per metric, with as many words of its definition as fit.
 fn list(style: &Style) -> String {
     let mut out = String::new();
     for group in Group::ALL {
@@ -81,7 +81,7 @@ fn list(style: &Style) -> String {
     out + "`everybuddy metrics NAME` shows one in full; docs/metrics.md describes how they are measured.\n"
 }
 
-/// All about one metric.
+/// Renders the full description of a metric.
 fn full(metric: &Metric, style: &Style) -> String {
     let mut out = style.bold(metric.name) + "\n";
     out += &style.wrapped("", 2, metric.definition);

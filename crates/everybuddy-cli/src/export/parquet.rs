@@ -24,7 +24,7 @@ use parquet::schema::parser::parse_message_type;
 
 use everybuddy_measure::rows::Row;
 
-/// Level of zstd: that of traces.
+/// The zstd level, as for traces.
 const ZSTD_LEVEL: i32 = 9;
 
 /// The columns and their types.
@@ -83,7 +83,7 @@ fn fill(group: SerializedRowGroupWriter<'_, Vec<u8>>, rows: &[Row]) -> Result<()
     Ok(())
 }
 
-/// A group of rows that is written column by column.
+/// A row group that is written column by column.
 struct Columns<'w, 'r> {
     group: SerializedRowGroupWriter<'w, Vec<u8>>,
     rows: &'r [Row],
@@ -94,13 +94,13 @@ impl Columns<'_, '_> {
         self.all::<ByteArrayType>(value)
     }
 
-    /// Writes a column that every row has.
+    /// Writes a column without missing values.
     fn all<T: DataType>(&mut self, value: impl Fn(&Row) -> T::T) -> Result<(), ParquetError> {
         let values: Vec<T::T> = self.rows.iter().map(value).collect();
         self.column::<T>(&values, None)
     }
 
-    /// Writes a column that some rows lack.
+    /// Writes a column with missing values.
     fn some<T: DataType>(
         &mut self,
         value: impl Fn(&Row) -> Option<T::T>,

@@ -2,11 +2,11 @@
 //!
 //! # Purpose
 //!
-//! A benchmark is judged as experiments are, by the same engine and in the same words.
+//! A benchmark is evaluated like an experiment, by the same engine and with the same words.
 //!
 //! # Invariants
 //!
-//! A claim is judged only where its system and one of its rivals took part.
+//! A claim is evaluated only if its system and one of its rivals took part.
 
 use everybuddy_workload::WORKLOADS;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use crate::rows::Row;
 
 /// The claims' file.
 const FILE: &str = include_str!("bench.toml");
-/// How messages name it.
+/// The name of the file in messages.
 const NAME: &str = "bench.toml";
 /// The experiment of a benchmark's rows.
 pub const EXPERIMENT: &str = "bench";
@@ -27,7 +27,7 @@ pub const EXPERIMENT: &str = "bench";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What takes part and is none of our systems.
+    /// Contenders that are not our systems.
     others: Vec<String>,
     claims: Vec<Claim>,
 }
@@ -35,7 +35,7 @@ struct File {
 /// Reads the claims.
 ///
 /// # Errors
-/// What the file has wrong.
+/// Returns the problem with the file.
 pub fn claims() -> Result<Vec<Claim>, Error> {
     parse(NAME, FILE)
 }
@@ -66,10 +66,10 @@ fn parse(name: &str, text: &str) -> Result<Vec<Claim>, Error> {
     Ok(file.claims)
 }
 
-/// Judges the claims by the rows of a benchmark; those without a case are left out.
+/// Checks the claims against the rows of a benchmark; claims without a case are omitted.
 ///
 /// # Errors
-/// As [`claims`].
+/// Like [`claims`].
 pub fn judge(rows: &[Row]) -> Result<Vec<(Claim, Verdict)>, Error> {
     let judged = claims()?.into_iter().map(|claim| {
         let verdict = claim.judge(EXPERIMENT, rows);

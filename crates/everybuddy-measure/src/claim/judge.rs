@@ -1,4 +1,4 @@
-//! Whether a claim is right.
+//! The verdict on a claim.
 //!
 //! # Purpose
 //!
@@ -13,23 +13,23 @@ use super::numbers::{Cell, Finder, Number, short};
 use super::{Claim, Kind, Of};
 use crate::rows::Row;
 
-/// Whether a claim is right.
+/// The state of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It is.
+    /// The claim is confirmed.
     Pass,
     /// The rounds disagree, or there are no numbers.
     Inconclusive,
-    /// It is not.
+    /// The claim is not confirmed.
     Fail,
 }
 
-/// What became of a claim.
+/// The result of checking a claim.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The state of the worst case.
     pub state: State,
-    /// The numbers, a line for each case.
+    /// The numbers, one line per case.
     pub cases: Vec<(State, String)>,
 }
 
@@ -59,7 +59,7 @@ impl Verdict {
 }
 
 impl Claim {
-    /// Judges the claim by the rows of an experiment.
+    /// Checks the claim against the rows of an experiment.
     pub fn judge(&self, experiment: &str, rows: &[Row]) -> Verdict {
         let finder = Finder {
             claim: self,
@@ -90,7 +90,7 @@ impl Claim {
         Verdict::of(cases)
     }
 
-    /// The cases of one cell.
+    /// Returns the cases of one cell.
     fn cases(
         &self,
         finder: &Finder<'_>,
@@ -128,7 +128,7 @@ impl Claim {
         }
     }
 
-    /// The ratio of two systems.
+    /// Returns the ratio of two systems.
     fn ratio(&self, finder: &Finder<'_>, own: &str, other: &str, cell: Cell<'_>) -> Option<Number> {
         match self.paired {
             true => finder.paired(own, other, cell),
@@ -139,7 +139,7 @@ impl Claim {
         }
     }
 
-    /// The largest number over the smallest, over all cells.
+    /// Returns the ratio of the largest to the smallest number, over all cells.
     fn spreads(&self, finder: &Finder<'_>, cells: &[Cell<'_>]) -> Vec<(State, String)> {
         let spread = |system: &String| {
             let numbers = cells.iter().filter_map(|cell| finder.number(system, *cell));
@@ -152,7 +152,7 @@ impl Claim {
         self.systems.iter().map(spread).collect()
     }
 
-    /// The ratio to the rival that comes nearest to the bound. Nothing was claimed where no rival can do the work.
+    /// Returns the ratio to the rival nearest to the bound, or `None` if no rival supports the work.
     fn nearest(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Option<(State, String)> {
         let own = self.systems.first()?;
         let bound = self.at_most.unwrap_or(f64::INFINITY);
@@ -162,7 +162,7 @@ impl Claim {
                 continue;
             };
             if finder.is_disturbed(own, cell) || finder.is_disturbed(rival, cell) {
-                // What was disturbed decides nothing, unless it is out of reach.
+                // A disturbed value decides nothing, unless it is far from the bound.
                 let value = finder.number(own, cell)?.value / rough.value;
                 if value * 2.0 >= bound {
                     let text = format!("{place}: {own} / {rival}: disturbed");
@@ -200,7 +200,7 @@ impl Claim {
             if let (Some(before), Some(relation)) = (before, self.relations.get(at.wrapping_sub(1)))
             {
                 text += &format!(" {relation}");
-                // A difference instead of a ratio: values can be 0.
+                // A difference instead of a ratio, because values can be 0.
                 let slack = self.tolerance * before.value.abs().max(number.value.abs());
                 let own =
                     self.decided(before.minus(number), |difference| match relation.as_str() {
@@ -227,7 +227,7 @@ impl Claim {
         };
         let curve: Vec<_> = self.systems.iter().skip(1).filter_map(point).collect();
         let text = format!("{place}: {own} {} at {}", short(value), short(price));
-        // The best one that costs no more, or, if none costs so little, the cheapest.
+        // The best system at no higher cost or, if there is none, the system with the lowest cost.
         let affordable = curve.iter().filter(|other| other.2 <= price);
         let best = affordable.min_by(|a, b| a.1.total_cmp(&b.1));
         let least = curve.iter().min_by(|a, b| a.2.total_cmp(&b.2));
@@ -243,7 +243,7 @@ impl Claim {
         (state, format!("{text}, {name} {other} at {its}"))
     }
 
-    /// Judges whether a condition that is monotone in the number is true.
+    /// Checks a condition that is monotone in the number.
     fn decided(&self, number: Number, is_right: impl Fn(f64) -> bool) -> State {
         let ends = [number.least, number.most].map(&is_right);
         match (is_right(number.value), ends) {
@@ -283,14 +283,14 @@ impl Claim {
     }
 }
 
-/// What tells the cases of a claim from each other, besides their sources.
+/// The properties that distinguish the cases of a claim, besides their sources.
 struct Several {
     operations: bool,
     cpus: bool,
 }
 
 impl Several {
-    /// Says where a case was measured.
+    /// Describes the place of a case.
     fn place(&self, cell: Cell<'_>) -> String {
         let mut place = cell.source.to_string();
         if self.operations && cell.operation != "pair" && cell.operation != "all" {

@@ -1,23 +1,23 @@
-//! Claims: what has to come out, and whether it did.
+//! Claims and their verdicts.
 //!
 //! # Purpose
 //!
-//! Results are compared with a source's figures, or with what was predicted, by the program and not by eye, in the same
-//! way for every experiment and for benchmarks. Claims are data, and look at rows only.
+//! The program compares results with a source's figures, or with predictions, in the same way for every experiment
+//! and for benchmarks. Claims are data, and use rows only.
 //!
-//! A number of several rounds has an interval, from the least to the most of all rounds. A claim fails only if it is
-//! wrong at every point of the intervals. If it is wrong for the medians alone, it is inconclusive.
+//! A number from several rounds has an interval, from the minimum to the maximum over the rounds. A claim fails only
+//! if it is false everywhere in the intervals. If it is false for the medians alone, it is inconclusive.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod` | what a claim says, and what is wrong with one |
-//! | [`judge`](mod@judge) | whether it is right |
+//! | `mod` | the contents of a claim, and its errors |
+//! | [`judge`](mod@judge) | the verdict |
 //! | [`bench`] | the claims of `bench`, and their file |
-//! | `numbers` | the rows that it is about |
+//! | `numbers` | the rows that a claim applies to |
 //!
 //! # Invariants
 //!
-//! A claim that finds no numbers never passes. A claim that is judged names only what exists.
+//! A claim without numbers never passes. A checked claim names only what exists.
 
 pub mod bench;
 pub mod judge;
@@ -37,30 +37,30 @@ pub use numbers::short;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The systems come in this order.
+    /// The systems are in this order.
     Ordering,
-    /// A ratio lies within bounds.
+    /// A ratio is within bounds.
     Ratio,
-    /// The number of each system lies within bounds.
+    /// The number of each system is within bounds.
     Bound,
-    /// The first system's point lies below the curve of the others: see [`Claim::against`].
+    /// The first system's point is below the curve of the others: see [`Claim::against`].
     Below,
 }
 
-/// The two numbers of a ratio.
+/// The operands of a ratio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
-    /// The first system to the second, or to each of the [`Claim::rivals`], for each source.
+    /// The first system and the second, or each of the [`Claim::rivals`], for each source.
     #[default]
     Systems,
-    /// The largest to the smallest over the sources, for each system.
+    /// The largest and the smallest value over the sources, for each system.
     Spread,
-    /// Each number to what is expected of it.
+    /// Each number and its expected value.
     Expected,
 }
 
-/// What has to come out.
+/// A claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -68,51 +68,51 @@ pub struct Claim {
     pub kind: Kind,
     /// The claim in words.
     pub text: String,
-    /// The metric that it is about.
+    /// The metric.
     pub metric: String,
     /// The statistic.
     pub statistic: String,
-    /// The operation, or several: the claim is about each.
+    /// The operation, or several: the claim applies to each.
     #[serde(default)]
     pub operation: Operations,
     /// The order.
     pub order: Option<u8>,
-    /// The sources that it is about; all when empty.
+    /// The sources to which the claim applies; all if empty.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// The number of CPUs that it is about; all when not given.
+    /// The number of CPUs to which the claim applies; all by default.
     pub cpus: Option<u16>,
-    /// The systems. For a bound, all that ran when empty.
+    /// The systems. For a bound, all that ran if empty.
     pub systems: Vec<String>,
-    /// For a ratio: the system is compared with each of these, and the one that comes nearest to the bound counts.
-    /// A rival that cannot do the work is left out.
+    /// For a ratio: the system is compared with each of these, and the one nearest to the bound counts. A rival that
+    /// does not support the work is ignored.
     #[serde(default)]
     pub rivals: Vec<String>,
-    /// For an ordering, what stands between successive systems: `>=`, `>`, `<=` or `<`.
+    /// For an ordering, the relations between consecutive systems: `>=`, `>`, `<=` or `<`.
     #[serde(default)]
     pub relations: Vec<String>,
-    /// How far values may differ and still count as equal for `>=` and `<=`, relative to the larger.
+    /// The relative difference, with respect to the larger value, up to which values count as equal for `>=` and
+    /// `<=`.
     #[serde(default)]
     pub tolerance: f64,
-    /// For a curve, the cost of the metric: another metric, whose statistic is `mean`. The first system lies below if
-    /// its metric is less than that of every other that costs no more. If none costs so little, it lies below if its
-    /// metric is less than that of the cheapest; otherwise the claim is inconclusive.
+    /// For a curve, the cost: another metric, with statistic `mean`. The first system is below the curve if its
+    /// metric is less than that of every other system whose cost is not higher. If there is no such system, it is
+    /// compared with the system of the lowest cost; if that comparison fails, the claim is inconclusive.
     pub against: Option<String>,
-    /// The two numbers of a ratio.
+    /// The operands of a ratio.
     #[serde(default)]
     pub of: Of,
-    /// The least that a ratio or number may be.
+    /// The lower bound of a ratio or number.
     pub at_least: Option<f64>,
-    /// The most that it may be.
+    /// The upper bound of a ratio or number.
     pub at_most: Option<f64>,
-    /// Whether the claim passes only if it is right at every point of the intervals.
+    /// Whether the claim passes only if it is true everywhere in the intervals.
     #[serde(default)]
     pub sure: bool,
-    /// Whether ratios are formed within each round: times of a shared machine drift, and such ratios do not.
+    /// Whether ratios are formed within each round: times on a shared machine drift, but such ratios do not.
     #[serde(default)]
     pub paired: bool,
-    /// For a claim that is known to fail here: why. Its failure is shown as a known deviation, and does not fail the
-    /// run.
+    /// The reason for a known failure. The failure is shown as a known deviation, and does not fail the run.
     pub differs: Option<String>,
 }
 
@@ -145,13 +145,13 @@ impl Operations {
 /// The names that a file may use besides those of metrics and statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'w> {
-    /// Systems, and what else is measured in their place.
+    /// Systems, and other measured subjects.
     pub systems: &'w [String],
     /// Operations besides those of [`OPERATIONS`].
     pub operations: &'w [&'w str],
 }
 
-/// Explains that a name does not exist, and which one may be meant.
+/// Describes an unknown name, with the nearest known one.
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("{what} `{name}` does not exist: did you mean `{near}`?"),
@@ -166,7 +166,7 @@ impl Words<'_> {
     /// Checks the name of a metric, and those of its statistics.
     ///
     /// # Errors
-    /// The name that does not exist, with the nearest that does.
+    /// Returns an error for an unknown name, with the nearest known one.
     pub fn metric(&self, name: &str, statistics: &[String]) -> Result<(), String> {
         let Some(metric) = everybuddy_metrics::find(name) else {
             let all = everybuddy_metrics::METRICS.iter();
@@ -186,7 +186,7 @@ impl Words<'_> {
     /// Checks the names of operations.
     ///
     /// # Errors
-    /// As [`metric`](Self::metric).
+    /// Like [`metric`](Self::metric).
     pub fn operations(&self, names: &[String]) -> Result<(), String> {
         let own = self.operations.iter().copied();
         let known: Vec<&str> = OPERATIONS.iter().map(|own| own.0).chain(own).collect();
@@ -200,7 +200,7 @@ impl Words<'_> {
     /// Checks the names of systems.
     ///
     /// # Errors
-    /// As [`metric`](Self::metric).
+    /// Like [`metric`](Self::metric).
     pub fn systems(&self, names: &[String]) -> Result<(), String> {
         match names.iter().find(|name| !self.systems.contains(name)) {
             None => Ok(()),
@@ -216,7 +216,7 @@ impl Claim {
     /// Checks that the claim is complete, and names only what exists.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the problem with the claim.
     pub fn check(&self, words: Words<'_>) -> Result<(), String> {
         words.metric(&self.metric, std::slice::from_ref(&self.statistic))?;
         words.operations(self.operation.list())?;

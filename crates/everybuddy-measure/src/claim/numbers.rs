@@ -1,9 +1,8 @@
-//! The numbers that a claim is about: rows, found and joined.
+//! The numbers that a claim applies to: rows, found and joined.
 //!
 //! # Purpose
 //!
-//! A claim names a metric, a statistic, operations, sources and systems. Here is the only place that looks for their
-//! rows.
+//! A claim names a metric, a statistic, operations, sources and systems. Only this module searches their rows.
 //!
 //! # Invariants
 //!
@@ -22,7 +21,7 @@ pub(super) struct Number {
 }
 
 impl Number {
-    /// Returns a number that there is once.
+    /// Returns a number without an interval.
     pub(super) fn exact(value: f64) -> Number {
         let (least, most) = (value, value);
         Number { value, least, most }
@@ -47,7 +46,7 @@ impl Number {
     }
 }
 
-/// One case of a claim: what was measured, on what, on how many CPUs.
+/// One case of a claim: the operation, the source, the number of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'f> {
     pub(super) operation: &'f str,
@@ -55,7 +54,7 @@ pub(super) struct Cell<'f> {
     pub(super) cpus: u16,
 }
 
-/// Finds the rows that a claim is about.
+/// Finds the rows that a claim applies to.
 pub(super) struct Finder<'f> {
     pub(super) claim: &'f Claim,
     pub(super) experiment: &'f str,
@@ -66,7 +65,7 @@ impl<'f> Finder<'f> {
     /// Returns the cells, by operation and in the order of the rows.
     pub(super) fn cells(&self) -> Vec<Cell<'f>> {
         let claim = self.claim;
-        // A benchmark leaves out what a system cannot do; an experiment lacks a number then.
+        // A benchmark omits what a system does not support; an experiment lacks a number then.
         let only_own = claim.kind == Kind::Bound || !claim.rivals.is_empty();
         let is_meant = |row: &&Row| {
             row.experiment == self.experiment
@@ -94,7 +93,7 @@ impl<'f> Finder<'f> {
         cells
     }
 
-    /// Returns the sources that the claim names and that no row has.
+    /// Returns the sources that the claim names but no row has.
     pub(super) fn missing(&self, cells: &[Cell<'_>]) -> Vec<&'f str> {
         let has = |source: &&String| !cells.iter().any(|cell| cell.source == *source);
         match self.claim.kind == Kind::Bound || !self.claim.rivals.is_empty() {
@@ -109,7 +108,7 @@ impl<'f> Finder<'f> {
         }
     }
 
-    /// Returns the systems that rows of a cell are about, in the order of the rows.
+    /// Returns the systems in the rows of a cell, in the order of the rows.
     pub(super) fn systems(&self, cell: Cell<'_>) -> Vec<String> {
         let statistic = &self.claim.statistic;
         let mut names: Vec<String> = Vec::new();
@@ -145,7 +144,7 @@ impl<'f> Finder<'f> {
         self.row_of(system, cell, &self.claim.statistic)
     }
 
-    /// Returns what the metric of a system costs; see [`Claim::against`].
+    /// Returns the cost of a system; see [`Claim::against`].
     pub(super) fn price(&self, system: &str, cell: Cell<'_>) -> Option<f64> {
         let metric = self.claim.against.as_deref()?;
         let is_own = |row: &&Row| self.is_in(row, cell, metric, "mean") && row.name() == system;
@@ -161,7 +160,7 @@ impl<'f> Finder<'f> {
             row.filter(|_| self.claim.statistic == "p50")
                 .map(|row| row.value)
         };
-        // Means of rounds have rows of their own.
+        // Means of rounds have their own rows.
         let means: Vec<f64> = match self.claim.statistic == "mean" {
             true => self
                 .rounds(system, cell, "mean")
@@ -193,7 +192,7 @@ impl<'f> Finder<'f> {
         Some(Number { value, least, most })
     }
 
-    /// Returns `true` if a system had a round without a calm section, or its row does not tell.
+    /// Returns `true` if a system had a round with only disturbed sections, or its row is missing.
     pub(super) fn is_disturbed(&self, system: &str, cell: Cell<'_>) -> bool {
         let is_own = |row: &&Row| {
             row.experiment == self.experiment
@@ -208,7 +207,7 @@ impl<'f> Finder<'f> {
             .is_some_and(|row| row.value > 0.0)
     }
 
-    /// Returns the numbers of the rounds that have rows of their own, with what names the round.
+    /// Returns the numbers of the rounds with their own rows, and the names of the rounds.
     fn rounds(&self, system: &str, cell: Cell<'_>, statistic: &str) -> Vec<(&'f str, f64)> {
         let claim = self.claim;
         let round = |row: &'f Row| {
@@ -227,7 +226,7 @@ impl<'f> Finder<'f> {
     }
 }
 
-/// Writes a number with three digits or so.
+/// Formats about three digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         v if v != 0.0 && v < 0.000_095 => format!("{value:.0e}"),

@@ -1,4 +1,4 @@
-//! Each kind of claim passes, fails and stays open; each misspelt name is an error.
+//! Each kind of claim passes, fails and is inconclusive; each misspelt name is an error.
 
 use super::*;
 use crate::rows::Row;
@@ -38,7 +38,7 @@ fn judge(claim: &str, values: &[(&str, &'static str, f64)]) -> State {
 
 #[test]
 fn points_below_a_curve() {
-    // Each system with its misses and what it has left.
+    // Each system with its misses and its residual.
     let judge = |points: &[(&str, f64, f64)]| {
         let numbers = points.iter().flat_map(|(system, missed, left)| {
             let row = |metric, statistic, value| Row {
@@ -67,7 +67,7 @@ fn points_below_a_curve() {
         let points = [&[("linux-6", missed, left)], &curve[..]].concat();
         judge(&points)
     };
-    // Between the two only the one that keeps less counts.
+    // Between the two systems, only the one with the lower cost counts.
     assert_eq!(with(7.0, 20.0), State::Pass);
     assert_eq!(with(8.0, 20.0), State::Fail);
     assert_eq!(with(7.0, 40.0), State::Fail);
@@ -214,7 +214,7 @@ fn ratios_to_rivals_are_formed_within_rounds() {
     .unwrap();
     claim.check(words(&systems())).unwrap();
     let judge = |times: &[(&str, [f64; 2], f64)]| claim.judge("bench", &bench(times));
-    // The machine is three times as slow in the second round: ratios do not care.
+    // The machine is three times as slow in the second round, which does not affect the ratios.
     let verdict = judge(&[
         ("bs", [1.0, 3.0], 0.0),
         ("is", [2.0, 6.0], 0.0),
@@ -230,7 +230,8 @@ fn ratios_to_rivals_are_formed_within_rounds() {
     let state = |own, rival| judge(&[("bs", own, 0.0), ("is", rival, 0.0)]).state;
     assert_eq!(state([1.0, 1.0], [1.1, 0.9]), State::Inconclusive);
     assert_eq!(state([1.0, 1.0], [0.8, 0.9]), State::Fail);
-    // What was disturbed decides nothing, unless it is out of reach; and a rival that cannot do it is left out.
+    // A disturbed value decides nothing, unless it is far from the bound; a rival that does not support the work is
+    // ignored.
     let disturbed = |rival| judge(&[("bs", [1.0, 1.0], 0.0), ("is", rival, 1.0)]);
     assert_eq!(disturbed([1.5, 1.5]).state, State::Inconclusive);
     assert!(disturbed([100.0, 100.0]).cases.is_empty());

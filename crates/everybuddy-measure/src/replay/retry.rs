@@ -1,6 +1,9 @@
-//! The only place that repeats a request.
+//! The retry loop for requests.
 //!
 //! # Purpose
+//!
+//! A request that fails because another CPU is busy may succeed at the next attempt. The number of retries affects the
+//! measurements, so it is the same for all systems.
 //!
 //! # Invariants
 //!
@@ -11,18 +14,18 @@ use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};
 
 use crate::replay::host::{ReplayPlatform, Yielding};
 
-/// How often a request is repeated.
+/// The maximum number of retries.
 pub const MAX_RETRIES: u32 = 64;
 
-/// How often a request is repeated by the only caller, for whom a refusal means that the system is broken.
+/// The maximum number of retries of the only caller, for whom a failure means that the system is broken.
 pub const MAX_RETRIES_ALONE: u32 = 1 << 10;
 
-/// Repeats a request that failed with `error`, at most `limit` times, with `between` called before each attempt.
+/// Retries a request that failed with `error`, at most `limit` times, and calls `between` before each attempt.
 ///
-/// Kept out of the caller's loop: this is the rare case.
+/// Separate from the caller's loop, because this is the rare case.
 ///
 /// # Errors
-/// The last error.
+/// Returns the last error.
 #[cold]
 #[inline(never)]
 pub fn retry<A, B>(

@@ -1,4 +1,4 @@
-//! Rows laid out as a table: systems down, columns across.
+//! Rows arranged as a table: systems down, columns across.
 //!
 //! # Purpose
 //!
@@ -17,31 +17,31 @@ use everybuddy_metrics::{At, Better, COLUMNS, Column as Spec, Group, METRICS, Pl
 use super::Row;
 use super::comparison::{FLOOR, TIMER};
 
-/// How many systems may share the best value before the mark says nothing.
+/// The maximum number of systems that may share the mark of the best value.
 const SHARED: usize = 3;
 
-/// The name of the replay with nothing behind it.
+/// The name of the replay without an allocator.
 pub const OVERHEAD: &str = "replay overhead";
 
 /// A column of numbers.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The metric; empty where a column shows something else.
+    /// The metric; empty if a column shows something else.
     pub metric: &'static str,
-    /// What it shows, and the unit or what else tells it from others: the two lines of the heading.
+    /// The two lines of the heading: the name, and the unit or another qualifier.
     pub head: [Cow<'static, str>; 2],
-    /// What it shows, in a line; empty where a headline says it.
+    /// The description in one line; empty if a headline contains it.
     pub legend: Cow<'static, str>,
-    /// Which values are good.
+    /// The direction in which values improve.
     pub better: Better,
-    /// The numbers as they are compared; `None` where there is none.
+    /// The values for comparison; `None` if there is no value.
     pub values: Vec<Option<f64>>,
-    /// The numbers as they are shown.
+    /// The values as text.
     pub texts: Vec<String>,
 }
 
 impl Column {
-    /// Returns which of the lines in `competing` have the best value. None has it where too many share it.
+    /// Returns `true` for each line in `competing` with the best value. If too many share it, no line is marked.
     pub fn best(&self, competing: &Range<usize>) -> Vec<bool> {
         let is_known = |at: &usize| competing.contains(at) && self.values[*at].is_some();
         let known: Vec<usize> = (0..self.values.len()).filter(is_known).collect();
@@ -75,18 +75,18 @@ pub struct Table {
     pub columns: Vec<Column>,
 }
 
-/// Which columns a table has.
+/// The selection of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that are read first.
+    /// The most important ones.
     Default,
-    /// All that are defined.
+    /// All defined ones.
     Defined,
-    /// All that are defined, and every counter that counted something.
+    /// All defined ones, and every counter with a nonzero value.
     All,
 }
 
-/// Lays out the rows of one trace's comparison: systems, then the overhead of the replay.
+/// Arranges the rows of one trace's comparison: systems, then the overhead of the replay.
 pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
     let whole: Vec<&Row> = rows
         .iter()
@@ -134,11 +134,11 @@ pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
     }
 }
 
-/// What columns are made from.
+/// The input for columns.
 struct Layout<'l> {
     rows: Vec<&'l Row>,
     names: &'l [String],
-    /// The timer's floor, in nanoseconds.
+    /// The timer's spread, in nanoseconds.
     floor: f64,
     threads: usize,
 }
@@ -159,12 +159,12 @@ impl Layout<'_> {
         self.rows.iter().find(is_own).map(|row| row.value)
     }
 
-    /// Returns a column, if it is worth its place.
+    /// Returns a column, unless it is omitted.
     fn column(&self, spec: &Spec) -> Option<Column> {
         let value = |name: &String| {
             let value = self.find(name, spec, spec.statistic);
             match spec.places {
-                // What cannot be told from nothing has no row.
+                // A value below the resolution has no row.
                 Places::AboveFloor => value.or_else(|| self.find(name, spec, "mean").map(|_| 0.0)),
                 _ => value,
             }
@@ -202,7 +202,7 @@ impl Layout<'_> {
         })
     }
 
-    /// Returns columns of the counters that no other column shows, where any system counted something.
+    /// Returns columns for the counters without another column, if any system has a nonzero value.
     fn counters(&self) -> Vec<Column> {
         let is_free = |name: &str| COLUMNS.iter().all(|spec| spec.metric != name);
         let inside = METRICS
@@ -244,7 +244,7 @@ impl Layout<'_> {
     }
 }
 
-/// Returns the first sentence of a definition, as a legend has it.
+/// Returns the first sentence of a definition, for a legend.
 fn first_sentence(definition: &str) -> String {
     let sentence = definition.split(". ").next().unwrap_or_default();
     let mut letters = sentence.trim_end_matches('.').chars();
@@ -252,7 +252,7 @@ fn first_sentence(definition: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// Writes a number with three digits or so: `0.95`, `12.3`, `110`, `1,240`.
+/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
 pub fn short(value: f64) -> String {
     match value {
         v if v < 9.95 => format!("{:.2}", v + 0.0),
@@ -314,10 +314,10 @@ mod tests {
         assert_eq!(table.names, ["bs", "is", OVERHEAD]);
         assert_eq!(table.competing, 0..2);
         assert_eq!(text(&table, ["alloc", "mean ns"]), ["9.00", "8.00", "0.50"]);
-        // A percentile without a row, of a call with a mean, is below the timer's floor.
+        // A percentile without a row, of a call with a mean, is below the timer's spread.
         assert_eq!(text(&table, ["alloc", "p99 ns"]), ["30.0", "≤20", "≤20"]);
         assert_eq!(text(&table, ["list", "misses %"]), ["100.0", "4.7", ""]);
-        // Nothing was refused, and one thread cannot wait.
+        // No request failed, and one thread cannot wait.
         assert!(text(&table, ["refused", "requests"]).is_empty());
         assert!(text(&table, ["calls that", "wait %"]).is_empty());
         assert!(text(&table, ["free 4M", "avg"]).is_empty());
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(best(Better::Lower, &[3.0, 2.0, 1.0]), [false, true, false]);
         assert_eq!(best(Better::Higher, &[3.0, 2.0, 9.0]), [true, false, false]);
         assert_eq!(best(Better::Neither, &[3.0, 2.0, 1.0]), [false; 3]);
-        // What looks the same is the same.
+        // Values that are formatted equally count as equal.
         assert_eq!(
             best(Better::Lower, &[1.01, 1.02, 2.0, 0.0]),
             [true, true, false, false]

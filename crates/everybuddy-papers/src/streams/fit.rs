@@ -7,23 +7,23 @@
 //!
 //! # Invariants
 //!
-//! Looks at one manager and one kind of traffic only.
+//! Uses one manager and one kind of traffic only.
 
-/// An arena that was looked at.
+/// An evaluated arena.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Units of the arena.
     pub units: u32,
-    /// The share of requests that were refused.
+    /// The share of failed requests.
     pub refused: f64,
 }
 
-/// Finds the multiple of `step` between `from` and `to` (both such multiples) at which the share of refused requests
-/// is nearest to `target` in ratio, supposing that it falls as the arena grows. Returns it with all that was looked
-/// at, in that order. O(log((to - from) / step)) looks.
+/// Finds the multiple of `step` between `from` and `to` (both such multiples) at which the share of failed requests
+/// is nearest to `target` in ratio, assuming that it decreases with the size of the arena. Returns it with all
+/// evaluated points, in order. O(log((to - from) / step)) evaluations.
 ///
 /// # Errors
-/// What `refused` fails with.
+/// Returns any error of `refused`.
 pub fn fit<E>(
     target: f64,
     (from, to): (u32, u32),
@@ -47,7 +47,7 @@ pub fn fit<E>(
             false => high = middle,
         }
     }
-    // Nothing refused is infinitely far from any target.
+    // A failure rate of zero is infinitely far from any target.
     let distance = |point: &Point| (point.refused / target).ln().abs();
     let found = match distance(&low) < distance(&high) {
         true => low,
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_nearest_is_found() {
-        // Falls by a factor of two with each step of 32.
+        // Decreases by a factor of two per step of 32.
         let refused = |units: u32| Ok::<f64, ()>(0.5f64.powf(f64::from(units) / 32.0));
         for wanted in [3u32, 10, 17] {
             for off in [0.8, 1.0, 1.3] {

@@ -1,8 +1,8 @@
-//! A mean of several seeds, and how sure it is.
+//! The mean over several seeds, and its confidence interval.
 //!
 //! # Purpose
 //!
-//! A difference between two policies that is smaller than the difference between two seeds is none.
+//! A difference between two policies is not significant if it is smaller than the difference between two seeds.
 //!
 //! # Invariants
 //!
@@ -13,7 +13,7 @@
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Half the width; not a number when there is a single value.
+    /// Half the width; NaN for a single value.
     pub half: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What serves the calls: a buddy system, fast fits, or nothing.
+//! The systems that serve the calls: a buddy system, fast fits, or none.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Compiled for each manager: no call is dispatched while anything is measured.
+//! Compiled for each manager: no call is dispatched dynamically while anything is measured.
 
 use std::mem::MaybeUninit;
 
@@ -21,16 +21,16 @@ use crate::streams::tally::{Listener, Work};
 
 /// Serves requests for blocks.
 pub trait Manager {
-    /// Returns the first unit of a block, or `None` if the request is refused.
+    /// Allocates a block. Returns its first unit, or `None` if the request fails.
     fn allocate(&mut self, order: Order) -> Option<u32>;
 
-    /// Takes a block back; tells whether it was one.
+    /// Frees a block. Returns `true` if it was allocated.
     fn free(&mut self, start: u32, order: Order) -> bool;
 
-    /// Adds units after the last one; tells whether there is room.
+    /// Adds units after the last one. Returns `true` if there is room.
     fn grow(&mut self, units: u32) -> bool;
 
-    /// Returns the work since the last call; zeros if nothing is counted.
+    /// Returns the work since the last call; zeros if it is not counted.
     fn work(&mut self) -> Work {
         Work::default()
     }
@@ -40,28 +40,28 @@ pub trait Manager {
         let _ = sums;
     }
 
-    /// Returns what is wrong inside, if anything, and how many units are free. O(units).
+    /// Checks the invariants, and returns the number of free units. O(units).
     ///
     /// # Errors
-    /// In words.
+    /// Returns a description of the violation.
     fn check(&mut self) -> Result<u32, String>;
 }
 
-/// What is done with a manager.
+/// A visitor for a manager.
 pub trait WithManager {
-    /// What comes of it.
+    /// The result of the visitor.
     type Output;
 
-    /// Does it.
+    /// Runs the visitor.
     fn call<M: Manager>(self, manager: &mut M) -> Self::Output;
 }
 
-/// How much memory there is.
+/// The size of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The initial number of units.
     pub units: u32,
-    /// The most that they may grow to.
+    /// The maximum number of units.
     pub reach: u32,
 }
 
@@ -137,7 +137,7 @@ fn call_on<B: Listener, V: WithManager>(
     Ok(visitor.call(&mut manager))
 }
 
-/// Calls `visitor` with a buddy system of one zone without lists, whose events `B` hears. O(units) to build.
+/// Calls `visitor` with a buddy system of one zone without lists, whose events `B` records. O(units) to build.
 ///
 /// # Errors
 /// Any [`BuildError`]; [`BuildError::BadOption`] for a system of another composition.
@@ -166,7 +166,7 @@ pub fn with_buddy<B: Listener, V: WithManager>(
     }
 }
 
-/// Gives every slot the same block: what performing costs when nothing is behind it.
+/// Returns the same block for every slot: the cost of performing the calls without an allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

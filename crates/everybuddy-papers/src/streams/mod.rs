@@ -3,27 +3,26 @@
 //!
 //! # Purpose
 //!
-//! What a policy costs, how often it refuses and how much memory it takes depend on traffic in time,
-//! which no page trace of today has. A unit of 16 bytes stands for a frame; the traffic is
+//! The cost of a policy, its failure rate and its memory consumption depend on traffic in time, which today's page
+//! traces do not contain. A unit of 16 bytes stands for a frame; the traffic is
 //! [`everybuddy_workload::streams`].
 //!
-//! | file | one idea |
+//! | file | contents |
 //! |------|----------|
-//! | [`recording`] | the calls, made once and performed on every manager |
-//! | [`manager`] | what serves them: a buddy system, fast fits, or nothing |
+//! | [`recording`] | the calls, generated once and performed on every manager |
+//! | [`manager`] | the systems that serve them: a buddy system, fast fits, or none |
 //! | [`fast_fits`] | Stephenson's Cartesian tree of free blocks |
 //! | [`perform`] | ways to perform: timed, counted, in an arena that grows |
-//! | [`tally`] | what calls did inside |
-//! | [`fit`] | the arena in which a manager refuses as often as a paper says |
+//! | [`tally`] | the internal events of calls |
+//! | [`fit`] | the arena in which a manager fails as often as a paper reports |
 //! | [`runs`] | the same, for systems by name |
-//! | [`adversary`] | an order of releases that makes one coalesce as much as it can |
-//! | [`interval`] | means of several seeds, and how sure they are |
+//! | [`adversary`] | an order of frees that makes one of them coalesce as much as possible |
+//! | [`interval`] | means over several seeds, with confidence intervals |
 //! | `rows` | their numbers as rows |
 //!
 //! # Invariants
 //!
-//! Every manager is asked the same in the same order; a request that is refused is lost, and nothing else
-//! changes.
+//! Every manager receives the same requests in the same order; a failed request is lost, and nothing else changes.
 
 pub mod adversary;
 pub mod fast_fits;

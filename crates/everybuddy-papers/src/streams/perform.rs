@@ -2,11 +2,11 @@
 //!
 //! # Purpose
 //!
-//! Counting and timing disturb each other, so each has a pass of its own, over the same calls.
+//! Counting and timing disturb each other, so each has a separate pass over the same calls.
 //!
 //! # Invariants
 //!
-//! A request that is refused leaves its slot empty, and its release is skipped.
+//! A failed request leaves its slot empty, and its free is skipped.
 
 use everybuddy::Order;
 
@@ -14,10 +14,10 @@ use crate::streams::manager::Manager;
 use crate::streams::recording::{Call, Recording};
 use crate::streams::tally::Tally;
 
-/// A slot that holds nothing.
+/// The value of an empty slot.
 const NOTHING: u32 = u32::MAX;
 
-/// What the slots hold.
+/// The contents of the slots.
 struct Slots(Vec<(u32, Order)>);
 
 impl Slots {
@@ -36,7 +36,7 @@ impl Slots {
         (start != NOTHING).then_some((start, order))
     }
 
-    /// Gives everything back.
+    /// Frees everything.
     fn empty<M: Manager>(&mut self, manager: &mut M) -> Result<(), String> {
         for (start, order) in &mut self.0 {
             if *start != NOTHING && !manager.free(*start, *order) {
@@ -52,8 +52,7 @@ fn misplaced(start: u32) -> String {
     format!("the block at unit {start} could not be given back")
 }
 
-/// Performs a call; tells whether it was served, and on a block of which order. A release of what was refused is
-/// nothing.
+/// Performs a call. Returns whether it succeeded, and the order of its block. A free of an empty slot has no effect.
 #[inline(always)]
 fn step<M: Manager>(
     manager: &mut M,
@@ -74,19 +73,19 @@ fn step<M: Manager>(
     }
 }
 
-/// What calls did that counted.
+/// The events of the counted calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Allocations and releases that were served.
+    /// Successful allocations and frees.
     pub tallies: [Tally; 2],
     /// Requests.
     pub requests: u64,
-    /// Requests that were refused.
+    /// Failed requests.
     pub refused: u64,
 }
 
 impl Counted {
-    /// Returns the share of the requests that were refused.
+    /// Returns the share of failed requests.
     pub fn blocking(&self) -> f64 {
         self.refused as f64 / self.requests.max(1) as f64
     }
@@ -101,11 +100,11 @@ impl Counted {
     }
 }
 
-/// Performs a recording and counts; finally frees everything and checks the manager, all of whose `units` must
-/// be free then. O(calls + units).
+/// Performs a recording and counts; then frees everything and checks the manager, all of whose `units` must be free.
+/// O(calls + units).
 ///
 /// # Errors
-/// What is wrong with the manager.
+/// Returns the problem with the manager.
 pub fn count<M: Manager>(
     manager: &mut M,
     recording: &Recording,
@@ -136,10 +135,10 @@ pub fn count<M: Manager>(
     }
 }
 
-/// Performs a recording; returns requests that counted and those of them that were refused. O(calls).
+/// Performs a recording; returns the numbers of counted requests and of failures among them. O(calls).
 ///
 /// # Errors
-/// A block that could not be given back.
+/// Returns a block that could not be freed.
 pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64, u64), String> {
     let mut slots = Slots::new(recording);
     let (mut requests, mut refused) = (0, 0);
@@ -153,14 +152,14 @@ pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64
     Ok((requests, refused))
 }
 
-/// How many calls lie between two looks at what is free.
+/// The number of calls between two samples of free memory.
 const BETWEEN: usize = 256;
 
-/// Performs a recording; returns how many blocks of each order are free on average, for each part of the calls
-/// that count. O(calls).
+/// Performs a recording; returns the mean number of free blocks of each order, for each part of the counted calls.
+/// O(calls).
 ///
 /// # Errors
-/// A block that could not be given back.
+/// Returns a block that could not be freed.
 pub fn free_blocks<M: Manager>(
     manager: &mut M,
     recording: &Recording,
@@ -187,13 +186,13 @@ pub fn free_blocks<M: Manager>(
     Ok(means)
 }
 
-/// Calls that are timed together: few enough that most are not interrupted.
+/// The number of calls that are timed together: few enough that most segments are not interrupted.
 const SEGMENT: usize = 256;
 
-/// Performs a recording; returns the ticks of every 256 calls that count. O(calls).
+/// Performs a recording; returns the ticks of every 256 counted calls. O(calls).
 ///
 /// # Errors
-/// A block that could not be given back.
+/// Returns a block that could not be freed.
 pub fn time<M: Manager>(
     manager: &mut M,
     recording: &Recording,
@@ -216,11 +215,11 @@ pub fn time<M: Manager>(
     Ok(times)
 }
 
-/// Performs a recording; returns the ticks of each served allocation and of each release, the clock's own included.
+/// Performs a recording; returns the ticks of each successful allocation and of each free, including the clock's own.
 /// O(calls).
 ///
 /// # Errors
-/// A block that could not be given back.
+/// Returns a block that could not be freed.
 pub fn time_each<M: Manager>(
     manager: &mut M,
     recording: &Recording,
@@ -262,12 +261,12 @@ pub fn time_each<M: Manager>(
     Ok(times)
 }
 
-/// Performs a recording in memory that grows by `step` units, as often as a request needs it; returns the units that
-/// were added, and the largest number that were held simultaneously. Everything counts. Finally all must be free.
-/// O(calls + growths x units).
+/// Performs a recording in memory that grows by `step` units whenever a request requires it. Returns the number of
+/// added units, and the maximum number of units in use. All calls count. At the end everything must be free. O(calls
+/// + growths x units).
 ///
 /// # Errors
-/// What is wrong with the manager, or that there is no room left.
+/// Returns the problem with the manager, or that there is no room left.
 pub fn grow<M: Manager>(
     manager: &mut M,
     recording: &Recording,

@@ -1,12 +1,12 @@
-//! Calls, made once and performed on every manager.
+//! Calls that are generated once and performed on every manager.
 //!
 //! # Purpose
 //!
-//! Making the calls takes longer than serving them, and would hide what is measured.
+//! Generating the calls takes longer than serving them, and would hide the measured effect.
 //!
 //! # Invariants
 //!
-//! A slot is full from an allocation that is served to its release.
+//! A slot is full from a successful allocation to its free.
 
 use everybuddy::{Order, Size};
 use everybuddy_workload::Step;
@@ -17,7 +17,7 @@ use everybuddy_workload::streams::{Streams, Traffic};
 pub struct Call {
     /// The slot.
     pub slot: u32,
-    /// The order of an allocation; nothing for a release.
+    /// The order of an allocation; `None` for a free.
     pub order: Option<Order>,
 }
 
@@ -26,16 +26,16 @@ pub struct Call {
 pub struct Recording {
     /// The calls, in their order.
     pub calls: Vec<Call>,
-    /// How many of them come before anything counts, while the level of what is held rises.
+    /// The number of calls before the counted part, while the level of memory in use rises.
     pub warm: usize,
-    /// Slots that the calls name.
+    /// The number of slots.
     pub slots: u32,
-    /// Virtual nanoseconds from the first call that counts to the last.
+    /// Virtual nanoseconds from the first counted call to the last.
     pub nanos: u64,
 }
 
 impl Recording {
-    /// Records `warm` calls that don't count and `calls` that do. O(calls x log held).
+    /// Records `warm` uncounted calls and `calls` counted ones. O(calls x log held).
     pub fn of(traffic: Traffic, warm: usize, calls: usize) -> Self {
         let mut streams = Streams::new(traffic);
         let (mut first, mut last) = (0, 0);
@@ -55,7 +55,7 @@ impl Recording {
                         order: Some(order),
                     }),
                     Step::Free { slot } => Some(Call { slot, order: None }),
-                    // Streams ask for blocks, and hand nothing over.
+                    // Streams request and free blocks, and never hand them over.
                     _ => None,
                 }
             })

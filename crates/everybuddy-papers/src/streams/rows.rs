@@ -1,16 +1,16 @@
-//! Message buffers: what coalescing policies cost, refuse and take, under the traffic of \[BL89\].
+//! Message buffers: the costs, failures and memory consumption of coalescing policies, under the traffic of \[BL89\].
 //!
 //! # Purpose
 //!
-//! That is the experiment which the policies were made for. What is measured is in
-//! `crate::streams`; here numbers become rows.
+//! The policies were designed for this experiment. The measurements are in `crate::streams`; this module converts
+//! numbers to rows.
 //!
-//! | file | what it measures |
+//! | file | measurement |
 //! |------|------------------|
-//! | `costs` | operations and times of allocations and releases: table 2 |
-//! | `blocking` | how often requests are refused, and in which arena: table 3 |
-//! | `distribution` | single calls: figure 4; and coalescings of single releases |
-//! | `memory` | how far memory grows over load: figure 5 |
+//! | `costs` | operations and times of allocations and frees: table 2 |
+//! | `blocking` | the failure rate, and the arena: table 3 |
+//! | `distribution` | single calls: figure 4; and coalescings of single frees |
+//! | `memory` | the growth of memory over load: figure 5 |
 //!
 //! # Invariants
 //!
@@ -28,17 +28,17 @@ use everybuddy_measure::Error;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-/// The recordings that an experiment makes.
+/// The recordings of an experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recordings {
-    /// Users, as in the paper.
+    /// The number of users, as in the paper.
     pub users: u32,
-    /// Seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Calls of a recording that count.
+    /// The number of counted calls of a recording.
     pub calls: usize,
-    /// Calls before, while the level rises.
+    /// The number of calls before them, while the level rises.
     pub warm: usize,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Recordings {
 pub(crate) struct Arrivals {
     /// The name.
     pub name: String,
-    /// What it means.
+    /// The distributions of times.
     pub timing: Timing,
 }
 
@@ -70,7 +70,7 @@ impl TryFrom<String> for Arrivals {
     }
 }
 
-/// Records the calls of a round. The numbers of calls are those of a run at full length.
+/// Records the calls of a round. The numbers of calls are those of an unshortened run.
 pub(crate) fn record(
     (timing, users): (Timing, u32),
     round: u64,
@@ -86,7 +86,7 @@ pub(crate) fn record(
     Recording::of(traffic, warm, calls.max(100))
 }
 
-/// Says which system failed.
+/// Adds the system's name to a failure.
 pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
     move |failure| match failure {
         Failure::Build(error) => Error::usage(format!("system {spec}: {error}")),
@@ -94,7 +94,7 @@ pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
     }
 }
 
-/// Returns what the source printed of a system under some traffic, if it did.
+/// Returns the number that the source printed for a system under some traffic, if any.
 pub(crate) fn published(
     experiment: &Experiment,
     source: &str,
@@ -102,7 +102,7 @@ pub(crate) fn published(
     operation: &str,
     metric: &str,
 ) -> Option<f64> {
-    // Both kinds of batches are readings of the one that the source has.
+    // Both kinds of batches are interpretations of the one in the source.
     let source = match source {
         "batch-4" | "geometric-4" => "batch(4)",
         other => other,
@@ -115,7 +115,7 @@ pub(crate) fn published(
     found.map(|own| own.mean)
 }
 
-/// Returns the rows of a number that each seed has: its mean, half a confidence interval, and each seed's.
+/// Returns the rows of a number with a value per seed: its mean, half a confidence interval, and each seed's value.
 pub(crate) fn seeds(
     values: &[f64],
     common: &Row,
@@ -139,7 +139,7 @@ pub(crate) fn seeds(
     rows
 }
 
-/// Returns the ratio of two numbers of each seed.
+/// Returns the ratio of two numbers for each seed.
 pub(crate) fn over(own: &[f64], other: &[f64]) -> Vec<f64> {
     let pairs = own.iter().zip(other);
     pairs.map(|(own, other)| own / other).collect()

@@ -1,12 +1,12 @@
-//! A system by name performs a recording.
+//! Recordings performed on systems by name.
 //!
 //! # Purpose
 //!
-//! Methods name systems, and compile nothing for each of them: that happens here, once.
+//! All code for the systems is compiled here, once, and not by each method.
 //!
 //! # Invariants
 //!
-//! Every run begins with a manager of its own, all of whose memory is free.
+//! Every run starts with its own manager, all of whose memory is free.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ use crate::streams::perform::{self, Counted};
 use crate::streams::recording::Recording;
 use crate::streams::tally::Work;
 
-/// Why a run gave nothing.
+/// The reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The system can't be built so.
+    /// The system cannot be built with these parameters.
     Build(BuildError),
-    /// The manager did something wrong.
+    /// The manager made an error.
     Broken(String),
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs a visitor that may find something wrong.
+/// Runs a visitor that may detect an error.
 fn on<B, V, T>(spec: &SystemSpec, extent: Extent, visitor: V) -> Result<T, Failure>
 where
     B: crate::streams::tally::Listener,
@@ -58,7 +58,7 @@ impl WithManager for Count<'_> {
     }
 }
 
-/// Counts what a system does in an arena of the given number of units; see [`perform::count`].
+/// Counts the work of a system in an arena of the given number of units; see [`perform::count`].
 ///
 /// # Errors
 /// [`Failure`].
@@ -76,7 +76,7 @@ impl WithManager for Refuse<'_> {
     }
 }
 
-/// Returns the share of requests that a system refuses in an arena of the given number of units.
+/// Returns the share of requests that fail in an arena of the given number of units.
 ///
 /// # Errors
 /// [`Failure`].
@@ -96,7 +96,7 @@ impl WithManager for FreeBlocks<'_> {
     }
 }
 
-/// Returns how many blocks of each order are free on average; see [`perform::free_blocks`].
+/// Returns the mean number of free blocks of each order; see [`perform::free_blocks`].
 ///
 /// # Errors
 /// [`Failure`].
@@ -132,7 +132,7 @@ impl WithManager for TimeEach<'_> {
     }
 }
 
-/// Returns the ticks of all calls that count, about a hundred at a time; without a system those of performing alone.
+/// Returns the ticks of all counted calls, in segments; without a system, those of performing the calls alone.
 ///
 /// # Errors
 /// [`Failure`].
@@ -149,8 +149,7 @@ pub fn time(
     }
 }
 
-/// Returns the ticks of each allocation and of each release that was served; without a system those of looking at the
-/// clock.
+/// Returns the ticks of each allocation and of each successful free; without a system, those of reading the clock.
 ///
 /// # Errors
 /// [`Failure`].
@@ -177,7 +176,7 @@ impl WithManager for Grow<'_> {
     }
 }
 
-/// What takes memory as it needs it.
+/// A manager whose memory grows on demand.
 #[derive(Clone, Copy, Debug)]
 pub enum Grower<'s> {
     /// A buddy system.
@@ -186,11 +185,11 @@ pub enum Grower<'s> {
     FastFits(Choice),
 }
 
-/// The most units that memory may grow to.
+/// The maximum number of units of memory.
 const REACH: u32 = 1 << 16;
 
-/// Returns the units that a manager takes when its memory begins with `step` of them and grows by as many whenever a
-/// request needs it, and the largest number of units that were held simultaneously.
+/// Returns the memory consumption of a manager, in units, when its memory starts with `step` units and grows by as
+/// many whenever a request requires it, and the maximum number of units in use.
 ///
 /// # Errors
 /// [`Failure`].

@@ -1,23 +1,23 @@
-//! What calls did inside, counted.
+//! Counters for the internal events of calls.
 //!
 //! # Purpose
 //!
-//! A time depends on the machine, a count doesn't; and a mean hides the one call that did a hundred
-//! times as much as the others.
+//! A time depends on the machine, a count does not. A mean hides the one call that did a hundred times as much work
+//! as the others.
 //!
 //! # Invariants
 //!
-//! Nothing is sampled: every call that was served is in a tally.
+//! Nothing is sampled: every successful call is in a tally.
 
 use everybuddy::{Event, NoProbe, Order, Probe};
 
-/// Room for an entry for each order.
+/// One entry per order.
 const ORDERS: usize = Order::LIMIT.index() + 1;
 
-/// What one call did.
+/// The work of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Blocks put into a list or taken out of one.
+    /// Blocks inserted into a list or removed from one.
     pub links: u32,
     /// Bits of the map read or written.
     pub marks: u32,
@@ -28,12 +28,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns the operations on lists and on the map together.
+    /// Returns the total number of operations on lists and on the map.
     pub fn operations(&self) -> u32 {
         self.links + self.marks
     }
 
-    /// Returns the coalescings of all orders.
+    /// Returns the number of coalescings of all orders.
     pub fn delays(&self) -> u32 {
         self.coalescings.iter().sum()
     }
@@ -52,9 +52,9 @@ impl Probe for Work {
     }
 }
 
-/// A probe that can be asked what a call did.
+/// A probe that reports the work of a call.
 pub trait Listener: Probe {
-    /// Returns what was heard since the last time.
+    /// Returns the work since the last call.
     fn take(&mut self) -> Work;
 }
 
@@ -70,7 +70,7 @@ impl Listener for NoProbe {
     }
 }
 
-/// How often each number occurred.
+/// A histogram of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// Occurrences, by number.
@@ -110,12 +110,12 @@ impl Histogram {
         weighted.sum()
     }
 
-    /// Returns the mean; 0 of nothing.
+    /// Returns the mean; 0 if there are no numbers.
     pub fn mean(&self) -> f64 {
         self.sum() as f64 / self.count().max(1) as f64
     }
 
-    /// Returns the standard deviation; 0 of nothing.
+    /// Returns the standard deviation; 0 if there are no numbers.
     pub fn stddev(&self) -> f64 {
         let mean = self.mean();
         let squares: f64 = self
@@ -132,7 +132,7 @@ impl Histogram {
         self.counts.len().saturating_sub(1) as u32
     }
 
-    /// Returns the least number that so large a share (0 to 1) of all doesn't exceed.
+    /// Returns the quantile for a share from 0 to 1.
     pub fn quantile(&self, share: f64) -> u32 {
         let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -146,25 +146,25 @@ impl Histogram {
     }
 }
 
-/// What calls of one direction did.
+/// The work of calls of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Operations on lists and the map, call by call.
+    /// Operations on lists and the map, per call.
     pub operations: Histogram,
-    /// Coalescings, call by call.
+    /// Coalescings per call.
     pub delays: Histogram,
-    /// Splits, call by call.
+    /// Splits per call.
     pub splits: Histogram,
     /// Operations on lists.
     pub links: u64,
     /// Operations on the map.
     pub marks: u64,
-    /// The most coalescings that a single release caused at each distance above its own order.
+    /// The maximum number of coalescings that a single free caused at each distance above its own order.
     pub worst: [u32; ORDERS],
 }
 
 impl Tally {
-    /// Takes note of a call on a block.
+    /// Records a call on a block.
     pub fn note(&mut self, order: Order, work: &Work) {
         self.operations.add(work.operations());
         self.delays.add(work.delays());

@@ -1,12 +1,12 @@
-//! The share of refused requests over the size of the arena, and in the one that was fitted, and the source's.
+//! The share of failed requests over the size of the arena, in the fitted arena, and in the source.
 //!
 //! # Purpose
 //!
-//! One number had to be fitted: the curves show what another would have given.
+//! One number had to be fitted: the curves show the results for other values.
 //!
 //! # Invariants
 //!
-//! Shares of nothing have no point, since the axis is logarithmic.
+//! Zeros have no point, since the axis is logarithmic.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;

@@ -1,13 +1,13 @@
-//! How often requests are refused, and in which arena.
+//! The failure rate of requests, and the arena.
 //!
 //! # Purpose
 //!
-//! Results are compared with table 3 of \[BL89\], which does not report the size of its arena. It is fitted so
-//! that the standard buddy refuses as often as theirs under M/M/m; every other number is a prediction.
+//! Results are compared with table 3 of \[BL89\], which does not report the size of its arena. It is fitted so that
+//! the standard buddy fails as often as theirs under M/M/m; every other number is a prediction.
 //!
 //! # Invariants
 //!
-//! The calls that the arena is fitted on are not those that are judged.
+//! The calls for fitting the arena are different from the evaluated calls.
 
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;
@@ -24,13 +24,13 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// The source of rows about arenas of different sizes: after the `@` their bytes.
+/// The source of rows about arenas of different sizes, with their bytes after the `@`.
 const ARENA: &str = "arena";
 
-/// The sources of rows about the beginning and the end of long runs.
+/// The sources of rows about the start and the end of long runs.
 const ENDS: [&str; 2] = ["first-tenth", "last-tenth"];
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -38,15 +38,15 @@ pub(crate) struct Parameters {
     traffic: Vec<Arrivals>,
     /// The recordings.
     recordings: Recordings,
-    /// The name of those that the arena is fitted to.
+    /// The traffic for fitting the arena.
     fitted: Arrivals,
-    /// The arenas between which is searched.
+    /// The range of arenas for the search.
     searched: Sizes,
-    /// The arenas that are shown.
+    /// The arenas in the figure.
     shown: Sizes,
-    /// Calls of a recording that is judged.
+    /// The number of calls of an evaluated recording.
     judged: usize,
-    /// Runs that are short.
+    /// The short runs.
     short: Short,
 }
 
@@ -65,15 +65,15 @@ impl Sizes {
     }
 }
 
-/// Runs that are short.
+/// The parameters of short runs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Short {
     /// Arrivals and departures.
     traffic: Vec<Arrivals>,
-    /// Requests of a run.
+    /// The number of requests of a run.
     requests: usize,
-    /// Runs.
+    /// The number of runs.
     runs: u64,
 }
 
@@ -82,7 +82,7 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
-    /// How many recordings are performed, about.
+    /// Returns the approximate number of recordings.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let shown = self.shown.all().count() as u64;
         experiment.systems.len() as u64
@@ -91,7 +91,7 @@ impl Measure for Parameters {
             + self.short.traffic.len() as u64
     }
 
-    /// Fits the arena, then counts refusals.
+    /// Fits the arena, then counts failures.
     fn run(
         &self,
         experiment: &Experiment,
@@ -113,7 +113,7 @@ impl Measure for Parameters {
             "the arena is fitted on `bs`, which must run, and of which a number must be published";
         Error::usage(format!("experiment {name}: {what}"))
     })?;
-        // Rounds that are not judged.
+        // Rounds that are not evaluated.
         let fitting = rounds..2 * rounds;
         let fitting: Vec<Recording> = fitting
             .map(|round| {
@@ -166,7 +166,7 @@ impl Measure for Parameters {
                     operation: "allocate",
                     ..common(experiment, conditions, source, spec, 1)
                 };
-                // A system with options is none of the source's.
+                // The source has no system with options.
                 let is_faithful = spec.options().reclaim.is_none();
                 let expected = published(experiment, source, spec.name(), "allocate", METRIC);
                 let expected = expected.filter(|_| is_faithful);
@@ -204,7 +204,7 @@ impl Measure for Parameters {
 
 const METRIC: &str = "blocking_probability";
 
-/// How far the number of refused requests differs between runs that are short.
+/// Returns the variation of the number of failed requests between short runs.
 fn short(
     (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,
@@ -248,7 +248,7 @@ fn short(
             let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
             rows.push(row(&common, "refusals", statistic, counts[rank] as f64));
         }
-        // How unusual the source's number would be.
+        // The significance of the difference to the source's number.
         if let Some(expected) = expected.filter(|_| is_faithful) {
             let fewer = counts
                 .iter()
@@ -261,7 +261,7 @@ fn short(
     Ok(rows)
 }
 
-/// How many blocks of each order are free on average under M/M/m, in the first and the last tenth of long runs.
+/// Returns the mean number of free blocks of each order under M/M/m, in the first and the last tenth of long runs.
 fn drift(
     (experiment, own): (&Experiment, &Parameters),
     conditions: &Conditions,
@@ -303,7 +303,7 @@ fn drift(
     Ok(rows)
 }
 
-/// The mean share of refused requests over some recordings.
+/// Returns the mean share of failed requests over some recordings.
 fn refused(spec: &SystemSpec, units: u32, recordings: &[Recording]) -> Result<f64, Failure> {
     let shares: Result<Vec<f64>, Failure> = recordings
         .iter()

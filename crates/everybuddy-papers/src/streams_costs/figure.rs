@@ -1,19 +1,19 @@
-//! Costs of a pair relative to the standard buddy's, and the source's.
+//! The costs of a pair relative to the standard buddy, here and in the source.
 //!
 //! # Purpose
 //!
-//! Microseconds of 1989 and operations of today have no common axis, but ratios have.
+//! Microseconds of 1989 and operations of today have no common axis, but their ratios do.
 //!
 //! # Invariants
 //!
-//! Every kind of traffic has its place on the horizontal axis, in the order of the experiment.
+//! Every kind of traffic has its position on the horizontal axis, in the order of the experiment.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, sources};
 use everybuddy_measure::rows::Row;
 
-/// How far from each other points of one kind of traffic stand.
+/// The distance between points of the same kind of traffic.
 const APART: f64 = 0.11;
 
 /// Draws the figure.

@@ -1,15 +1,14 @@
-//! What an allocation and a release cost, by policy and traffic.
+//! The cost of an allocation and of a free, by policy and traffic.
 //!
 //! # Purpose
 //!
-//! Results are compared with table 2 of \[BL89\], whose microseconds were those of a machine of 1989: so
-//! what is counted are operations on lists and on the map of free blocks, and times are taken as well.
+//! Results are compared with table 2 of \[BL89\], whose microseconds are those of a machine of 1989. Operations on
+//! lists and on the map of free blocks are counted, and times are measured as well.
 //!
 //! # Invariants
 //!
-//! Systems take turns within each seed; a time is the mean of its repetitions but those that were
-//! disturbed, so what a system does each time counts. (Not their median: a clock that counts in steps of ten
-//! nanoseconds is right on average only.)
+//! Systems take turns within each seed. A time is the mean of its undisturbed repetitions, so work that a system does
+//! each time counts. (Not their median: a clock with steps of ten nanoseconds is correct on average only.)
 
 use crate::streams::perform::Counted;
 use crate::streams::runs;
@@ -25,10 +24,10 @@ use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::UNIT;
 use serde::Deserialize;
 
-/// An allocation and the release of its block, as rows name them.
+/// An allocation and the free of its block, by its name in rows.
 const PAIR: &str = "pair";
 
-/// What costs are compared with, and the metrics of the ratios of operations and of times.
+/// The base systems, and the metrics of the ratios of operations and of times.
 const BASELINES: [(&str, [&str; 2]); 2] = [
     ("bs", ["operations_over_bs", "latency_over_bs"]),
     (
@@ -37,7 +36,7 @@ const BASELINES: [(&str, [&str; 2]); 2] = [
     ),
 ];
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -47,11 +46,11 @@ pub(crate) struct Parameters {
     traffic: Vec<Arrivals>,
     /// The recordings.
     recordings: Recordings,
-    /// Calls of a recording that is timed.
+    /// The number of calls of a timed recording.
     timed: usize,
-    /// How often each call is timed.
+    /// The number of repetitions of each timed call.
     repeats: usize,
-    /// Nanoseconds that a disturbed repetition takes at least.
+    /// The minimum duration of a disturbed repetition, in nanoseconds.
     long_ns: f64,
 }
 
@@ -60,7 +59,7 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
-    /// How many recordings are performed.
+    /// Returns the number of recordings.
     fn steps(&self, experiment: &Experiment) -> u64 {
         self.traffic.len() as u64 * self.recordings.seeds * experiment.systems.len() as u64
     }
@@ -102,9 +101,9 @@ impl Measure for Parameters {
                 let mut times: Vec<Times> = Vec::new();
                 times.resize_with(specs.len() + 1, Times::default);
                 for turn in 0..self.repeats * times.len() {
-                    // Every system comes first once.
+                    // Every system is first once.
                     let who = (turn + turn / times.len()) % times.len();
-                    // The last has no system: what performing and looking at the clock take.
+                    // The last one has no system: the cost of performing the calls and of reading the clock.
                     let spec = specs.get(who);
                     let fail = |failure| match spec {
                         Some(spec) => failed(spec)(failure),
@@ -146,16 +145,16 @@ impl Measure for Parameters {
     }
 }
 
-/// The numbers of one system under some traffic, seed by seed.
+/// The numbers of one system under some traffic, for each seed.
 #[derive(Default)]
 struct Numbers {
-    /// Operations of an allocation and of a release.
+    /// Operations per allocation and per free.
     operations: [Vec<f64>; 2],
     /// Nanoseconds of each, and of a pair.
     times: [Vec<f64>; 3],
     /// Standard deviations of the first two.
     spreads: [Vec<f64>; 2],
-    /// All seeds together.
+    /// The sum over all seeds.
     counted: Counted,
 }
 
@@ -166,14 +165,14 @@ struct Times {
     each: Vec<[Vec<u32>; 2]>,
 }
 
-/// Ticks of the whole, and means, standard deviations and numbers of the calls in both directions.
+/// Total ticks, and means, standard deviations and numbers of both kinds of calls.
 struct Summary {
     whole: f64,
     each: [(f64, f64, usize); 2],
 }
 
 impl Times {
-    /// Sums up; a repetition is disturbed if it takes twice the median of its call and `long` more.
+    /// Summarizes; a repetition is disturbed if it takes twice the median of its call plus `long`.
     fn summary(self, long: u64) -> Summary {
         let whole = calm(&self.whole.iter().collect::<Vec<_>>(), long);
         let each = [0, 1].map(|direction| {
@@ -191,7 +190,7 @@ impl Times {
     }
 }
 
-/// Returns for each place the mean of its repetitions, those left out that take twice their median and `long` more.
+/// Returns the mean of the undisturbed repetitions at each position: those of at most twice the median plus `long`.
 fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
     let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
     let calm = |at: usize| {
@@ -205,7 +204,7 @@ fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
 }
 
 impl Numbers {
-    /// Takes note of the times of a seed, less those of performing alone.
+    /// Adds the times of a seed, minus those of performing the calls alone.
     fn time(&mut self, bench: &Bench<'_>, own: Summary, floor: &Summary) {
         let nanos = |ticks: f64| bench.timer.sum(ticks.max(0.0), 0);
         for (direction, (own, floor)) in own.each.iter().zip(&floor.each).enumerate() {
@@ -216,7 +215,7 @@ impl Numbers {
         self.times[2].push(nanos((own.whole - floor.whole) / pairs));
     }
 
-    /// Operations of a pair, seed by seed.
+    /// Returns the operations per pair, for each seed.
     fn pairs(&self) -> Vec<f64> {
         let [allocate, free] = &self.operations;
         allocate.iter().zip(free).map(|(a, f)| a + f).collect()
@@ -236,7 +235,7 @@ impl Numbers {
             let spread = mean(self.spreads[direction].iter().copied());
             rows.extend(spread.map(|value| row(&own, "latency", "stddev", value)));
             let printed = published(experiment, &own.source, &own.system, operation, "latency");
-            // The source's own number, so that a table can show it too.
+            // The source's own number, so that a table can also show it.
             rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3)));
         }
         let own = Row {
@@ -248,7 +247,7 @@ impl Numbers {
         rows
     }
 
-    /// The costs over those of another system, seed by seed.
+    /// Returns the costs relative to another system, for each seed.
     fn ratios(
         &self,
         other: &Numbers,
@@ -287,7 +286,7 @@ impl Numbers {
     }
 }
 
-/// What calls of one direction did, all seeds together.
+/// Returns rows about the calls of one kind, over all seeds.
 fn counts(tally: &Tally, common: &Row) -> Vec<Row> {
     let calls = tally.operations.count().max(1) as f64;
     vec![

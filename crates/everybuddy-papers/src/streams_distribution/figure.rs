@@ -1,20 +1,20 @@
-//! How many operations single calls take, and how often single releases coalesce.
+//! The distribution of the operations of single calls, and of the coalescings of single frees.
 //!
 //! # Purpose
 //!
-//! A mean hides what delayed coalescing does: most calls become cheaper, and some more expensive.
+//! A mean hides the effect of delayed coalescing: most calls become cheaper, and some become more expensive.
 //!
 //! # Invariants
 //!
-//! Shares are drawn as that of the calls that take at least so many, on a logarithmic axis: the rare ones
-//! are what matters.
+//! The vertical axis is the share of calls that take at least the given number, on a logarithmic scale, because the
+//! rare calls matter.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
 use everybuddy_measure::rows::Row;
 
-/// The traffic that the source draws.
+/// The traffic of the source's figure.
 const SOURCE: &str = "M/M/m";
 
 /// Draws the figure.

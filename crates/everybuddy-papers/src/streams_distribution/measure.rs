@@ -1,10 +1,9 @@
-//! What single calls do: how many operations they take, and how often a release coalesces.
+//! The operations of single calls, and the coalescings of single frees.
 //!
 //! # Purpose
 //!
-//! Delayed coalescing makes most releases cheap and some expensive. Figure 4 of \[BL89\] shows
-//! that in microseconds; here it is counted, and the most expensive release that a search finds is compared with the
-//! bound.
+//! Delayed coalescing makes most frees cheap and some expensive. Figure 4 of \[BL89\] shows this in microseconds.
+//! Here it is counted, and the most expensive free that a search finds is compared with the bound.
 //!
 //! # Invariants
 //!
@@ -24,10 +23,10 @@ use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::UNIT;
 use serde::Deserialize;
 
-/// The source of rows about the worst release that a search found.
+/// The source of rows about the worst free that a search found.
 const SEARCH: &str = "search";
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -39,7 +38,7 @@ pub(crate) struct Parameters {
     recordings: Recordings,
     /// The order of the search's memory, in units.
     searched: u8,
-    /// How many exchanges the search tries.
+    /// The number of exchanges of the search.
     exchanges: u32,
 }
 
@@ -48,7 +47,7 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
-    /// How many recordings are performed.
+    /// Returns the number of recordings.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)
     }
@@ -118,7 +117,7 @@ impl Measure for Parameters {
     }
 }
 
-/// Makes rows of a distribution: its summary, and the share of calls of each number.
+/// Returns the rows of a distribution: its summary, and the share of calls with each number.
 fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
     let count = own.count().max(1) as f64;
     let mut rows = vec![
@@ -140,8 +139,8 @@ fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
     rows
 }
 
-/// Returns rows of the most coalescings of one release at each order above its own, with the bound; and the most at
-/// any of them, with what the source's sentence states when it is applied to a call.
+/// Returns rows of the maximum number of coalescings of one free at each order above its own, with the bound; and of
+/// the maximum over all orders, with the source's bound applied to a call.
 fn delays(worst: &[u32], searched: u8, common: &Row) -> Vec<Row> {
     const METRIC: &str = "delays_per_class";
     let mut rows: Vec<Row> = (0u8..)

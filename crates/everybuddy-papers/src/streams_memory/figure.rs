@@ -1,8 +1,8 @@
-//! The memory that managers take over load, and over the standard buddy's.
+//! The memory consumption of managers over load, and relative to the standard buddy.
 //!
 //! # Purpose
 //!
-//! What delayed coalescing takes more is visible only next to what the blocks themselves need.
+//! The additional memory of delayed coalescing is visible only next to the memory of the blocks themselves.
 //!
 //! # Invariants
 //!
@@ -94,7 +94,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     chart::drawing(experiment, panels.into(), note)
 }
 
-/// The load of a row, from the name of its source: `3-users`.
+/// Returns the load of a row, from the name of its source: `3-users`.
 fn users(row: &Row) -> Option<f64> {
     row.source.split_once("-user")?.0.parse().ok()
 }

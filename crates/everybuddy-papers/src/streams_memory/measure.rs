@@ -1,13 +1,13 @@
-//! How far memory grows when no request is refused.
+//! The growth of memory if no request may fail.
 //!
 //! # Purpose
 //!
-//! Results are compared with figure 5 of \[BL89\]: a policy that delays coalescing needs more memory for
-//! the same blocks, and how much more depends on the load.
+//! Results are compared with figure 5 of \[BL89\]: a policy that delays coalescing requires more memory for the same
+//! blocks, and the difference depends on the load.
 //!
 //! # Invariants
 //!
-//! Memory begins with one step, grows by one when a request needs it, and never shrinks.
+//! Memory starts with one step, grows by one step when a request requires it, and never shrinks.
 
 use crate::streams::fast_fits::Choice;
 use crate::streams::runs::{self, Grower};
@@ -22,37 +22,37 @@ use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// Stephenson's method, by the names of rows.
+/// Stephenson's method, by its names in rows.
 const FAST_FITS: [(&str, Choice); 2] = [
     ("fast-fits", Choice::Leftmost),
     ("fast-fits-better", Choice::Better),
 ];
-/// The name of what holds no more than the blocks themselves.
+/// The name of the memory of the blocks themselves.
 const HELD: &str = "held";
 
-/// What the experiment's file sets.
+/// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// The loads: numbers of users.
     users: Vec<u32>,
-    /// Seeds.
+    /// The number of seeds.
     seeds: u64,
-    /// Calls of a recording that count.
+    /// The number of counted calls of a recording.
     calls: usize,
-    /// Calls before, while the level rises.
+    /// The number of calls before them, while the level rises.
     warm: usize,
     /// Bytes by which memory grows.
     step: u32,
-    /// What the source says of DELAY-2 over the standard buddy.
+    /// The source's statement about DELAY-2 relative to the standard buddy.
     printed: Printed,
 }
 
-/// What the source says of DELAY-2 over the standard buddy.
+/// The source's statement about DELAY-2 relative to the standard buddy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Printed {
-    /// The ratio on average.
+    /// The mean ratio.
     average: f64,
     /// The largest ratio.
     worst: f64,
@@ -65,7 +65,7 @@ impl Measure for Parameters {
         Repeats::Seeds(self.seeds as u32)
     }
 
-    /// How many recordings are performed.
+    /// Returns the number of recordings.
     fn steps(&self, _: &Experiment) -> u64 {
         self.users.len() as u64 * self.seeds
     }
@@ -98,7 +98,7 @@ impl Measure for Parameters {
         let fast = FAST_FITS.iter();
         growers.extend(fast.map(|(name, choice)| (named(name), Grower::FastFits(*choice))));
         let mut rows = Vec::new();
-        // By grower: the ratio to the first one, of each load and seed.
+        // For each grower, the ratio to the first one, for each load and seed.
         let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
         let mut most = vec![0.0; growers.len()];
         for users in self.users.iter().copied() {
@@ -150,7 +150,7 @@ impl Measure for Parameters {
                 ..own.clone()
             };
             let is_judged = own.system == "delay-2" && !own.options.contains("reclaim");
-            // The mean over the loads, seed by seed.
+            // The mean over the loads, for each seed.
             let of_seed = |seed| {
                 mean(
                     ratios

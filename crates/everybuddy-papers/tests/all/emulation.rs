@@ -1,4 +1,4 @@
-//! The program on every store: what holds whatever is drawn, and that the paper's counts come out.
+//! The program on every store: properties of any run, and the paper's counts.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn plan(case: Case, store: StoreKind, seed: u32, iterations: u32) -> StoreRun {
     }
 }
 
-/// Free blocks in sets, and the lowest one first: nothing to be wrong about.
+/// Free blocks in sets, the lowest one first: obviously correct.
 #[derive(Default)]
 struct Sets([BTreeSet<Unit>; 32]);
 
@@ -56,7 +56,7 @@ impl Store for Sets {
     }
 }
 
-/// Runs on a store of this file's choice, walks every invariant, and returns what was done.
+/// Runs on a store of this file, checks every invariant, and returns the work.
 fn checked<S: Store>(store: S, heap: Heap, case: Case, seed: u32, iterations: u32) -> Work {
     let mut manager = Manager::new(heap, case, store, Nobody);
     manager.check().unwrap();
@@ -65,7 +65,7 @@ fn checked<S: Store>(store: S, heap: Heap, case: Case, seed: u32, iterations: u3
     manager.work()
 }
 
-/// Half the paper's: lists are shorter, and merges come sooner.
+/// Half the paper's heap: lists are shorter, and merges occur sooner.
 const HALF: Heap = Heap {
     units: 1 << 22,
     largest: 16,
@@ -110,7 +110,7 @@ fn steps_say_what_a_queue_walks() {
     assert_eq!(walked.work, known.work);
     let own = |counted: &Counted, function| counted.steps.of(function);
     let added = known.work.calls.of(Function::AddChunk);
-    // Six words: both links and the mark of the block, the last one's link, the end twice.
+    // Six words: both links and the mark of the block, the previous block's link, the end twice.
     assert_eq!(own(&known, Function::AddChunk), 6 * added);
     assert!(own(&walked, Function::AddChunk) > 100 * own(&known, Function::AddChunk));
     assert_eq!(own(&walked, Function::Merge), own(&known, Function::Merge));

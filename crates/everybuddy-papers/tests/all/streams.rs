@@ -1,4 +1,4 @@
-//! Every policy under every kind of traffic: nothing is given twice, nothing is lost, and the runs repeat.
+//! Every policy under every kind of traffic: no block is handed out twice or lost, and runs are reproducible.
 
 use everybuddy::SystemSpec;
 use everybuddy_papers::streams::fast_fits::Choice;
@@ -41,7 +41,7 @@ fn every_arena_is_whole_in_the_end_and_counts_repeat() {
         for system in SYSTEMS {
             // Not a power of two, and not even whole largest blocks; the last one is far too small.
             for units in [3776, 4096, 1500] {
-                // `count` ends with giving everything back, a check, and a look at what is free.
+                // `count` finally frees everything, checks, and reads the free memory.
                 let counted = runs::count(&spec(system), units, &recording).unwrap();
                 assert_eq!(
                     runs::count(&spec(system), units, &recording),
@@ -68,7 +68,7 @@ fn every_arena_is_whole_in_the_end_and_counts_repeat() {
     }
 }
 
-/// What the policies are about, on the same calls.
+/// The main effect of the policies, on the same calls.
 #[test]
 fn delays_save_splits_and_cost_refusals() {
     let recording = recording(Timing::Exponential, 1);
@@ -80,7 +80,7 @@ fn delays_save_splits_and_cost_refusals() {
     assert!(delayed.blocking() > standard.blocking());
     let reclaiming = count("delay-2+order=7+reclaim=on");
     assert!(reclaiming.blocking() < delayed.blocking());
-    // One release of the standard buddy coalesces once at each order.
+    // One free of the standard buddy coalesces once at each order.
     assert!(standard.tallies[1].worst.iter().all(|worst| *worst <= 1));
     for (above, worst) in delayed.tallies[1].worst.iter().enumerate() {
         assert!(*worst <= 2 << above, "{worst} delays {above} orders up");
@@ -125,7 +125,7 @@ fn other_compositions_are_refused() {
 fn times_are_of_the_calls_that_count() {
     let recording = recording(Timing::Exponential, 1);
     let counted = runs::count(&spec("delay-2+order=7"), 3000, &recording).unwrap();
-    // A clock that ticks when it is looked at.
+    // A clock that advances when it is read.
     let clock = std::cell::Cell::new(0u64);
     let now = || {
         clock.set(clock.get() + 1);
