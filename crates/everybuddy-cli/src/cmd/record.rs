@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     )]
     command: Vec<OsString>,
 
-    /// Write the trace to this file [default: COMMAND.parquet in the current directory]
+    /// Write the trace to this file [default: COMMAND.parquet]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
 
-    /// Set the size of each of the two kernel buffers per CPU [default: by memory size]
+    /// Set the size of both kernel buffers per CPU [default: by memory size]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
 

@@ -49,7 +49,7 @@ fn mistakes_are_refused_with_one_message() {
         &["`lbs-31+batch=0`", "1 to 1048576"],
     );
     refused(&["compare", "--memory", "12"], &["`12`", "512MiB"]);
-    refused(&["compare", "--memory", "99TiB"], &["can be managed"]);
+    refused(&["compare", "--memory", "99TiB"], &["exceeds the maximum"]);
     refused(&["compare", "--cpus", "0"], &["--cpus 0", "1 to 256"]);
     refused(&["compare", "--json", "-", "--csv", "-"], &["only one"]);
     refused(
