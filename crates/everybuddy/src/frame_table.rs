@@ -67,6 +67,17 @@ impl Frame {
         Frame(self.0 ^ order.frames())
     }
 
+    /// Returns the head of the block that this block of `order` and its buddy make, and the head of its upper half.
+    ///
+    /// Rotations, although shifts would do: where buddies are looked up and seldom merged, the compiler would compute
+    /// the shifted bit for every lookup.
+    #[inline(always)]
+    pub(crate) const fn merged(self, order: Order) -> (Frame, Frame) {
+        let bit = order.index() as u32;
+        let (lower, upper) = ((!1u32).rotate_left(bit), 1u32.rotate_left(bit));
+        (Frame(self.0 & lower), Frame(self.0 | upper))
+    }
+
     /// Returns the head of the block of `order` that contains this frame.
     #[inline(always)]
     pub(crate) const fn aligned(self, order: Order) -> Frame {

@@ -113,6 +113,12 @@ pub enum QueueStep {
 pub trait Probe: Default + 'static {
     /// Records an event. Called on hot paths: it must be cheap and must not panic.
     fn record(&mut self, event: Event);
+
+    /// Records an event that costs something to describe.
+    #[inline(always)]
+    fn record_with(&mut self, event: impl FnOnce() -> Event) {
+        self.record(event());
+    }
 }
 
 /// A probe that records nothing and costs nothing.
@@ -122,6 +128,9 @@ pub struct NoProbe;
 impl Probe for NoProbe {
     #[inline(always)]
     fn record(&mut self, _: Event) {}
+
+    #[inline(always)]
+    fn record_with(&mut self, _: impl FnOnce() -> Event) {}
 }
 
 /// How two numbers of one count become one.

@@ -59,8 +59,9 @@ impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
             structure.remove(buddy, order);
             record_move::<P>(probe);
             probe.record(Event::Coalesce(order));
-            structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
-            head = head.min(buddy);
+            let (lower, upper) = head.merged(order);
+            structure.table().set_tag(upper, Tag::INTERIOR);
+            head = lower;
             order = order.up();
         }
         structure.insert(head, order);

@@ -34,6 +34,7 @@ use crate::frame_table::FrameTable;
 use crate::lock::{LockKind, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe, Queue, QueueStep};
+use crate::wrapping_slice::WrappingSlice;
 
 /// The stage of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub(crate) struct Slot {
 pub(crate) struct AreaQueue<'a, P: Platform> {
     which: Queue,
     table: FrameTable<'a, P>,
-    slots: &'a [P::AtomicU64],
+    slots: WrappingSlice<'a, P::AtomicU64>,
     /// The position that is filled next.
     tail: &'a P::AtomicU32,
     /// Every position before this one was released.
@@ -147,7 +148,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             [tail, head] if slots.is_power_of_two() => Ok(Self {
                 which,
                 table,
-                slots: words,
+                slots: WrappingSlice::new(words),
                 tail,
                 head,
                 semaphore: semaphore.then_some(&**lock),
@@ -158,8 +159,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     #[inline(always)]
     fn slot(&self, position: u32) -> &'a P::AtomicU64 {
-        // The number of slots is a power of two, so the mask is the remainder.
-        &self.slots[position as usize & (self.slots.len() - 1)]
+        self.slots.at(position)
     }
 
     #[inline(always)]
@@ -181,7 +181,8 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     /// Adds an area. Returns `false` if the queue is full, or if a nested caller would have to wait for the
     /// semaphore. Two atomic read-modify-writes if no other thread pushes.
-    #[inline]
+    // Out of line: it loops, and would take the registers of the loop that pushes.
+    #[inline(never)]
     pub(crate) fn push(&self, area: Area, nested: bool, probe: &mut P::Probe) -> bool {
         if nested && !self.is_open_to_nested() {
             return false;
@@ -190,7 +191,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         let queue = self.which;
         let pushed = self.fill(area);
         drop(held);
-        probe.record(match pushed {
+        probe.record_with(|| match pushed {
             true => Event::Queued {
                 queue,
                 length: self.length(),
@@ -289,7 +290,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         // A head that is read late may be far behind, or, since it is read after the tail, even ahead of it.
         let length = match length > u32::MAX / 2 {
             true => 0,
-            false => length.min(self.slots.len() as u32),
+            false => length.min(self.slots.len()),
         };
         (0..length)
             .rev()
@@ -368,7 +369,8 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     /// Returns every area that a slot accounts for. O(slots).
     pub(crate) fn areas(&self) -> impl Iterator<Item = Area> + '_ {
-        self.slots.iter().filter_map(|slot| {
+        let slots = (0..self.slots.len()).map(|position| self.slots.at(position));
+        slots.filter_map(|slot| {
             // Acquire: pairs with the releases in `fill`, `keep` and `release`.
             let word = Word::unpack(slot.load(Ordering::Acquire));
             let start = self.table.frame(Pfn(word.start))?;

@@ -103,8 +103,9 @@ impl<P: Platform> Inverse<'_, P> {
         self.bits.set(frame, order);
         self.lists.push(frame, order);
         debug_assert_eq!(self.representing(frame, Order::ZERO), Some(order));
-        if self.next_allocation_level.get() <= u32::from(order.get()) {
-            self.next_allocation_level.set(u32::from(order.get()) + 1);
+        let level = order.index() as u32;
+        if self.next_allocation_level.get() <= level {
+            self.next_allocation_level.set(level + 1);
         }
     }
 
@@ -198,7 +199,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
     #[inline]
     fn take(&self, order: Order) -> Option<Frame> {
         let level = self.next_allocation_level.get();
-        if level <= u32::from(order.get()) {
+        if level <= order.index() as u32 {
             return None;
         }
         let highest = Order::saturating(level - 1);
