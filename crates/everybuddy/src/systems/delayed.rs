@@ -116,7 +116,7 @@ impl System for Never {
             reclaim: Some(Switch::On),
             ..Options::NONE
         },
-        rule: Rule::Never,
+        rule: Rule::NEVER,
         ..Row::BLANK
     };
 }

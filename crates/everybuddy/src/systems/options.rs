@@ -179,10 +179,10 @@ options! {
         for |row| row.rule == Rule::Slack;
     lazy = "lazy": Ratio, "0.5",
         "The lazy ratio: a class is lazy while at most this share of it is free.",
-        for |row| matches!(row.rule, Rule::Watermarks { .. });
+        for |row| row.rule.has_ratios();
     speedup = "speedup": Ratio, "0.5",
         "The speedup ratio: above this share a free coalesces a second block of the class.",
-        for |row| matches!(row.rule, Rule::Watermarks { .. });
+        for |row| row.rule.has_ratios();
     separate = "separate": Switch, "`on`",
         "Whether services divide and link; otherwise the calls do.",
         for has_services;
@@ -218,7 +218,7 @@ options! {
 
 /// A row that delays coalescing; it takes any list.
 fn delays(row: &Row) -> bool {
-    row.rule != Rule::AtOnce
+    row.rule != Rule::AT_ONCE
 }
 
 /// A list with a length.

@@ -12,7 +12,7 @@ use core::str::FromStr;
 use super::options::{OptionRow, Options};
 use super::row::Row;
 use super::values::{ListKind, Ratio, ZoneKind};
-use super::{ROWS, Rule};
+use super::ROWS;
 use crate::error::BuildError;
 
 /// Why a text does not name a system.
@@ -140,7 +140,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
         true => Ok(()),
         false => Err(SpecError::BadValue { key, needs }),
     };
-    if matches!(row.rule, Rule::Watermarks { .. }) {
+    if row.rule.has_ratios() {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
         let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
         fits(
