@@ -17,6 +17,7 @@ kernel          1 min   ci/kernel.sh full
 architectures   3 min   ci/architectures.sh
 page            3 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
+readme          3 min   ci/smoke.sh
 fuzz           55 min   ci/fuzz.sh
 mutants         5 h     ci/mutants.sh
 '
