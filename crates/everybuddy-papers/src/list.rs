@@ -185,6 +185,23 @@ mod tests {
         assert!(message(&wrong).contains("no method `no"));
         let wrong = text.replacen("\"lbs-31\"", "\"lbs31\"", 1);
         assert!(message(&wrong).contains("did you mean"));
+        for (right, wrong, near) in [
+            (
+                "metric = \"free_blocks\"",
+                "metric = \"fre_blocks\"",
+                "`free_blocks`",
+            ),
+            ("statistic = \"mean\"", "statistic = \"meanx\"", "`mean`"),
+            ("statistics = [\"mean\"", "statistics = [\"meen\"", "`mean`"),
+        ] {
+            let changed = text.replacen(right, wrong, 1);
+            assert_ne!(changed, text, "{right}");
+            let message = message(&changed);
+            assert!(
+                message.contains("x.toml") && message.contains(near),
+                "{message}"
+            );
+        }
         // The first is the parameter of the method; tables and claims follow.
         let own = "\norder = 10\n";
         for (instead, what) in [("\nodrer = 10\n", "odrer"), ("\n", "missing field `order`")] {

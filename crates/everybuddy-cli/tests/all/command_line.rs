@@ -9,6 +9,7 @@ fn help_shows_examples() {
         &["bench"],
         &["systems"],
         &["workloads"],
+        &["metrics"],
         &["trace"],
         &["trace", "info"],
         &["trace", "check"],
@@ -181,4 +182,24 @@ fn systems_are_listed() {
         );
     }
     assert!(!text.contains('\x1b'), "a pipe takes no colour");
+}
+
+#[test]
+fn metrics_are_listed_and_explained() {
+    let list = everybuddy(&["metrics"]).done();
+    for metric in &everybuddy_metrics::METRICS {
+        assert!(
+            list.contains(&format!("  {} ", metric.name)),
+            "{}",
+            metric.name
+        );
+    }
+    let one = everybuddy(&["metrics", "miss_rate"]).done();
+    assert!(
+        one.contains("order-0 calls that entered the zone layer"),
+        "{one}"
+    );
+    let lines = everybuddy(&["metrics", "--json"]).done();
+    assert_eq!(lines.lines().count(), everybuddy_metrics::METRICS.len());
+    everybuddy(&["metrics", "mis_rate"]).refused(&["`mis_rate`", "did you mean `miss_rate`?"]);
 }
