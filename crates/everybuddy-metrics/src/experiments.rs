@@ -293,7 +293,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: VALUE,
         formula: "",
-        definition: "The arena in which `bs` refuses as often as the paper's under M/M/m.",
+        definition: "The arena size at which `bs` refuses as often as in the paper, under M/M/m.",
         counted: None,
     },
     Metric {
