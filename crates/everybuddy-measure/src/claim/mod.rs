@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `mod` | the contents of a claim, and its errors |
 //! | [`judge`](mod@judge) | the verdict |
-//! | [`bench`] | the claims of `bench`, and their file |
+//! | [`bench`](mod@bench) | the claims of `bench`, and their file |
 //! | `numbers` | the rows that a claim applies to |
 //!
 //! # Invariants
@@ -152,11 +152,13 @@ pub struct Words<'w> {
 }
 
 /// Describes an unknown name, with the nearest known one.
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+///
+/// `what` is a noun whose plural has an `s`.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
-        Some(near) => format!("{what} `{name}` does not exist: did you mean `{near}`?"),
+        Some(near) => format!("{what} `{name}` does not exist; did you mean `{near}`?"),
         None => format!(
-            "{what} `{name}` does not exist: known are {}",
+            "{what} `{name}` does not exist; the {what}s are {}",
             known.join(", ")
         ),
     }
@@ -177,8 +179,8 @@ impl Words<'_> {
         match statistics.iter().find(is_unknown) {
             None => Ok(()),
             Some(own) => {
-                let what = format!("statistic of `{name}`:");
-                Err(unknown(&what, own, metric.statistics))
+                let error = unknown("statistic", own, metric.statistics);
+                Err(format!("metric `{name}`: {error}"))
             }
         }
     }
