@@ -101,7 +101,7 @@ fn blank_code(passage: &mut Passage) {
     let mut starts = passage.starts.iter().copied().peekable();
     let mut moved = Vec::with_capacity(passage.starts.len());
     let mut inside = false;
-    let paired = passage.text.matches('`').count() % 2 == 0;
+    let paired = passage.text.matches('`').count().is_multiple_of(2);
     for (offset, letter) in passage.text.char_indices() {
         while let Some((start, line)) = starts.next_if(|(start, _)| *start <= offset) {
             let _ = start;

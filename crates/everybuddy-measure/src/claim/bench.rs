@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{Claim, Kind, State, Verdict, Words};
 use crate::Error;
-use crate::choice::{self, nearest};
+use crate::choice;
 use crate::rows::Row;
 
 /// The claims' file.
@@ -56,13 +56,7 @@ fn parse(name: &str, text: &str) -> Result<Vec<Claim>, Error> {
     for claim in &file.claims {
         let place = |what: String| refuse(format!("claim \"{}\": {what}", claim.text));
         claim.check(words).map_err(place)?;
-        let known = |source: &&String| !sources.contains(&source.as_str());
-        if let Some(source) = claim.sources.iter().find(known) {
-            let near = nearest(source, &sources).unwrap_or("start");
-            return Err(place(format!(
-                "workload `{source}` does not exist; did you mean `{near}`?"
-            )));
-        }
+        choice::all_known("workload", &claim.sources, &sources).map_err(place)?;
     }
     Ok(file.claims)
 }
@@ -80,7 +74,7 @@ fn judge_all(claims: Vec<Claim>, rows: &[Row]) -> Vec<(Claim, Verdict)> {
     let judged = claims.into_iter().filter_map(|claim| {
         let mut verdict = claim.judge(EXPERIMENT, rows);
         if verdict.cases.is_empty() {
-            // A claim about rows that nobody writes must not vanish.
+            // A claim about rows that are never written must not vanish.
             took_part(&claim, rows).then(|| verdict.cases.push(no_numbers(&claim)))?;
         }
         Some((claim, verdict))
@@ -170,7 +164,7 @@ mod tests {
         // The metric exists, but a benchmark writes no row of it.
         let undecided = Some((State::Inconclusive, 1));
         assert_eq!(judge("steps", &both, "batch"), undecided);
-        // What was not asked for is no reason for a verdict.
+        // Nothing is said about what did not take part.
         assert_eq!(judge("steps", &both, "hot:order0"), None);
         assert_eq!(judge("steps", &["bs"], "batch"), None);
         assert_eq!(judge("steps", &["is", "lbs-31"], "batch"), None);
