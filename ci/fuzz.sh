@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzing: ci/fuzz.sh [SECONDS [TARGET...]]. Ten minutes for each reader of a file by default, two at a time; 50 minutes
+# Fuzzing: ci/fuzz.sh [SECONDS [TARGET...]]. Ten minutes for each reader of a file by default, two at a time; 55 minutes
 # for all. The corpus of a target is fuzz/corpus/TARGET.tar.gz, and its seeds and former failures lie in the folder
 # fuzz/corpus/TARGET. What reaches new code is packed, as few and as small inputs as suffice. The canary, a rule that does
 # not hold, runs first: a fuzzer that misses it would find nothing else. Needs a nightly toolchain and cargo-fuzz

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 if [ "$(uname -m)" != x86_64 ]; then
     echo "kernel: the code model and the target features are those of x86-64: skipped"
-    exit 0
+    exit 77
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -57,16 +57,19 @@ refuse() {
 check host rustc -C target-feature=-mmx,-sse,-sse2,-sse3,+soft-float
 
 [ "${1:-}" = full ] || exit 0
-# A compiler and the sources of its own `core`: the two packages are a pair.
-if [ ! -d /usr/src/rustc-*/library/core ] || [ ! -x /usr/bin/rustc ]; then
+# The library of Debian's compiler, of its own version: others may be installed beside it.
+library() {
+    echo "/usr/src/rustc-$(/usr/bin/rustc --version 2>/dev/null | cut -d' ' -f2)/library"
+}
+if [ ! -d "$(library)/core" ]; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
         echo "kernel: no rust-web-src, and no root with apt to install it: the full check is skipped" >&2
-        exit 0
+        exit 77
     fi
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends rustc-web rust-web-src
 fi
-library=$(echo /usr/src/rustc-*/library)
+library=$(library)
 bare=(--target x86_64-unknown-none --sysroot /nonexistent -L "$folder/bare-core")
 mkdir "$folder/bare-core"
 # Features of the compiler's own library, which only a nightly compiler, or one that is told so, builds.

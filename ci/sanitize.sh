@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The allocators' tests under AddressSanitizer: what `unsafe` indexing and placing could break natively. Needs a
-# nightly toolchain; about two minutes. (The same code runs under loom and shuttle in ci/test.sh.)
+# nightly toolchain; 4 minutes. (The same code runs under loom and shuttle in ci/test.sh.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

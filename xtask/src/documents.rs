@@ -88,31 +88,6 @@ pub(crate) fn glossary(text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Reports Rust paths of a document, such as `zone::OneZone`, whose last name occurs in no source file.
-pub(crate) fn code_names(
-    file: &str,
-    text: &str,
-    names: &BTreeSet<String>,
-    faults: &mut Vec<String>,
-) {
-    for (index, line) in text.lines().enumerate() {
-        for span in line.split('`').skip(1).step_by(2) {
-            let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-            let last = span.rsplit("::").next().unwrap_or_default();
-            if span.contains("::") && span.chars().all(is_name) && !names.contains(last) {
-                faults.push(format!("{file}:{}: dead-name: `{span}`", index + 1));
-            }
-        }
-    }
-}
-
-/// Adds all identifiers of a source file.
-pub(crate) fn identifiers(text: &str, names: &mut BTreeSet<String>) {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let words = text.split(|letter| !is_part(letter));
-    names.extend(words.filter(|word| !word.is_empty()).map(str::to_owned));
-}
-
 /// Reports a README that is not 10 to 120 lines long.
 pub(crate) fn readme(root: &Path, faults: &mut Vec<String>) {
     let text = fs::read_to_string(root.join("README.md")).unwrap_or_default();
@@ -141,16 +116,6 @@ mod tests {
             "x.md:2: dead-link: results/2000-b/x",
         ];
         assert_eq!(faults, found);
-    }
-
-    #[test]
-    fn rust_paths_must_exist() {
-        let mut names = BTreeSet::new();
-        identifiers("pub fn take(a: B) -> C::D {", &mut names);
-        let mut faults = Vec::new();
-        let text = "Call `A::take`, not `A::gone`; `a b::c` and `file.rs` are not checked.";
-        code_names("x.md", text, &names, &mut faults);
-        assert_eq!(faults, ["x.md:1: dead-name: `A::gone`"]);
     }
 
     #[test]

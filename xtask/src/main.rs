@@ -8,6 +8,7 @@ mod cycles;
 mod docs;
 mod documents;
 mod graph;
+mod names;
 mod prose;
 mod splice;
 mod tidy;

@@ -3,13 +3,12 @@
 //! Each rule has a short name, by which a fault is reported and found in the list of rules in
 //! CONTRIBUTING.md.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cycles, documents, graph, prose, splice};
+use crate::{cycles, documents, graph, names, prose, splice};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -65,10 +64,10 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let files = files(root)?;
     let mut faults = Vec::new();
-    let mut names = BTreeSet::new();
+    let mut sources = Vec::new();
     for name in files.iter().filter(|name| name.ends_with(".rs")) {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
-        documents::identifiers(&text, &mut names);
+        sources.push(names::Source::new(name, &text));
     }
     for name in &files {
         let Ok(text) = fs::read_to_string(root.join(name)) else {
@@ -91,7 +90,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
         // Decisions list names that no longer exist, and results are records.
         let is_record = name.starts_with("results/") || name == "docs/decisions.md";
         if name.ends_with(".md") && !is_record {
-            documents::code_names(name, &text, &names, &mut faults);
+            names::check(name, &text, &sources, &mut faults);
         }
         if name == "GLOSSARY.md" {
             documents::glossary(&text, &mut faults);

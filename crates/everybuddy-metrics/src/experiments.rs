@@ -63,9 +63,10 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "stddev"],
         formula: "",
-        definition: "Time from when a lock is acquired to when it is released; mean, standard deviation and timer as of \
-                     `lock_wait`. A lock that is released \
-                     between two blocks of a batch counts as two acquisitions.",
+        definition: "From when a lock is acquired to when it is released; median of the rounds, with the mean of \
+                     each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
+                     standard deviation contains the timer's own. A lock that is released between two blocks of a \
+                     batch counts as two acquisitions.",
         counted: None,
     },
     Metric {
@@ -294,7 +295,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: VALUE,
         formula: "",
-        definition: "The arena in which `bs` refuses as often as the paper's under M/M/m.",
+        definition: "The arena size at which `bs` refuses as often as in the paper, under M/M/m.",
         counted: None,
     },
     Metric {

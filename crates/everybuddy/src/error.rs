@@ -179,7 +179,7 @@ pub enum BuildError {
     /// A range ends beyond the largest frame number, or the whole spans more than
     /// [`Span::LARGEST`](crate::region::Span::LARGEST) frames.
     SpanTooLarge,
-    /// The number of CPUs is 0 or above 65,535.
+    /// The number of CPUs is 0 or above 65,534.
     BadCpuCount,
     /// The memory for metadata is too small.
     MetadataTooSmall {
@@ -206,7 +206,7 @@ impl fmt::Display for BuildError {
                 write!(f, "range {index} of the memory map lies outside the reach")
             }
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
-            Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,535"),
+            Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,534"),
             Self::MetadataTooSmall { needed, given } => {
                 write!(
                     f,

@@ -108,10 +108,28 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
         let hint = Hint::of(origin, left);
         match self.front.allocate(cpu, &self.zone, order, hint) {
-            Err(AllocateError::Exhausted) => {
+            Ok(head) => Ok(head.pfn()),
+            Err(error) => self.allocate_failed(cpu, order, flags, error),
+        }
+    }
+
+    /// Searches what all CPUs cache for a block that the zone could not serve, or says why it could not.
+    #[cold]
+    #[inline(never)]
+    fn allocate_failed(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+        error: AllocateError,
+    ) -> Result<Pfn, AllocateError> {
+        match error {
+            AllocateError::Exhausted => {
                 self.search(cpu, flags, &|zone, caller| zone.allocate(caller, order))
             }
-            result => result.map(Frame::pfn),
+            // See `ZoneLayer::UNKNOWN_CPUS_ARE_BUSY`.
+            AllocateError::Busy if !self.has_cpu(cpu.id()) => Err(AllocateError::NoSuchCpu),
+            error => Err(error),
         }
     }
 

@@ -43,10 +43,11 @@ const EXEMPT: &[&str] = &[
     "docs/metrics.md",
 ];
 
-/// Faults with their files.
-type Faults = Vec<(String, Fault)>;
 /// For each rule, how often each file breaks it.
 type Counts = BTreeMap<String, BTreeMap<String, usize>>;
+
+/// The counts, and every fault with its file.
+type Counted = (Counts, Vec<(String, Fault)>);
 
 /// A place where a rule is broken.
 struct Fault {
@@ -205,7 +206,7 @@ pub(crate) fn list(
         .collect())
 }
 
-fn count(root: &Path, files: &[String]) -> Result<(Counts, Faults), Box<dyn Error>> {
+fn count(root: &Path, files: &[String]) -> Result<Counted, Box<dyn Error>> {
     let checker = Checker::new()?;
     // A rule that no file breaks has an empty section, so that it cannot be broken again.
     let names = RULES.iter().map(|rule| rule.name).chain([LONG]);

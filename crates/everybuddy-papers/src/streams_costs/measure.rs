@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! Systems take turns within each seed. A time is the mean of its undisturbed repetitions, so work that a system does
-//! each time counts. (Not their median: a clock with steps of ten nanoseconds is correct on average only.)
+//! each time counts. (Not their median: a clock with steps of ten nanoseconds is accurate only on average.)
 
 use crate::streams::perform::Counted;
 use crate::streams::runs;

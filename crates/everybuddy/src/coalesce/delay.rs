@@ -38,8 +38,6 @@ use crate::structure::{LocalStructure, add, free_block_at};
 /// The condition for freeing a block locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Never: every free coalesces what it can.
-    AtOnce,
     /// While the slack allows it: DELAY-2.
     Slack,
     /// DELAY-2, but a call frees at most two blocks of a class globally, and owes the others: see [`debt`].
@@ -51,19 +49,35 @@ pub enum Rule {
         /// Above this share, each free also frees a second block globally: the speedup ratio.
         speedup: u32,
     },
-    /// Always: only what coalesces everything (`quiesce`, `reclaim=on`, memory that is taken out of service) merges.
-    Never,
 }
 
+// The two limits are watermarks, and not variants of their own: each variant costs every free and every split a test.
 impl Rule {
+    /// Never: every free coalesces what it can.
+    pub const AT_ONCE: Rule = Rule::Watermarks {
+        lazy: 0,
+        speedup: u32::MAX,
+    };
+
+    /// Always: only what coalesces everything (`quiesce`, `reclaim=on`, memory that is taken out of service) merges.
+    pub const NEVER: Rule = Rule::Watermarks {
+        lazy: u32::MAX,
+        speedup: u32::MAX,
+    };
+
+    /// Returns `true` if the rule has ratios that can be chosen.
+    pub const fn has_ratios(self) -> bool {
+        matches!(self, Rule::Watermarks { speedup, .. } if speedup <= 1000)
+    }
+
     /// Returns when buddies are coalesced, in words.
     pub const fn describe(self) -> &'static str {
         match self {
-            Rule::AtOnce => "at each free",
             Rule::Slack => "when a class has no slack",
             Rule::Debt => "when a class has no slack, two blocks of a class per call",
-            Rule::Watermarks { .. } => "when much of a class is free",
-            Rule::Never => "only on demand",
+            Rule::Watermarks { lazy: u32::MAX, .. } => "only on demand",
+            Rule::Watermarks { .. } if self.has_ratios() => "when much of a class is free",
+            Rule::Watermarks { .. } => "at each free",
         }
     }
 }
@@ -100,8 +114,6 @@ impl Delay {
     fn mode<P: Platform, S: LocalStructure<P>>(self, structure: &S, order: Order) -> Mode {
         let class = structure.class(order);
         match self.rule {
-            Rule::AtOnce => Mode::Reclaiming,
-            Rule::Never => Mode::Lazy,
             // Calls with a debt do not use this function; here everything owed is paid immediately.
             Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
             Rule::Slack | Rule::Debt => match class.slack.get() {
@@ -355,7 +367,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         // Condition (ii) of the lazy space; D is its slack. A class in debt is outside and frees locally only; a class
         // that is never coalesced may be outside.
         let is_owed = |order| debt::balance(structure, order) < 0;
-        let may_owe = matches!(self.rule, Rule::Debt | Rule::Never);
+        let may_owe = self.rule == Rule::Debt || self.rule == Rule::NEVER;
         match Order::up_to(structure.max_order()).any(is_owed) && !may_owe {
             true => Err("a class has left the lazy space"),
             false => Ok(()),

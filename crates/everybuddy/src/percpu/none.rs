@@ -52,7 +52,7 @@ impl<P: Platform> PerCpu<P> for NoList {
         order: Order,
         _: Hint,
     ) -> Result<Frame, AllocateError> {
-        if cpu.id().0 >= self.cpus {
+        if !Z::UNKNOWN_CPUS_ARE_BUSY && cpu.id().0 >= self.cpus {
             return Err(AllocateError::NoSuchCpu);
         }
         cpu.probe().record(Event::Bypass(order));
@@ -71,8 +71,10 @@ impl<P: Platform> PerCpu<P> for NoList {
         if cpu.id().0 >= self.cpus {
             return Err(FreeError::NoSuchCpu);
         }
+        zone.free(&mut Caller::of(cpu), head, order, Tag::allocated(order))?;
+        // A refused free bypasses nothing.
         cpu.probe().record(Event::Bypass(order));
-        zone.free(&mut Caller::of(cpu), head, order, Tag::allocated(order))
+        Ok(())
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}

@@ -105,7 +105,8 @@ impl System for Never {
     type Built<'m, P: Platform> = Delayed<'m, P>;
     const ROW: &'static Row = &Row {
         name: "never",
-        summary: "The bound of every delay: blocks are coalesced only when a request would fail otherwise.",
+        summary: "The limiting case of delayed coalescing: blocks are coalesced only on demand, such as before a \
+            request fails.",
         source: "the limit of [BL89] 3: an infinite slack",
         faithful: "Locally free blocks at the head of a list, allocation from the head, splits as in delay-2.",
         deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
@@ -116,7 +117,7 @@ impl System for Never {
             reclaim: Some(Switch::On),
             ..Options::NONE
         },
-        rule: Rule::Never,
+        rule: Rule::NEVER,
         ..Row::BLANK
     };
 }

@@ -71,7 +71,7 @@ impl System for Lis1 {
     type Built<'m, P: Platform> = Lis<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lis-1",
-        summary: "Lazy iBuddy with bypass: at its watermarks, frames pass the list one by one.",
+        summary: "Lazy iBuddy with bypass: at its watermarks, frames bypass the list one at a time.",
         source: "[iBuddy] 3 to 5, algorithms 1 and 2",
         faithful: FAITHFUL,
         deviates: DEVIATES,

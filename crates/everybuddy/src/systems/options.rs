@@ -150,7 +150,7 @@ options! {
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
     idle = "idle": Count, "16",
-        "After this many blocks times the number of domains a CPU looks for domains that are idle.",
+        "A CPU looks for idle domains each time it has moved this many blocks per domain.",
         for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
         sets |parameters, blocks, _| parameters.idle = blocks.get();
     lock = "lock": LockKind, "`spin`",
@@ -179,18 +179,18 @@ options! {
         for |row| row.rule == Rule::Slack;
     lazy = "lazy": Ratio, "0.5",
         "The lazy ratio: a class is lazy while at most this share of it is free.",
-        for |row| matches!(row.rule, Rule::Watermarks { .. });
+        for |row| row.rule.has_ratios();
     speedup = "speedup": Ratio, "0.5",
         "The speedup ratio: above this share a free coalesces a second block of the class.",
-        for |row| matches!(row.rule, Rule::Watermarks { .. });
+        for |row| row.rule.has_ratios();
     separate = "separate": Switch, "`on`",
-        "Whether services divide and link; otherwise the calls do.",
+        "Whether services do the dividing and linking; if off, each call does its own.",
         for has_services;
     manager = "manager": Manager, "`caller`",
         "The server of requests: the caller under the lock, or a service on a thread.",
         for has_services, sets |parameters, manager, _| parameters.services.manager = manager;
     remnants = "remnants": RemnantPolicy, "`wait`",
-        "What a request divides that finds no block: a larger one, or first what waits to be divided.",
+        "What a request splits if it finds no block: a larger one, or first what waits to be divided.",
         for has_services, sets |parameters, remnants, _| parameters.services.remnants = remnants;
     structure = "structure": StructureKind, "`list`; `tree` in `serewa`",
         "How the free blocks of an order are kept.",
@@ -218,7 +218,7 @@ options! {
 
 /// A row that delays coalescing; it takes any list.
 fn delays(row: &Row) -> bool {
-    row.rule != Rule::AtOnce
+    row.rule != Rule::AT_ONCE
 }
 
 /// A list with a length.

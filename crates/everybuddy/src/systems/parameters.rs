@@ -222,7 +222,7 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
 fn rule(rule: Rule, options: &Options) -> Result<Rule, BuildError> {
     match rule {
         Rule::Slack if is_on(options.debt) => Ok(Rule::Debt),
-        Rule::Watermarks { .. } => {
+        Rule::Watermarks { .. } if rule.has_ratios() => {
             let lazy = options.lazy.unwrap_or(Ratio::HALF).thousandths();
             let speedup = options.speedup.unwrap_or(Ratio::HALF).thousandths();
             if lazy > speedup {
@@ -366,7 +366,7 @@ impl fmt::Display for Parameters {
 impl Parameters {
     fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rule {
-            Rule::Watermarks { lazy, speedup } => {
+            Rule::Watermarks { lazy, speedup } if self.rule.has_ratios() => {
                 let ratio = |thousandths: u32| f64::from(thousandths) / 1000.0;
                 let (lazy, speedup) = (ratio(lazy), ratio(speedup));
                 write!(f, ", lazy ratio {lazy}, speedup ratio {speedup}")?;

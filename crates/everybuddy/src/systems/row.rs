@@ -44,7 +44,7 @@ impl Row {
         faithful: "",
         deviates: "",
         preset: Options::NONE,
-        rule: Rule::AtOnce,
+        rule: Rule::AT_ONCE,
     };
 
     /// Returns the layers, from the request downwards, as text.

@@ -9,10 +9,10 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::ROWS;
 use super::options::{OptionRow, Options};
 use super::row::Row;
 use super::values::{ListKind, Ratio, ZoneKind};
-use super::{ROWS, Rule};
 use crate::error::BuildError;
 
 /// Why a text does not name a system.
@@ -140,7 +140,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
         true => Ok(()),
         false => Err(SpecError::BadValue { key, needs }),
     };
-    if matches!(row.rule, Rule::Watermarks { .. }) {
+    if row.rule.has_ratios() {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
         let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";
         fits(
@@ -162,11 +162,11 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
         ListKind::Linux | ListKind::Bypass | ListKind::Predictive
     );
     let is_linux = list == ListKind::Linux;
-    let needs = "list=linux besides: other lists have no batch to choose";
+    let needs = "list=linux as well; other lists have no configurable batch";
     fits(options.batch.is_none() || is_linux, "batch", needs)?;
-    let needs = "list=linux, list=bypass or list=spring besides";
+    let needs = "list=linux, list=bypass or list=spring as well";
     fits(options.high.is_none() || is_long, "high", needs)?;
-    let needs = "list=linux, list=linux-6 or list=spring besides: without a batch a lock is held for one block";
+    let needs = "list=linux, list=linux-6 or list=spring as well; without batches, a lock is held for one block";
     fits(options.hold.is_none() || moves, "hold", needs)?;
     let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
     fits(options.zone != Some(ZoneKind::Domains), "zone", needs)?;

@@ -82,7 +82,7 @@ impl System for Lbs1 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "lbs-1",
-        summary: "Linux's list with bypass: at its watermarks, frames pass it one by one.",
+        summary: "Linux's list with bypass: at its watermarks, frames bypass it one at a time.",
         source: "[iBuddy] 2.4 and 4",
         faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the free, \
             directly to the buddy layer.",

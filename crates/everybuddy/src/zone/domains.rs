@@ -262,6 +262,9 @@ impl<'a, P: Platform> Domains<'a, P> {
 }
 
 impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
+    // Without nesting, only a CPU without a place in the spring gets no domain.
+    const UNKNOWN_CPUS_ARE_BUSY: bool = true;
+
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
         self.all.table

@@ -69,6 +69,10 @@ impl<'c, P: Platform> Caller<'c, P> {
 
 /// A zone layer: free frames, and the locks that guard them.
 pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
+    /// Whether [`allocate`](Self::allocate) fails as busy, and changes nothing, for a CPU that the system was not set
+    /// up for, because it looks up something of that CPU anyway. Otherwise the layer above checks first.
+    const UNKNOWN_CPUS_ARE_BUSY: bool = false;
+
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
 
