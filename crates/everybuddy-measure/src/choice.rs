@@ -82,9 +82,47 @@ fn explain(text: &str, error: SpecError) -> Error {
                 None => list,
             }
         }
+        SpecError::BadValue { key, needs } => match near_value(text, key, needs) {
+            Some(near) => format!("did you mean `{key}={near}`?"),
+            None => String::new(),
+        },
+        SpecError::NotTaken { .. } => String::new(),
         _ => "write options as in lbs-31+batch=7+percpu=locked".to_string(),
     };
-    Error::usage(format!("system `{text}`: {error}\nhelp: {help}"))
+    let help = match help.is_empty() {
+        true => help,
+        false => format!("\nhelp: {help}"),
+    };
+    Error::usage(format!("system `{text}`: {error}{help}"))
+}
+
+/// Returns the value of an option that is most similar to the given one, for options whose values have names. `needs`
+/// describes the values, with names in back quotes.
+fn near_value<'n>(text: &str, key: &str, needs: &'n str) -> Option<&'n str> {
+    let mut options = text.split('+').filter_map(|option| option.split_once('='));
+    let (_, given) = options.find(|option| option.0 == key)?;
+    let names: Vec<&str> = needs.split('`').skip(1).step_by(2).collect();
+    nearest(given, &names).filter(|near| *near != given)
+}
+
+/// Describes an unknown name, with the nearest known one. `what` is a noun whose plural ends in `s`.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let hint = match nearest(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the {what}s are {}", known.join(", ")),
+    };
+    format!("{what} `{name}` does not exist; {hint}")
+}
+
+/// Checks that all names are known.
+///
+/// # Errors
+/// Returns the description of the first unknown name.
+pub fn all_known(what: &str, names: &[String], known: &[&str]) -> Result<(), String> {
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(unknown(what, name, known)),
+    }
 }
 
 /// Returns the name that is most similar to `text`, if any is similar.
@@ -118,9 +156,30 @@ mod tests {
         assert!(message("BS").contains("did you mean `bs`?"));
         assert!(!message("jemalloc").contains("did you mean"));
         assert!(message("jemalloc").contains("linux-6"));
-        assert!(message("bs+batch=3").contains("it takes order, zone"));
+        let not_taken = message("bs+batch=3");
+        assert!(not_taken.contains("it takes order, zone") && !not_taken.contains("help:"));
+        assert!(message("lbs-31+percpu=lockd").contains("did you mean `percpu=locked`?"));
+        assert!(message("lbs-31+colour").contains("help: write options as in"));
+        // A value that would be right elsewhere is not suggested again.
+        assert!(!message("delay-2+zone=domains+list=linux").contains("`zone=domains`"));
         assert!(message("lbs-31+bacth=3").contains("did you mean `batch`?"));
-        assert!(message("lbs-31+batch=x").contains("`batch` takes a number"));
+        let number = message("lbs-31+batch=x");
+        assert!(
+            number.ends_with("`batch` takes a number, 1 to 1048576"),
+            "{number}"
+        );
+        let names = ["bs".to_string(), "iss".to_string()];
+        assert_eq!(all_known("system", &names, &["bs", "iss"]), Ok(()));
+        let message = |known: &[&str]| all_known("system", &names, known).unwrap_err();
+        assert_eq!(
+            message(&["bs", "is"]),
+            "system `iss` does not exist; did you mean `is`?"
+        );
+        let far = unknown("system", "jemalloc", &["bs", "lbs-31"]);
+        assert_eq!(
+            far,
+            "system `jemalloc` does not exist; the systems are bs, lbs-31"
+        );
     }
 
     #[test]

@@ -63,8 +63,10 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "stddev"],
         formula: "",
-        definition: "From when a lock is acquired to when it is released, as `lock_wait`. A lock that is released \
-                     between two blocks of a batch counts as two acquisitions.",
+        definition: "From when a lock is acquired to when it is released; median of the rounds, with the mean of \
+                     each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
+                     standard deviation contains the timer's own. A lock that is released between two blocks of a \
+                     batch counts as two acquisitions.",
         counted: None,
     },
     Metric {
@@ -87,7 +89,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Higher,
         statistics: &["mean"],
         formula: "frames asked for and live / frames managed",
-        definition: "Share of memory that was asked for, given and not yet freed, over 200 samples.",
+        definition: "Share of memory that was asked for, granted and not yet freed, over 200 samples.",
         counted: None,
     },
     Metric {
@@ -98,8 +100,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Higher,
         statistics: &["rate"],
         formula: "",
-        definition: "The same share when a fresh memory, from which nothing is freed, refuses the first request; \
-                     mean of 10 seeds.",
+        definition: "Share of a fresh memory, from which nothing is freed, that is allocated when the first request \
+                     is refused; mean of 10 seeds.",
         counted: None,
     },
     Metric {
@@ -122,8 +124,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "count"],
         formula: "|log2((predicted + 1) / (came + 1))|",
-        definition: "By how many doublings a list's prediction is wrong, and the number of predictions. `came` are \
-                     the single frames of the same run from this call on.",
+        definition: "By how many doublings a list's prediction is wrong, and the number of predictions. `came` is \
+                     the number of single frames of the same run from this call on.",
         counted: None,
     },
     Metric {
@@ -179,8 +181,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["max"],
         formula: "",
-        definition: "Most coalescings of one free at the order that lies the row's order above its own; expected: \
-                     2^(order + 1). Without an order: at any; expected: 2. Source `search`: of the worst free that \
+        definition: "Most coalescings of one free N orders above the freed block, N being the row's order; expected: \
+                     2^(N + 1). Without an order: at any order; expected: 2. Source `search`: of the worst free that \
                      was found.",
         counted: None,
     },

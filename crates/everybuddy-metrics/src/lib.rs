@@ -16,7 +16,7 @@
 //! | `markdown` | the lists in docs/metrics.md |
 //!
 //! **To add a metric** that counts an event of the allocators: an event and a field of
-//! [`Counts`](everybuddy::Counts) with the metric's name, and the place that records the event. Rows, docs and
+//! [`Counts`] with the metric's name, and the place that records the event. Rows, docs and
 //! `compare --all-columns` follow. To add any other metric: its entry in `table.rs`, and what makes its rows.
 //!
 //! # Invariants

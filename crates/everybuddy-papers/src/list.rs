@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use everybuddy_measure::Error;
-use everybuddy_measure::choice::nearest;
+use everybuddy_measure::choice::{all_known, unknown};
 
 use crate::shared::Experiment;
 use crate::shared::figure::Figure;
@@ -84,11 +84,10 @@ pub const FIGURES: &[Figure] = &[
 pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
-    method(&own)?;
-    let known = |name: &String| FIGURES.iter().any(|figure| figure.name == name);
-    if let Some(name) = own.figure.iter().find(|name| !known(name)) {
-        return Err(refuse(format!("no figure `{name}`")));
-    }
+    let sources = method(&own)?.sources(&own);
+    own.check_sources(&sources).map_err(refuse)?;
+    let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+    all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
 }
 
@@ -99,8 +98,12 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
 pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
     let (name, own) = (&experiment.name, &experiment.method);
     let found = METHODS.iter().find(|method| method.name == own);
-    let unknown = || Error::usage(format!("experiment {name}: no method `{own}`"));
-    found.ok_or_else(unknown)?.read(experiment)
+    let refuse = || {
+        let known: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
+        let what = unknown("method", own, &known);
+        Error::usage(format!("experiment {name}: {what}"))
+    };
+    found.ok_or_else(refuse)?.read(experiment)
 }
 
 /// Returns the figure of an experiment, or `None` if it has only tables.
@@ -150,14 +153,7 @@ fn one(name: &str) -> Result<Experiment, Error> {
         return read(name, &text);
     }
     let names: Vec<&str> = EXPERIMENTS.iter().map(|known| known.0).collect();
-    let hint = match nearest(name, &names) {
-        Some(near) => format!("did you mean `{near}`? "),
-        None => String::new(),
-    };
-    Err(Error::usage(format!(
-        "experiment `{name}`: there is no such experiment: {hint}the experiments are {}",
-        names.join(", ")
-    )))
+    Err(Error::usage(unknown("experiment", name, &names)))
 }
 
 #[cfg(test)]
@@ -181,8 +177,13 @@ mod tests {
         assert!(message("name = 1").contains("x.toml"));
         let known = EXPERIMENTS.iter().find(|known| known.0 == "fragmentation");
         let text = known.unwrap().1;
-        let wrong = text.replacen("method = \"", "method = \"no", 1);
-        assert!(message(&wrong).contains("no method `no"));
+        assert!(
+            one("fragmentatio").unwrap_err().to_string().contains(
+                "experiment `fragmentatio` does not exist; did you mean `fragmentation`?"
+            )
+        );
+        let wrong = text.replacen("method = \"frag", "method = \"farg", 1);
+        assert!(message(&wrong).contains("did you mean `fragmentation`?"));
         let wrong = text.replacen("\"lbs-31\"", "\"lbs31\"", 1);
         assert!(message(&wrong).contains("did you mean"));
         for (right, wrong, near) in [
@@ -192,6 +193,31 @@ mod tests {
                 "`free_blocks`",
             ),
             ("statistic = \"mean\"", "statistic = \"meanx\"", "`mean`"),
+            (
+                "figure = \"frag",
+                "figure = \"farg",
+                "did you mean `fragmentation`?",
+            ),
+            (
+                "sources = [\"at-once\"]",
+                "sources = [\"atonce\"]",
+                "source `atonce` does not exist; did you mean `at-once`?",
+            ),
+            (
+                "\nplatform",
+                "\ntraces = [\"gcc_biuld\"]\nplatform",
+                "`gcc_build`",
+            ),
+            (
+                "\nplatform",
+                "\nworkloads = [\"steady:5O\"]\nplatform",
+                "`steady:50`",
+            ),
+            (
+                "\nplatform",
+                "\ncomparable = \"lbs-3l\"\nplatform",
+                "`lbs-31`",
+            ),
             ("statistics = [\"mean\"", "statistics = [\"meen\"", "`mean`"),
         ] {
             let changed = text.replacen(right, wrong, 1);

@@ -29,6 +29,9 @@ use everybuddy_measure::size::Size;
 
 use super::files::{Files, Sinks};
 
+/// Claims with their verdicts.
+type Judged = Vec<(Claim, Verdict)>;
+
 /// Measure systems and third-party allocators on synthetic workloads.
 ///
 /// All contenders take turns within one run, in an order that rotates every round. Each visit uses
@@ -173,7 +176,7 @@ impl Stage<'_> {
         plan: &BenchPlan,
         baseline: Option<usize>,
         doc: Option<PathBuf>,
-    ) -> Result<(Vec<Row>, Vec<(Claim, Verdict)>), Error> {
+    ) -> Result<(Vec<Row>, Judged), Error> {
         let open =
             |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
         let doc = doc.map(open).transpose()?;

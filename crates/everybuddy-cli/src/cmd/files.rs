@@ -46,14 +46,14 @@ impl Files {
         for (format, path) in formats {
             let Some(path) = path else { continue };
             let sink = Sink::open(format, path)?;
-            if sink.is_output() {
-                if let Some(other) = to_output.replace(format) {
-                    return Err(Error::usage(format!(
-                        "{} - and {} -: only one of them can use standard output",
-                        other.option(),
-                        format.option()
-                    )));
-                }
+            if sink.is_output()
+                && let Some(other) = to_output.replace(format)
+            {
+                return Err(Error::usage(format!(
+                    "{} - and {} -: only one of them can use standard output",
+                    other.option(),
+                    format.option()
+                )));
             }
             sinks.push(sink);
         }

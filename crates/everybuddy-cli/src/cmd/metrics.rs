@@ -11,7 +11,7 @@
 
 use clap::Args;
 use everybuddy_measure::Error;
-use everybuddy_measure::choice::nearest;
+use everybuddy_measure::choice::unknown;
 use everybuddy_metrics::{Group, METRICS, Metric, find};
 use serde_json::json;
 
@@ -58,11 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 fn one(name: &str) -> Result<&'static Metric, Error> {
     find(name).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-        let hint = match nearest(name, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`everybuddy metrics` lists them".to_string(),
-        };
-        Error::usage(format!("metric `{name}` does not exist: {hint}"))
+        Error::usage(unknown("metric", name, &names))
     })
 }
 
@@ -86,7 +82,7 @@ fn full(metric: &Metric, style: &Style) -> String {
     let mut out = style.bold(metric.name) + "\n";
     out += &style.wrapped("", 2, metric.definition);
     let better = match metric.better.name() {
-        "" => "neither, it describes",
+        "" => "neither (descriptive)",
         name => name,
     };
     for (head, text) in [

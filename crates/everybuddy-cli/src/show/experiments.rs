@@ -70,10 +70,7 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
             metric: "",
             legend: "".into(),
             head: [own.source.clone().into(), own.what.into()],
-            better: match spec.better.as_deref() {
-                Some("higher") => Better::Higher,
-                _ => Better::Lower,
-            },
+            better: spec.better(),
             texts: texts(&own.values),
             values: own.values,
         });
@@ -92,17 +89,12 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
     if names.is_empty() {
         return "no measurements\n".to_string();
     }
-    let competing = match spec.better {
-        Some(_) => 0..names.len(),
-        None => 0..0,
-    };
+    let is_neither = spec.better() == Better::Neither;
+    let competing = if is_neither { 0..0 } else { 0..names.len() };
     // A column without a better direction is not dimmed either.
-    let style = match spec.better {
-        Some(_) => *style,
-        None => Style {
-            colour: false,
-            ..*style
-        },
+    let style = Style {
+        colour: style.colour && !is_neither,
+        ..*style
     };
     table::text(&names, &shown, competing, &style)
 }

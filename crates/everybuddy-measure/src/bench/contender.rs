@@ -4,11 +4,11 @@
 //!
 //! Our systems and third-party allocators are measured by the same loops. The loops are compiled for each allocator,
 //! so that nothing is dispatched dynamically while time is measured. The code around the loops is compiled once, for
-//! [`AnyContender`], because every line of the loops is compiled about twenty times.
+//! `dyn` [`Contender`], because every line of the loops is compiled about twenty times.
 //!
 //! # Invariants
 //!
-//! A `Local` is used only by the thread that created it.
+//! A [`Caller`] is used only by the thread that created it.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{

@@ -70,13 +70,13 @@ pub trait Work {
     /// Returns the number of blocks of an order that can be allocated now, and frees them again.
     fn count_large_blocks(&mut self, order: Order) -> u64;
 
-    /// Like [`Local::park`].
+    /// Like [`Caller::park`].
     fn park(&mut self);
 
-    /// Like [`Local::watch`].
+    /// Like [`Caller::watch`].
     fn watch(&mut self, counts: bool);
 
-    /// Like [`Local::finish`].
+    /// Like [`Caller::finish`].
     fn finish(self: Box<Self>) -> u64;
 }
 

@@ -6,14 +6,15 @@
 //!
 //! # Invariants
 //!
-//! A claim is evaluated only if its system and one of its rivals took part.
+//! A claim is evaluated only if its system and one of its rivals took part. Such a claim without numbers is
+//! inconclusive.
 
 use everybuddy_workload::WORKLOADS;
 use serde::Deserialize;
 
-use super::{Claim, Verdict, Words};
+use super::{Claim, Kind, State, Verdict, Words};
 use crate::Error;
-use crate::choice::{self, nearest};
+use crate::choice;
 use crate::rows::Row;
 
 /// The claims' file.
@@ -55,29 +56,60 @@ fn parse(name: &str, text: &str) -> Result<Vec<Claim>, Error> {
     for claim in &file.claims {
         let place = |what: String| refuse(format!("claim \"{}\": {what}", claim.text));
         claim.check(words).map_err(place)?;
-        let known = |source: &&String| !sources.contains(&source.as_str());
-        if let Some(source) = claim.sources.iter().find(known) {
-            let near = nearest(source, &sources).unwrap_or("start");
-            return Err(place(format!(
-                "workload `{source}` does not exist: did you mean `{near}`?"
-            )));
-        }
+        choice::all_known("workload", &claim.sources, &sources).map_err(place)?;
     }
     Ok(file.claims)
 }
 
-/// Checks the claims against the rows of a benchmark; claims without a case are omitted.
+/// Checks the claims against the rows of a benchmark. Claims about systems or sources that did not take part are
+/// omitted.
 ///
 /// # Errors
 /// Like [`claims`].
 pub fn judge(rows: &[Row]) -> Result<Vec<(Claim, Verdict)>, Error> {
-    let judged = claims()?.into_iter().map(|claim| {
-        let verdict = claim.judge(EXPERIMENT, rows);
-        (claim, verdict)
+    Ok(judge_all(claims()?, rows))
+}
+
+fn judge_all(claims: Vec<Claim>, rows: &[Row]) -> Vec<(Claim, Verdict)> {
+    let judged = claims.into_iter().filter_map(|claim| {
+        let mut verdict = claim.judge(EXPERIMENT, rows);
+        if verdict.cases.is_empty() {
+            // A claim about rows that are never written must not vanish.
+            took_part(&claim, rows).then(|| verdict.cases.push(no_numbers(&claim)))?;
+        }
+        Some((claim, verdict))
     });
-    Ok(judged
-        .filter(|(_, verdict)| !verdict.cases.is_empty())
-        .collect())
+    judged.collect()
+}
+
+/// Returns `true` if the systems of a claim were measured on the same source, which the claim is about.
+fn took_part(claim: &Claim, rows: &[Row]) -> bool {
+    let own = |row: &&Row| {
+        row.experiment == EXPERIMENT
+            && (claim.sources.is_empty() || claim.sources.contains(&row.source))
+            && claim.cpus.is_none_or(|cpus| cpus == row.cpus)
+    };
+    rows.iter().filter(own).any(|place| {
+        let is_there = |name: &String| {
+            let mut rows = rows.iter().filter(own);
+            rows.any(|row| {
+                (&row.source, row.cpus) == (&place.source, place.cpus) && row.name() == *name
+            })
+        };
+        let has_systems = match claim.kind {
+            Kind::Bound => claim.systems.is_empty() || claim.systems.iter().any(is_there),
+            _ => claim.systems.iter().all(is_there),
+        };
+        has_systems && (claim.rivals.is_empty() || claim.rivals.iter().any(is_there))
+    })
+}
+
+fn no_numbers(claim: &Claim) -> (State, String) {
+    let (metric, operations) = (&claim.metric, claim.operation.list().join(", "));
+    (
+        State::Inconclusive,
+        format!("no numbers: {metric} of {operations}"),
+    )
 }
 
 #[cfg(test)]
@@ -103,6 +135,39 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn a_claim_without_numbers_is_inconclusive_if_its_systems_took_part() {
+        let judge = |metric: &str, systems: &[&str], source: &str| {
+            let text = format!(
+                "kind = 'ratio'\ntext = ''\nmetric = '{metric}'\nstatistic = 'mean'\noperation = 'pair'\n\
+                 systems = ['bs']\nrivals = ['is', 'lbs-31']\nsources = ['batch']\nat_most = 1.0"
+            );
+            let row = |system: &&str| Row {
+                experiment: EXPERIMENT.to_string(),
+                source: source.to_string(),
+                system: system.to_string(),
+                operation: "pair",
+                metric: "latency",
+                statistic: "mean",
+                value: 1.0,
+                ..Row::default()
+            };
+            let rows: Vec<Row> = systems.iter().map(row).collect();
+            let verdicts = judge_all(vec![toml::from_str(&text).unwrap()], &rows);
+            let first = verdicts.into_iter().next();
+            first.map(|(_, verdict)| (verdict.state, verdict.cases.len()))
+        };
+        let both = ["bs", "is"];
+        assert_eq!(judge("latency", &both, "batch"), Some((State::Pass, 1)));
+        // The metric exists, but a benchmark writes no row of it.
+        let undecided = Some((State::Inconclusive, 1));
+        assert_eq!(judge("steps", &both, "batch"), undecided);
+        // Nothing is said about what did not take part.
+        assert_eq!(judge("steps", &both, "hot:order0"), None);
+        assert_eq!(judge("steps", &["bs"], "batch"), None);
+        assert_eq!(judge("steps", &["is", "lbs-31"], "batch"), None);
     }
 
     #[cfg(feature = "peers")]

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `mod` | the contents of a claim, and its errors |
 //! | [`judge`](mod@judge) | the verdict |
-//! | [`bench`] | the claims of `bench`, and their file |
+//! | [`bench`](mod@bench) | the claims of `bench`, and their file |
 //! | `numbers` | the rows that a claim applies to |
 //!
 //! # Invariants
@@ -28,7 +28,7 @@ mod tests;
 use everybuddy_metrics::OPERATIONS;
 use serde::Deserialize;
 
-use crate::choice::nearest;
+use crate::choice::{all_known, unknown};
 
 pub use judge::{State, Verdict};
 pub use numbers::short;
@@ -151,17 +151,6 @@ pub struct Words<'w> {
     pub operations: &'w [&'w str],
 }
 
-/// Describes an unknown name, with the nearest known one.
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
-        Some(near) => format!("{what} `{name}` does not exist: did you mean `{near}`?"),
-        None => format!(
-            "{what} `{name}` does not exist: known are {}",
-            known.join(", ")
-        ),
-    }
-}
-
 impl Words<'_> {
     /// Checks the name of a metric, and those of its statistics.
     ///
@@ -173,14 +162,8 @@ impl Words<'_> {
             let names: Vec<&str> = all.map(|metric| metric.name).collect();
             return Err(unknown("metric", name, &names));
         };
-        let is_unknown = |own: &&String| !metric.statistics.contains(&own.as_str());
-        match statistics.iter().find(is_unknown) {
-            None => Ok(()),
-            Some(own) => {
-                let what = format!("statistic of `{name}`:");
-                Err(unknown(&what, own, metric.statistics))
-            }
-        }
+        all_known("statistic", statistics, metric.statistics)
+            .map_err(|what| format!("metric `{name}`: {what}"))
     }
 
     /// Checks the names of operations.
@@ -190,11 +173,7 @@ impl Words<'_> {
     pub fn operations(&self, names: &[String]) -> Result<(), String> {
         let own = self.operations.iter().copied();
         let known: Vec<&str> = OPERATIONS.iter().map(|own| own.0).chain(own).collect();
-        let mut unknowns = names.iter().filter(|name| !known.contains(&name.as_str()));
-        match unknowns.next() {
-            None => Ok(()),
-            Some(name) => Err(unknown("operation", name, &known)),
-        }
+        all_known("operation", names, &known)
     }
 
     /// Checks the names of systems.
@@ -202,13 +181,8 @@ impl Words<'_> {
     /// # Errors
     /// Like [`metric`](Self::metric).
     pub fn systems(&self, names: &[String]) -> Result<(), String> {
-        match names.iter().find(|name| !self.systems.contains(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let known: Vec<&str> = self.systems.iter().map(String::as_str).collect();
-                Err(unknown("system", name, &known))
-            }
-        }
+        let known: Vec<&str> = self.systems.iter().map(String::as_str).collect();
+        all_known("system", names, &known)
     }
 }
 

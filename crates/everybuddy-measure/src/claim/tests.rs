@@ -140,18 +140,18 @@ fn names_that_do_not_exist_are_errors_with_the_nearest() {
         (
             "'latency'",
             "'latncy'",
-            "metric `latncy` does not exist: did you mean `latency`?",
+            "metric `latncy` does not exist; did you mean `latency`?",
         ),
-        ("'p50'", "'p5O'", "`p5O` does not exist: did you mean `p5"),
+        ("'p50'", "'p5O'", "`p5O` does not exist; did you mean `p5"),
         (
             "'free'",
             "'fre'",
-            "operation `fre` does not exist: did you mean `free`?",
+            "operation `fre` does not exist; did you mean `free`?",
         ),
         (
             "['bs']",
             "['bss']",
-            "system `bss` does not exist: did you mean `bs`?",
+            "system `bss` does not exist; did you mean `bs`?",
         ),
         ("['is']", "['linux6']", "did you mean `linux-6`?"),
         ("'residual'", "'residuals'", "did you mean `residual`?"),

@@ -12,6 +12,9 @@
 //!
 //! Ratios are formed within a round.
 
+use everybuddy::Service;
+use everybuddy::systems::SERVICES;
+
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
@@ -60,6 +63,16 @@ impl Measure for Parameters {
     fn steps(&self, experiment: &Experiment) -> u64 {
         let passes = plan(experiment, self.rounds, None).map_or(0, |plan| plan.passes());
         passes * experiment.traces().len() as u64
+    }
+
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let traces = experiment.trace_names();
+        let of_services = traces.iter().flat_map(|name| {
+            let of_service = move |service: &Service| format!("{name}:{}", service.name);
+            SERVICES.iter().map(of_service)
+        });
+        let of_services: Vec<String> = of_services.collect();
+        [traces, of_services].concat()
     }
 
     /// Compares all systems on each trace.

@@ -99,6 +99,10 @@ impl Measure for Parameters {
         (experiment.systems.len() * self.loads.len() * self.orders.len() * (self.rounds + 1)) as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        self.loads.iter().map(|load| load.name.clone()).collect()
+    }
+
     /// Visits all systems in turns, with each load and order.
     fn run(
         &self,

@@ -49,6 +49,16 @@ impl Measure for Parameters {
         (experiment.traces().len() * experiment.systems.len()) as u64
     }
 
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let traces = experiment.trace_names().into_iter();
+        let numbers = |name: String| {
+            let numbers = std::iter::successors(Some(self.first), |last| last.checked_mul(2));
+            let numbers = numbers.take_while(|number| *number <= self.last);
+            numbers.map(move |number| format!("{name}:{number}"))
+        };
+        traces.flat_map(numbers).collect()
+    }
+
     /// Starts every trace on every system.
     fn run(
         &self,

@@ -70,6 +70,11 @@ impl Measure for Parameters {
         u64::from(counted + timed) * CASES.len() as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let cases = CASES.into_iter().chain([OVER]);
+        cases.map(String::from).collect()
+    }
+
     /// Counts and times all stores.
     fn run(
         &self,

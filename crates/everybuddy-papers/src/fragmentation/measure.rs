@@ -47,6 +47,10 @@ impl Measure for Parameters {
         2 * experiment.systems.len() as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        [SEQUENCE, AT_ONCE].map(String::from).to_vec()
+    }
+
     /// Replays on all systems.
     fn run(
         &self,

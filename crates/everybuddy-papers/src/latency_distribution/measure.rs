@@ -63,6 +63,9 @@ impl Observer for Entered {
     }
 }
 
+/// The calls that a list served and those that reached the zone layer, as rows name them after the trace.
+const BANDS: [&str; 2] = [":hit", ":core"];
+
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,6 +84,15 @@ impl Measure for Parameters {
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * experiment.traces().len() * (self.rounds + 1)) as u64
+    }
+
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let traces = experiment.trace_names().into_iter();
+        let bands = |name: String| {
+            let bands = [""].into_iter().chain(BANDS);
+            bands.map(move |band| format!("{name}{band}"))
+        };
+        traces.flat_map(bands).collect()
     }
 
     /// Replays each trace on all systems in turns.
@@ -190,7 +202,7 @@ fn summary(
 ) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(numbers(ticks, common, timer));
-    for (entered, band) in [false, true].into_iter().zip([":hit", ":core"]) {
+    for (entered, band) in [false, true].into_iter().zip(BANDS) {
         let own = marks
             .iter()
             .zip(ticks)

@@ -11,20 +11,31 @@
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
+use crate::shared::figure::{Drawing, sources, systems};
 use everybuddy_measure::rows::Row;
 
-/// The sources in the figure, in this order.
-const PLACES: [&str; 4] = ["uniform 50", "uniform 75", "uniform 50 parts", "uniform 90"];
+/// The mix in the figure, as it begins the names of sources.
+const MIX: &str = "uniform ";
 
 /// Formats a load.
 fn place(source: &str) -> String {
-    let load = source.replace("uniform ", "") + " %";
+    let load = source.replace(MIX, "") + " %";
     load.replace(" parts %", " %, parts")
+}
+
+/// Returns the sources in the figure, in the order of the rows.
+fn places(rows: &[Row]) -> Vec<String> {
+    let loads = rows
+        .iter()
+        .filter(|row| row.metric == "internal_fragmentation");
+    let mut places = sources(loads);
+    places.retain(|source| source.starts_with(MIX));
+    places
 }
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let places = places(rows);
     let panel = |metric: &'static str, order: Option<u8>, title: &str, label: &str, unit: f64| {
         let own = || {
             rows.iter()
@@ -36,7 +47,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             let of = own().filter(|row| row.name() == *name);
             let shift = (kind as f64 - middle) * 0.07;
             let points = of.filter_map(|row| {
-                let at = PLACES.iter().position(|place| *place == row.source)?;
+                let at = places.iter().position(|place| *place == row.source)?;
                 Some((at as f64 + shift, row.value * unit))
             });
             Series {
@@ -54,10 +65,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             title: title.to_string(),
             x: Axis {
                 label: "load: share of memory that is asked for".to_string(),
-                range: (-0.5, PLACES.len() as f64 - 0.5),
-                ticks: PLACES.len() + 1,
+                range: (-0.5, places.len() as f64 - 0.5),
+                ticks: places.len() + 1,
                 base: None,
-                write: chart::names(PLACES.map(place).into()),
+                write: chart::names(places.iter().map(|source| place(source)).collect()),
             },
             y: Axis {
                 label: label.to_string(),

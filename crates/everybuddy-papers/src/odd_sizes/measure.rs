@@ -105,6 +105,25 @@ pub(crate) struct Parameters {
     budget: u32,
 }
 
+impl Parameters {
+    /// Returns the loads, and whether runs are freed in pieces.
+    fn loads(&self) -> impl Iterator<Item = (u32, bool)> {
+        let whole = self.loads.iter().map(|load| (*load, false));
+        whole.chain([(self.in_parts, true)])
+    }
+}
+
+/// Returns the source of rows about a load of a mix.
+fn source(mix: &str, load: u32, in_parts: bool) -> String {
+    let parts = if in_parts { " parts" } else { "" };
+    format!("{mix} {load}{parts}")
+}
+
+/// Returns the source of rows about memories that are filled with a mix.
+fn filled_source(mix: &str) -> String {
+    format!("{mix} filled")
+}
+
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
         Repeats::Counted
@@ -113,6 +132,17 @@ impl Measure for Parameters {
     /// Returns the number of runs.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
+    }
+
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let mixes = Mix::ALL.into_iter().map(|own| own.0);
+        let of_mix = |name: &str| -> Vec<String> {
+            let loads = self
+                .loads()
+                .map(|(load, in_parts)| source(name, load, in_parts));
+            loads.chain([filled_source(name)]).collect()
+        };
+        mixes.flat_map(of_mix).collect()
     }
 
     /// Runs every mix at every level on every system, in both ways.
@@ -188,15 +218,13 @@ fn measure(
         samples: (own.samples / shrink).max(5),
         warm: own.warm / shrink,
     };
-    let whole = own.loads.iter().map(|load| (*load, false));
-    for (load, in_parts) in whole.chain([(own.in_parts, true)]) {
+    for (load, in_parts) in own.loads() {
         let seen = perform(Traffic {
             load: Some(load),
             in_parts,
             ..traffic
         })?;
-        let parts = if in_parts { " parts" } else { "" };
-        let common = common(format!("{name} {load}{parts}"));
+        let common = common(source(name, load, in_parts));
         let expected = match service {
             Service::Exact => Some(1.0),
             Service::Rounded => (load == own.calculated && !in_parts).then(|| mix.rounded_up()),
@@ -209,7 +237,7 @@ fn measure(
         let seen = perform(Traffic { seed, ..traffic })?;
         shares.extend(seen.live);
     }
-    let common = common(format!("{name} filled"));
+    let common = common(filled_source(name));
     let filled = mean(shares.iter().copied());
     rows.extend(filled.map(|share| row(&common, "peak_frames", "rate", share)));
     Ok(rows)

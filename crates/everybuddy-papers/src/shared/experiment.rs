@@ -6,9 +6,13 @@
 //!
 //! # Invariants
 //!
-//! An [`Experiment`] names only existing systems.
+//! An [`Experiment`] names only what exists.
+
+use std::path::Path;
 
 use everybuddy::SystemSpec;
+use everybuddy_metrics::Better;
+use everybuddy_workload::WORKLOADS;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -99,8 +103,6 @@ pub struct TableSpec {
     /// The workloads or traces; all if empty.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// The better direction, `lower` or `higher`; neither by default.
-    pub better: Option<String>,
     /// Whether a column next to each shows the source's value.
     #[serde(default)]
     pub beside: bool,
@@ -140,6 +142,13 @@ pub struct Published {
     pub stddev: Option<f64>,
 }
 
+impl TableSpec {
+    /// Returns which values of its metric are good.
+    pub fn better(&self) -> Better {
+        everybuddy_metrics::find(&self.metric).map_or(Better::Neither, |metric| metric.better)
+    }
+}
+
 impl Experiment {
     /// Parses an experiment's file.
     ///
@@ -152,12 +161,18 @@ impl Experiment {
         for text in &mut own.systems {
             *text = choice::one(text)?.to_string();
         }
-        for claim in &mut own.claims {
-            for text in claim.systems.iter_mut().chain(&mut claim.rivals) {
-                // A name that is not a system is reported with the claim.
-                if let (false, Ok(spec)) = (own.others.contains(text), choice::one(text)) {
-                    *text = spec.to_string();
-                }
+        let claims = own.claims.iter_mut();
+        let names = claims.flat_map(|claim| claim.systems.iter_mut().chain(&mut claim.rivals));
+        for text in names.chain(&mut own.comparable) {
+            // A name that is not a system is reported with its place.
+            if let (false, Ok(spec)) = (own.others.contains(text), choice::one(text)) {
+                *text = spec.to_string();
+            }
+        }
+        for name in &own.traces {
+            // The traces of the project need not be there before they are read.
+            if !library::BUNDLED.contains(&name.as_str()) {
+                library::locate(name).map_err(|error| refuse(error.to_string()))?;
             }
         }
         own.frames().map_err(refuse)?;
@@ -173,20 +188,19 @@ impl Experiment {
             systems: &systems,
             operations: &operations,
         };
+        if let Some(own) = &self.comparable {
+            let place = |what: String| format!("comparable: {what}");
+            words.systems(std::slice::from_ref(own)).map_err(place)?;
+        }
+        let variants = WORKLOADS.iter().flat_map(|row| row.variants);
+        let workloads: Vec<&str> = variants.map(|variant| variant.name).collect();
+        choice::all_known("workload", &self.workloads, &workloads)?;
         for table in &self.tables {
             let place = |what: String| format!("table \"{}\": {what}", table.title);
             words
                 .metric(&table.metric, &table.statistics)
                 .map_err(place)?;
             words.operations(&table.operations).map_err(place)?;
-            match table.better.as_deref() {
-                None | Some("lower" | "higher") => {}
-                Some(other) => {
-                    return Err(place(format!(
-                        "better `{other}`: write `lower` or `higher`"
-                    )));
-                }
-            }
         }
         for own in &self.published {
             let place = |what: String| format!("published \"{}\": {what}", own.what);
@@ -198,6 +212,23 @@ impl Experiment {
         for claim in &self.claims {
             let place = |what: String| format!("claim \"{}\": {what}", claim.text);
             claim.check(words).map_err(place)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that tables and claims name only sources that rows can have.
+    ///
+    /// # Errors
+    /// Returns the description of the first unknown one.
+    pub fn check_sources(&self, known: &[String]) -> Result<(), String> {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for table in &self.tables {
+            let place = |what: String| format!("table \"{}\": {what}", table.title);
+            choice::all_known("source", &table.sources, &known).map_err(place)?;
+        }
+        for claim in &self.claims {
+            let place = |what: String| format!("claim \"{}\": {what}", claim.text);
+            choice::all_known("source", &claim.sources, &known).map_err(place)?;
         }
         Ok(())
     }
@@ -217,6 +248,15 @@ impl Experiment {
     pub fn frames(&self) -> Result<Option<u64>, String> {
         let size = self.memory.as_deref().map(str::parse::<Size>).transpose()?;
         Ok(size.map(|size| size.frames))
+    }
+
+    /// Returns the names of its traces, as rows have them as sources.
+    pub fn trace_names(&self) -> Vec<String> {
+        let stem = |trace: String| {
+            let stem = Path::new(&trace).file_stem();
+            stem.map_or(trace.clone(), |stem| stem.to_string_lossy().into_owned())
+        };
+        self.traces().into_iter().map(stem).collect()
     }
 
     /// Returns the traces to replay.

@@ -34,6 +34,13 @@ pub trait Measure {
     /// Returns the number of steps, for the progress bar.
     fn steps(&self, experiment: &Experiment) -> u64;
 
+    /// Returns the sources that its rows can have: tables and claims name no others.
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let traces = experiment.trace_names().into_iter();
+        let all = traces.chain(experiment.workloads.iter().cloned());
+        all.chain([MEAN.to_string()]).collect()
+    }
+
     /// Runs the measurement.
     ///
     /// # Errors

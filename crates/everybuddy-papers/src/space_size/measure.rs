@@ -40,6 +40,11 @@ impl Measure for Parameters {
         self.workloads.steps(experiment) + self.fragmentation.steps(experiment)
     }
 
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let workloads = self.workloads.sources(experiment);
+        [workloads, self.fragmentation.sources(experiment)].concat()
+    }
+
     /// Runs the workloads, then the replays.
     fn run(
         &self,

@@ -80,6 +80,10 @@ impl Measure for Parameters {
         experiment.systems.len() as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        STAGES.map(String::from).to_vec()
+    }
+
     /// Simulates all systems.
     fn run(
         &self,

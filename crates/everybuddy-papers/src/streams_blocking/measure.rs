@@ -29,6 +29,8 @@ const ARENA: &str = "arena";
 
 /// The sources of rows about the start and the end of long runs.
 const ENDS: [&str; 2] = ["first-tenth", "last-tenth"];
+/// The source of rows about the search for the arena.
+const FIT: &str = "fit";
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -91,6 +93,13 @@ impl Measure for Parameters {
             + self.short.traffic.len() as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let traffic = self.traffic.iter().map(|own| own.name.clone());
+        let short = self.short.traffic.iter().map(short_name);
+        let others = [FIT].into_iter().chain(ENDS).map(String::from);
+        traffic.chain(short).chain(others).collect()
+    }
+
     /// Fits the arena, then counts failures.
     fn run(
         &self,
@@ -135,7 +144,7 @@ impl Measure for Parameters {
         (bench.step)("fitted");
         let base = Row {
             operation: "allocate",
-            ..common(experiment, conditions, "fit", standard, 1)
+            ..common(experiment, conditions, FIT, standard, 1)
         };
         let bytes = |units: u32| f64::from(units * UNIT);
         let mut rows = vec![row(&base, "arena", "value", bytes(found.units))];
@@ -204,6 +213,11 @@ impl Measure for Parameters {
 
 const METRIC: &str = "blocking_probability";
 
+/// Returns the source of rows about short runs.
+fn short_name(traffic: &Arrivals) -> String {
+    format!("short-{}", traffic.name)
+}
+
 /// Returns the variation of the number of failed requests between short runs.
 fn short(
     (experiment, own): (&Experiment, &Parameters),
@@ -212,7 +226,7 @@ fn short(
     specs: &[SystemSpec],
     units: u32,
 ) -> Result<Vec<Row>, Error> {
-    let source = format!("short-{}", traffic.name);
+    let source = short_name(traffic);
     let (requests, all) = (own.short.requests, &own.recordings);
     let mut counts: Vec<Vec<u64>> = vec![Vec::new(); specs.len()];
     for run in 0..(own.short.runs / u64::from(conditions.shrink.max(1))).max(1) {

@@ -64,6 +64,10 @@ impl Measure for Parameters {
         self.traffic.len() as u64 * self.recordings.seeds * experiment.systems.len() as u64
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        self.traffic.iter().map(|own| own.name.clone()).collect()
+    }
+
     /// Counts and times all systems.
     fn run(
         &self,

@@ -52,6 +52,11 @@ impl Measure for Parameters {
         experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)
     }
 
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let traffic = self.traffic.iter().map(|own| own.name.clone());
+        traffic.chain([SEARCH.to_string()]).collect()
+    }
+
     /// Counts on all systems.
     fn run(
         &self,

@@ -60,6 +60,14 @@ struct Printed {
     more: f64,
 }
 
+/// Returns the source of rows about a load.
+fn load_name(users: u32) -> String {
+    match users {
+        1 => "1-user".to_string(),
+        users => format!("{users}-users"),
+    }
+}
+
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
         Repeats::Seeds(self.seeds as u32)
@@ -68,6 +76,11 @@ impl Measure for Parameters {
     /// Returns the number of recordings.
     fn steps(&self, _: &Experiment) -> u64 {
         self.users.len() as u64 * self.seeds
+    }
+
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let loads = self.users.iter().map(|users| load_name(*users));
+        loads.chain([MEAN.to_string()]).collect()
     }
 
     /// Lets memory grow under all loads.
@@ -102,10 +115,7 @@ impl Measure for Parameters {
         let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
         let mut most = vec![0.0; growers.len()];
         for users in self.users.iter().copied() {
-            let source = match users {
-                1 => "1-user".to_string(),
-                users => format!("{users}-users"),
-            };
+            let source = load_name(users);
             let mut peaks: Vec<Vec<f64>> = vec![Vec::new(); growers.len() + 1];
             for seed in 0..self.seeds {
                 let recording = record(

@@ -465,13 +465,12 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
 
     fn services(&self) -> &'static [Service] {
         match self.request_slots {
-            None => &[super::DIVIDING, super::LINKING],
-            Some(_) => &[super::DIVIDING, super::LINKING, super::MANAGER],
+            None => &super::SERVICES[..2],
+            Some(_) => &super::SERVICES,
         }
     }
 
-    /// The services by number: dividing, linking, and the manager if it is a service. The budget counts areas, or
-    /// requests.
+    /// Runs a service, by its number in [`SERVICES`](super::SERVICES). The budget counts areas, or requests.
     fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
         for _ in 0..budget {
             let worked = match (service, &self.request_slots) {

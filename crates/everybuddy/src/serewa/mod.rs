@@ -106,18 +106,21 @@ pub struct ServiceOptions {
 /// Default number of slots of a queue.
 pub(crate) const SLOTS: u32 = 256;
 
-const DIVIDING: Service = Service {
-    name: "dividing",
-    own_thread: true,
-};
-const LINKING: Service = Service {
-    name: "linking",
-    own_thread: true,
-};
-const MANAGER: Service = Service {
-    name: "manager",
-    own_thread: true,
-};
+/// The services by number: dividing, linking, and the manager if it is a service.
+pub const SERVICES: [Service; 3] = [
+    Service {
+        name: "dividing",
+        own_thread: true,
+    },
+    Service {
+        name: "linking",
+        own_thread: true,
+    },
+    Service {
+        name: "manager",
+        own_thread: true,
+    },
+];
 
 /// Resource management, its lock, and the queues.
 pub struct Serewa<'a, P: Platform, S> {

@@ -86,8 +86,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         let (word, mask) = self.locate(head, order);
         debug_assert!(word.get() & mask != 0, "{order:?} at {:?}", head.pfn());
         // A rotation, although it is `!mask`: where a block's bit is read and seldom cleared, the compiler would
-        // compute
-        // the mask before the read, also for all bits that turn out to be clear.
+        // compute the mask before the read, also for all bits that turn out to be clear.
         let group = (head.pfn().0 - self.first) >> order.get();
         word.set(word.get() & (!1u64).rotate_left(group % 64));
     }

@@ -11,6 +11,7 @@
 //! The page shows the same numbers as the tables on the terminal, from rows that are also exported.
 
 use chrono::Utc;
+use everybuddy_metrics::Better;
 use everybuddy_page::study as page;
 
 use crate::commit;
@@ -97,7 +98,7 @@ fn table(own: &Experiment, spec: &TableSpec, rows: &[Row]) -> page::Table {
     let grid = Grid::of(own, spec, rows);
     let by = if spec.beside { "source" } else { "expected" };
     let columns = grid.columns.into_iter().map(|column| page::Column {
-        best: best(&column.values, spec.better.as_deref()),
+        best: best(&column.values, spec.better()),
         source: column.source,
         what: column.what,
         values: column.values,
@@ -112,10 +113,11 @@ fn table(own: &Experiment, spec: &TableSpec, rows: &[Row]) -> page::Table {
 }
 
 /// Returns the line with the best number, if it is unique.
-fn best(values: &[Option<f64>], better: Option<&str>) -> Option<usize> {
-    let sign = match better? {
-        "higher" => -1.0,
-        _ => 1.0,
+fn best(values: &[Option<f64>], better: Better) -> Option<usize> {
+    let sign = match better {
+        Better::Higher => -1.0,
+        Better::Lower => 1.0,
+        Better::Neither => return None,
     };
     let numbers = values.iter().enumerate();
     let numbers = numbers.filter_map(|(at, value)| Some((at, sign * (*value)?)));
@@ -215,10 +217,10 @@ mod tests {
     #[test]
     fn the_best_is_alone() {
         let values = [Some(3.0), None, Some(1.0), Some(2.0)];
-        assert_eq!(best(&values, Some("lower")), Some(2));
-        assert_eq!(best(&values, Some("higher")), Some(0));
-        assert_eq!(best(&values, None), None);
-        assert_eq!(best(&[Some(1.0), Some(1.0)], Some("lower")), None);
-        assert_eq!(best(&[Some(1.0)], Some("lower")), None);
+        assert_eq!(best(&values, Better::Lower), Some(2));
+        assert_eq!(best(&values, Better::Higher), Some(0));
+        assert_eq!(best(&values, Better::Neither), None);
+        assert_eq!(best(&[Some(1.0), Some(1.0)], Better::Lower), None);
+        assert_eq!(best(&[Some(1.0)], Better::Lower), None);
     }
 }
