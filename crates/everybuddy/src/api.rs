@@ -92,7 +92,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
 
     /// Allocates up to `out.len()` blocks of the same size, and returns their number.
     ///
-    /// The number is smaller than `out.len()` only if memory is exhausted. A lock is acquired once for many blocks
+    /// The number is smaller than `out.len()` only if the next block could not be allocated; a further request tells
+    /// whether memory is exhausted or another CPU is busy. A lock is acquired once for many blocks
     /// where the system supports it. Sizes in frames that are not a power of two are served one by one.
     ///
     /// # Errors
@@ -121,7 +122,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// The request bypasses the list, only tries locks, and never waits.
     ///
     /// # Errors
-    /// Those of [`allocate`](Self::allocate); [`Busy`](AllocateError::Busy) if a lock is held.
+    /// Those of [`allocate`](Self::allocate); [`Busy`](AllocateError::Busy) if a lock is held, or if the zone has no
+    /// such block and a list has frames.
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError>;
 
     /// Frees from code that interrupted an operation on the same CPU. See
@@ -135,7 +137,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     fn drain(&self, cpu: &mut P::Cpu);
 
     /// Returns all frames of another CPU's list to the zone layer, if that CPU is [parked](Self::park): it is offline
-    /// or idle.
+    /// or idle. A list with a lock (`percpu=locked`) is drained in any case; without lists nothing happens.
     ///
     /// # Errors
     /// [`Busy`](AllocateError::Busy) if that CPU is not parked, or if another CPU is draining it;

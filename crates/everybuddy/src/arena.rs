@@ -57,7 +57,8 @@ const fn alignment_of<T>() -> usize {
 
 /// Memory for a system's metadata, provided by the caller.
 ///
-/// A system that is built in it lives as long as it: `'static` memory gives a `'static` system.
+/// A system that is built in it lives as long as it: `'static` memory gives a `'static` system. The bytes before the
+/// first multiple of [`LINE`] are skipped.
 #[derive(Debug)]
 pub struct Memory<'m> {
     bytes: &'m mut [MaybeUninit<u8>],
@@ -77,7 +78,7 @@ impl<'m> Memory<'m> {
     /// system initialises to zero is not written then, and its pages are not touched.
     ///
     /// # Safety
-    /// Every byte is zero.
+    /// Every byte is zero. Memory in which a system was built before is not.
     pub unsafe fn zeroed(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
         Self {
             bytes,

@@ -210,7 +210,7 @@ impl fmt::Display for BuildError {
             Self::MetadataTooSmall { needed, given } => {
                 write!(
                     f,
-                    "the metadata needs {needed} bytes, but only {given} were provided"
+                    "the metadata needs {needed} bytes from a multiple of 64 on, but only {given} follow the first one"
                 )
             }
             Self::BadOption(key) => write!(f, "the option `{key}` cannot have this value"),

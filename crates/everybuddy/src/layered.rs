@@ -219,6 +219,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         self.zone.table().frame(start).ok_or(FreeError::Foreign)
     }
 
+    /// Returns `true` if a CPU's list may hold this frame.
+    fn may_be_cached(&self, pfn: Pfn) -> bool {
+        let state = self.frame_state(pfn);
+        !self.front.tags_cached() || matches!(state, Some(FrameState::Buffered { .. }))
+    }
+
     /// Takes a range of free frames out of service.
     fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
         if !self.has_cpu(cpu.id()) {
@@ -228,7 +234,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let mut withdrawn = Err(RegionError::Busy);
         let withdraw = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             withdrawn = match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
-                Err(RegionError::NotFree(_)) if !all_drained => Err(RegionError::Busy),
+                // A frame that another CPU still caches may be free soon; one that is in use will not.
+                Err(RegionError::NotFree(pfn)) if !all_drained && self.may_be_cached(pfn) => {
+                    Err(RegionError::Busy)
+                }
                 result => result,
             };
         };

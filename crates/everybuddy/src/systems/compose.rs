@@ -91,7 +91,9 @@ impl<'m, 's> Builder<'m, 's> {
     ) -> Result<Self, BuildError> {
         let parameters = spec.parameters(setup)?;
         if parameters.composition != C::COMPOSITION {
-            let key = parameters.composition.differs_by(&C::COMPOSITION);
+            let key = parameters
+                .composition
+                .differs_by(&C::COMPOSITION, spec.row());
             return Err(BuildError::BadOption(key));
         }
         let span = setup.span(parameters.max_order)?;

@@ -171,7 +171,15 @@ pub fn layout<S: System, P: Platform>(
     options: &Options,
     setup: &Setup<'_>,
 ) -> Result<Layout, BuildError> {
-    metadata_layout::<P>(&SystemSpec::with(S::ROW, options)?, setup)
+    let spec = &SystemSpec::with(S::ROW, options)?;
+    let composition = spec.parameters(setup)?.composition;
+    let own = <S::Built<'static, P> as Compose<'static, P>>::COMPOSITION;
+    if composition != own {
+        return Err(BuildError::BadOption(
+            composition.differs_by(&own, spec.row()),
+        ));
+    }
+    metadata_layout::<P>(spec, setup)
 }
 
 /// Builds a system by name, if it has this composition. O(frames).
@@ -346,5 +354,38 @@ mod tests {
                 row.name
             );
         }
+    }
+
+    #[test]
+    fn a_composition_that_a_row_does_not_have_is_refused_by_the_option_that_was_given() {
+        let ranges = [FrameRange::new(0, 1 << 14)];
+        let setup = &Setup::new(&ranges, 1);
+        let spaces = Options {
+            zone: Some(ZoneKind::Spaces),
+            ..Options::NONE
+        };
+        let refused =
+            |options: &Options| layout::<Lbs31, crate::Native>(options, setup).unwrap_err();
+        assert_eq!(refused(&spaces), BuildError::BadOption("zone"));
+        let mut memory = std::vec![MaybeUninit::uninit(); 1 << 20];
+        let built = build::<Lbs31, crate::Native>(&spaces, setup, Memory::new(&mut memory));
+        assert_eq!(built.err(), Some(BuildError::BadOption("zone")));
+        let separated = Options {
+            zone: Some(ZoneKind::Separated),
+            ..Options::NONE
+        };
+        assert_eq!(refused(&separated), BuildError::BadOption("zone"));
+        let unchecked = Options {
+            check: Some(Switch::Off),
+            ..Options::NONE
+        };
+        assert_eq!(refused(&unchecked), BuildError::BadOption("check"));
+        let key = |text: &str| match text.parse::<SystemSpec>().unwrap().parameters(setup) {
+            Err(BuildError::BadOption(key)) => key,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(key("bs+select=fresh"), "select");
+        assert_eq!(key("fixlazy-744+batch=1000"), "batch");
+        assert_eq!(key("lbs-31+batch=7+high=3"), "high");
     }
 }

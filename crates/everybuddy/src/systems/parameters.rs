@@ -9,6 +9,7 @@
 use core::fmt;
 
 use super::options::{OPTIONS, Options};
+use super::row::Row;
 use super::spec::SystemSpec;
 use super::values::{
     BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
@@ -40,12 +41,10 @@ pub struct Composition {
 
 impl Composition {
     /// Returns the key of the option that makes two compositions differ, the one first that says most.
-    pub(super) fn differs_by(&self, other: &Self) -> &'static str {
+    pub(super) fn differs_by(&self, other: &Self, row: &Row) -> &'static str {
         match () {
-            () if self.zone != other.zone => match ZoneKind::Separated {
-                separated if self.zone == separated || other.zone == separated => "separate",
-                _ => "zone",
-            },
+            () if self.zone != other.zone && row.takes("separate") => "separate",
+            () if self.zone != other.zone => "zone",
             () if self.structure != other.structure => "structure",
             () if self.list != other.list => "list",
             () if self.access != other.access => "percpu",
@@ -193,7 +192,12 @@ impl SystemSpec {
             }
         };
         if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
-            return Err(BuildError::BadOption("high"));
+            let is_given = self.options.high.is_some();
+            return Err(BuildError::BadOption(if is_given {
+                "high"
+            } else {
+                "batch"
+            }));
         }
         Ok(marks)
     }
@@ -258,8 +262,11 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             return Err(BuildError::BadOption("zone"));
         }
     }
-    if zone != ZoneKind::Spaces && (options.space.is_some() || options.select.is_some()) {
+    if zone != ZoneKind::Spaces && options.space.is_some() {
         return Err(BuildError::BadOption("space"));
+    }
+    if zone != ZoneKind::Spaces && options.select.is_some() {
+        return Err(BuildError::BadOption("select"));
     }
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return Err(BuildError::BadOption("idle"));

@@ -218,3 +218,31 @@ fn each_cpu_knows_what_it_keeps() {
     assert_eq!(kept("bs"), [0, 0]);
     kept("linux-6");
 }
+
+#[test]
+fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
+    use everybuddy::prelude::*;
+    use everybuddy::{NoProbe, RegionError};
+
+    let ranges = [FrameRange::new(0, 1 << 14)];
+    let setup = Setup::new(&ranges, 2);
+    let needed = layout::<Lbs31, Native>(&Options::NONE, &setup).unwrap();
+    let mut memory = vec![std::mem::MaybeUninit::uninit(); needed.size() + needed.align()];
+    let memory = Memory::new(&mut memory);
+    let system = build::<Lbs31, Native>(&Options::NONE, &setup, memory).unwrap();
+    let cpus = NativeCpus::new(2);
+    let mut own = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+    let mut other = cpus.claim::<NoProbe>(CpuId(1)).unwrap();
+    // The other CPU runs, and does not answer.
+    let frame = system.allocate(&mut other, Request::FRAME).unwrap();
+    let block = system.allocate(&mut own, Request::frames(4)).unwrap();
+    let range = FrameRange::new(system.span().physical(block), 1);
+    assert_eq!(
+        system.reserve(&mut own, range),
+        Err(RegionError::NotFree(block))
+    );
+    // What its list holds may be free soon.
+    system.free(&mut other, Release::frame(frame)).unwrap();
+    let range = FrameRange::new(system.span().physical(frame), 1);
+    assert_eq!(system.reserve(&mut own, range), Err(RegionError::Busy));
+}
