@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 5 hours.
 #
-# A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is checked
-# out without changes; so an interrupted run is resumed by the same command. Changes of fuzz/corpus, which fuzzing makes,
-# do not count. A part that lacks a tool exits with 77: it is reported as skipped, and tried again by the next run.
+# A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
+# checked out without changes; so an interrupted run is resumed by the same command. Changes of fuzz/corpus, which fuzzing
+# makes, do not count. A part that lacks a tool exits with 77: it is reported as skipped, and tried again by the next run.
 # ci/full.sh --list prints the parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,7 +61,7 @@ for part in "${selected[@]}"; do
         ;;
     77)
         # The last line of a part that is skipped states the reason.
-        echo "full: $part: skipped: $(tail -1 "$log")"
+        echo "full: $part: skipped: $(tail -1 "$log" | sed "s/^$part: //; s/: skipped$//")"
         skipped+=("$part")
         ;;
     *)

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Installs what the checks need beyond Rust itself: ci/install.sh [TOOL...]. The program and its tests need nothing but
-# Rust. Without root, or without apt, the checks that use a tool say so and skip.
+# Installs what the checks need beyond Rust itself: ci/install.sh [TOOL...], by default what the gate needs: cc, lints and
+# valgrind. The program and its tests need nothing but Rust and a C compiler. Where apt cannot install a tool,
+# or there is no root, the checks that use it say so and skip.
 #
-#   valgrind   counts instructions (the default: the gate needs nothing else)
+#   cc         a C compiler, the linker and the headers of the C library: Rust links with them
+#   lints      rustfmt and clippy, which a minimal toolchain lacks
+#   valgrind   counts instructions
 #   chromium   opens the page
 #   nightly    a nightly compiler, for fuzzing and sanitizers
 #   fuzz       cargo-fuzz
@@ -20,14 +23,21 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
         echo "install: no $command, and no root with apt to install it: its checks are skipped" >&2
         return
     fi
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "$@"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" ||
+        echo "install: apt could not install $*: its checks are skipped" >&2
 }
 
-[ $# -gt 0 ] || set -- valgrind
-[ "$1" != full ] || set -- valgrind chromium nightly fuzz mutants i686 kernel
+[ $# -gt 0 ] || set -- cc lints valgrind
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel
 for tool in "$@"; do
     case $tool in
+    cc) packages cc gcc libc6-dev ;;
+    lints)
+        if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+            rustup component add rustfmt clippy
+        fi
+        ;;
     valgrind) packages valgrind valgrind ;;
     chromium) command -v google-chrome >/dev/null || packages chromium chromium fonts-dejavu-core ;;
     nightly) rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal ;;

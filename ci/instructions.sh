@@ -16,7 +16,7 @@ if [ "${1:-}" = --against ]; then
 fi
 if ! command -v valgrind >/dev/null; then
     echo "instructions: no valgrind (ci/install.sh installs it): skipped"
-    exit 0
+    exit 77
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

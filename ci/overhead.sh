@@ -1,12 +1,21 @@
 #!/usr/bin/env bash
 # What recording costs: each program runs untraced and recorded, in turns, PAIRS times (default 9).
-# Needs root, tracefs, gcc, make, python3 and tar. Prints a row of docs/recording.md for each program.
+# Needs root, tracefs, gcc, make, python3 and tar; without root or tracefs it exits with 77. Prints a row of
+# docs/recording.md for each program.
 #
 #   sudo ci/overhead.sh                    three programs of its own
 #   sudo ci/overhead.sh -- make -B -j2     any other
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+if [ "$(id -u)" != 0 ]; then
+    echo "overhead: recording needs root: skipped"
+    exit 77
+fi
+if [ ! -d /sys/kernel/tracing/events ] && [ ! -d /sys/kernel/debug/tracing/events ]; then
+    echo "overhead: no tracefs (mount -t tracefs none /sys/kernel/tracing): skipped"
+    exit 77
+fi
 pairs=${PAIRS:-9}
 everybuddy=${EVERYBUDDY:-target/release/everybuddy}
 [ -x "$everybuddy" ] || cargo build --quiet --release --locked -p everybuddy-cli

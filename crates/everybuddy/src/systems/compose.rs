@@ -118,6 +118,15 @@ impl<'m, 's> Builder<'m, 's> {
         self.arena.one(system)
     }
 
+    /// Makes a composition like [`place`](Self::place), and checks that no planned memory is left.
+    #[cfg(test)]
+    pub(super) fn use_up<P: Platform, C: Compose<'m, P>>(mut self) -> Result<(), BuildError> {
+        let system = C::make(&mut self)?;
+        self.arena.one(system)?;
+        assert!(self.arena.one(0u8).is_err(), "more is planned than used");
+        Ok(())
+    }
+
     /// Creates the records: all frames of the ranges interior, the others holes.
     fn table<P: Platform>(&mut self) -> Result<FrameTable<'m, P>, BuildError> {
         let mut ranges = self
