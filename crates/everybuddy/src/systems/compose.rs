@@ -118,7 +118,7 @@ impl<'m, 's> Builder<'m, 's> {
         self.arena.one(system)
     }
 
-    /// Makes a composition like [`place`](Self::place), and checks that no planned memory is left.
+    /// Builds a composition like [`place`](Self::place), and checks that no planned memory is left.
     #[cfg(test)]
     pub(super) fn use_up<P: Platform, C: Compose<'m, P>>(mut self) -> Result<(), BuildError> {
         let system = C::make(&mut self)?;
