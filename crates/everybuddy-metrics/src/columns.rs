@@ -9,6 +9,8 @@
 //!
 //! Headings differ, and each has its unit or needs none. The metric says which values are good.
 
+use crate::{Metric, find};
+
 /// The order that the numbers of a column are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
@@ -56,10 +58,11 @@ pub struct Column {
     pub statistic: &'static str,
     /// The order.
     pub at: At,
-    /// What it shows, and the unit or what else tells it from others: the two lines of the heading.
-    pub head: [&'static str; 2],
-    /// What it shows, in a line.
-    pub legend: &'static str,
+    /// What it shows, and the unit or what else tells it from others: the two lines of the heading. `None` for the
+    /// heading of the metric.
+    pub head: Option<[&'static str; 2]>,
+    /// What it shows, in a line. `None` for the metric's.
+    pub legend: Option<&'static str>,
     /// What the rows' values are multiplied by.
     pub factor: f64,
     /// How its numbers are written.
@@ -73,8 +76,6 @@ pub struct Column {
 const fn column(
     metric: &'static str,
     [operation, statistic]: [&'static str; 2],
-    head: [&'static str; 2],
-    legend: &'static str,
     factor: f64,
     places: Places,
 ) -> Column {
@@ -83,8 +84,8 @@ const fn column(
         operation,
         statistic,
         at: At::NoOrder,
-        head,
-        legend,
+        head: None,
+        legend: None,
         factor,
         places,
         when: When::Always,
@@ -93,6 +94,33 @@ const fn column(
 }
 
 impl Column {
+    /// Returns the two lines of the heading.
+    pub fn heading(&self) -> [String; 2] {
+        if let Some(head) = self.head {
+            return head.map(String::from);
+        }
+        let [first, second] =
+            find(self.metric).map_or_else(Default::default, |own| own.heading(self.statistic));
+        let unit = if self.factor == 100.0 { " %" } else { "" };
+        [first, second + unit]
+    }
+
+    /// Returns what it shows, in a line.
+    pub fn line(&self) -> String {
+        let of_metric = || find(self.metric).map_or_else(String::new, Metric::line);
+        self.legend.map_or_else(of_metric, String::from)
+    }
+
+    const fn head(mut self, head: [&'static str; 2]) -> Column {
+        self.head = Some(head);
+        self
+    }
+
+    const fn legend(mut self, legend: &'static str) -> Column {
+        self.legend = Some(legend);
+        self
+    }
+
     const fn default(mut self) -> Column {
         self.is_default = true;
         self
@@ -117,60 +145,56 @@ pub const COLUMNS: &[Column] = &[
     column(
         "latency",
         ["allocate", "mean"],
-        ["alloc", "mean ns"],
-        "mean time of an allocation, over segments of up to 64 calls",
         1.0,
         Places::Three,
     )
+    .head(["alloc", "mean ns"])
+    .legend("mean time of an allocation, over segments of up to 64 calls")
     .default(),
     column(
         "latency",
         ["allocate", "p99"],
-        ["alloc", "p99 ns"],
-        "99 of 100 allocations, timed one by one, took at most this; ≤: below the timer's floor",
         1.0,
         Places::AboveFloor,
     )
+    .head(["alloc", "p99 ns"])
+    .legend("99 of 100 allocations, timed one by one, took at most this; ≤: below the timer's floor")
     .default(),
     column(
         "latency",
         ["free", "mean"],
-        ["free", "mean ns"],
-        "mean time of a free, over segments of up to 64 calls",
         1.0,
         Places::Three,
     )
+    .head(["free", "mean ns"])
+    .legend("mean time of a free, over segments of up to 64 calls")
     .default(),
     column(
         "latency",
         ["free", "p99"],
-        ["free", "p99 ns"],
-        "99 of 100 frees, timed one by one, took at most this",
         1.0,
         Places::AboveFloor,
     )
+    .head(["free", "p99 ns"])
+    .legend("99 of 100 frees, timed one by one, took at most this")
     .default(),
     column(
         "throughput",
         ["all", "rate"],
-        ["total", "Mcalls/s"],
-        "million calls per second over the whole replay, waiting included",
         1e-6,
         Places::Three,
-    ),
+    )
+    .head(["total", "Mcalls/s"])
+    .legend("million calls per second over the whole replay, waiting included"),
     column(
         "service_ratio",
         ["all", "value"],
-        ["kept", "local %"],
-        "1 - frames that moved between lists and zone / order-0 calls (service ratio)",
         100.0,
         Places::Fixed(1),
     ),
     column(
         "miss_rate",
         ["all", "value"],
-        ["list", "misses %"],
-        "order-0 calls that the CPU's own list could not serve",
         100.0,
         Places::Fixed(1),
     )
@@ -179,102 +203,99 @@ pub const COLUMNS: &[Column] = &[
     column(
         "residual",
         ["allocate", "mean"],
-        ["idle after", "allocs"],
-        "frames left in the CPU's list when a run of allocations ends, mean (residual)",
         1.0,
         Places::Three,
     )
+    .head(["idle after", "allocs"])
+    .legend("frames left in the CPU's list when a run of allocations ends, mean (residual)")
     .default(),
     column(
         "residual",
         ["free", "mean"],
-        ["idle after", "frees"],
-        "frames in the CPU's list when a run of frees ends, mean (residual)",
         1.0,
         Places::Three,
-    ),
+    )
+    .head(["idle after", "frees"])
+    .legend("frames in the CPU's list when a run of frees ends, mean (residual)"),
     column(
         "lock_acquisitions",
         ["all", "mean"],
-        ["locks per", "1k calls"],
-        "lock acquisitions per 1,000 calls",
         1e3,
         Places::Fixed(0),
     )
+    .head(["locks per", "1k calls"])
+    .legend("lock acquisitions per 1,000 calls")
     .default(),
     column(
         "contention_rate",
         ["all", "value"],
-        ["calls that", "wait %"],
-        "calls that had to wait for another CPU",
         100.0,
         Places::Fixed(2),
     )
+    .head(["calls that", "wait %"])
     .when(When::Threads)
     .default(),
     column(
         "free_blocks",
         ["all", "mean"],
-        ["free 4M", "avg"],
-        "free blocks of 4 MiB (order 10) that could be allocated, mean over the trace",
         1.0,
         Places::Fixed(1),
     )
+    .head(["free 4M", "avg"])
+    .legend("free blocks of 4 MiB (order 10) that could be allocated, mean over the trace")
     .at(LARGE),
     column(
         "free_blocks",
         ["all", "min"],
-        ["free 4M", "min"],
-        "the same, minimum over the trace",
         1.0,
         Places::Fixed(0),
     )
+    .head(["free 4M", "min"])
+    .legend("the same, minimum over the trace")
     .at(LARGE),
     column(
         "fragmentation_rate",
         ["all", "mean"],
-        ["unusable", "at 4M %"],
-        "free memory that is not in blocks of the largest order (4 MiB), mean",
         100.0,
         Places::Fixed(1),
     )
+    .head(["unusable", "at 4M %"])
+    .legend("free memory that is not in blocks of the largest order (4 MiB), mean")
     .at(At::Largest)
     .default(),
     column(
         "domains",
         ["all", "mean"],
-        ["domains", "avg"],
-        "parts that free memory is divided into, mean; blocks of different parts do not merge",
         1.0,
         Places::Fixed(1),
     )
+    .head(["domains", "avg"])
     .when(When::Changes),
     column(
         "internal_fragmentation",
         ["all", "mean"],
-        ["held", "/asked"],
-        "frames held over frames asked for, mean (internal fragmentation)",
         1.0,
         Places::Fixed(3),
     )
+    .head(["held", "/asked"])
+    .legend("frames held over frames asked for, mean (internal fragmentation)")
     .when(When::AnyOther(1.0))
     .default(),
     column(
         "blocking_probability",
         ["allocate", "count"],
-        ["refused", "requests"],
-        "requests for which no block was found",
         1.0,
         Places::Fixed(0),
     )
+    .head(["refused", "requests"])
     .when(When::AnyOther(0.0))
     .default(),
     column(
         "metadata_bytes_per_frame",
         ["all", "value"],
-        ["metadata", "B/frame"],
-        "bytes of metadata per managed frame",
         1.0,
         Places::Fixed(2),
-    ),
+    )
+    .head(["metadata", "B/frame"])
+    .legend("bytes of metadata per managed frame"),
 ];

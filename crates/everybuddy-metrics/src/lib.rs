@@ -140,6 +140,22 @@ impl Metric {
         first.chain(letters).collect()
     }
 
+    /// Returns its heading in two lines; the second is the statistic if the heading is one word.
+    pub fn heading(&self, statistic: &str) -> [String; 2] {
+        let words = self.head.replace('_', " ");
+        let (first, second) = words.rsplit_once(' ').unwrap_or((&words, statistic));
+        [first.to_string(), second.to_string()]
+    }
+
+    /// Returns what it is in a line: the beginning of the definition.
+    pub fn line(&self) -> String {
+        let sentence = self.definition.split(". ").next().unwrap_or_default();
+        let line = sentence.split(": ").next().unwrap_or_default();
+        let mut letters = line.trim_end_matches('.').chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        first.into_iter().chain(letters).collect()
+    }
+
     /// Creates the metric of a count.
     const fn counting(counted: &'static Counted) -> Metric {
         Metric {
@@ -279,9 +295,19 @@ mod tests {
                 COLUMNS
                     .iter()
                     .skip(at + 1)
-                    .all(|other| other.head != column.head)
+                    .all(|other| other.heading() != column.heading())
             );
         }
+        // What a column does not say is said by its metric.
+        let misses = COLUMNS.iter().find(|column| column.metric == "miss_rate");
+        let misses = misses.expect("a column");
+        assert_eq!(misses.heading(), ["list", "misses %"]);
+        assert!(misses.line().starts_with("share of the order-0 calls"));
+        assert!(
+            COLUMNS
+                .iter()
+                .all(|column| !column.line().is_empty() && !column.line().contains('`'))
+        );
         let always = |own: &&Column| own.is_default && own.when == When::Always;
         assert!(
             COLUMNS.iter().filter(always).count() <= 8,

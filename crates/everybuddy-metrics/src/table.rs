@@ -166,8 +166,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: RATES,
         formula: "contended visits / visits of the zone layer",
-        definition: "The same share of the calls, of any order, that entered the zone layer. A list that seldom \
-                     misses has few contended calls; this tells how the zone layer does when it is asked.",
+        definition: "Share of the calls that entered the zone layer, of any order, that were contended. A list that \
+                     seldom misses has few contended calls; this tells how the zone layer does when it is asked.",
         counted: None,
     },
     Metric {
@@ -203,8 +203,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate", "mean", "ci95", "published"],
         formula: "requests refused / requests",
-        definition: "Requests for which no block was found, as a number and as a share of the requests. `bench`: \
-                     of all rounds, preparation left out. On several threads it varies from run to run.",
+        definition: "Requests for which no block was found. `rate` is their share of all requests. `bench`: of all \
+                     rounds, preparation left out. On several threads it varies from run to run.",
         counted: None,
     },
     Metric {

@@ -223,6 +223,12 @@ mod tests {
         cells[7].set(7);
         let more = arena.zeros::<crate::Native, u32>(3).unwrap();
         assert!(more.iter().all(|cell| cell.get() == 0) && cells[7].get() == 7);
+        // Zeroed or not, the bytes stay as they are.
+        let mut memory = [MaybeUninit::new(0xffu8); 4 * LINE];
+        let mut arena = Arena::new(Memory::new(&mut memory));
+        arena.is_zeroed = true;
+        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        assert!(cells.iter().all(|cell| cell.get() == u64::MAX));
         // Without the promise they are written.
         let mut memory = [MaybeUninit::new(0xffu8); 4 * LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));

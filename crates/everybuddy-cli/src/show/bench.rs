@@ -23,6 +23,7 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
+use everybuddy_metrics::COLUMNS;
 
 /// The number of columns that leaves enough room for the names within 120 characters.
 const MOST_COLUMNS: usize = 10;
@@ -205,7 +206,7 @@ impl<'b> Benchmark<'b> {
                 if values.iter().all(Option::is_none) {
                     continue;
                 }
-                let mut column = column("latency", head(what), Better::Lower, values, &nanos);
+                let mut column = column("latency", head(what), values, &nanos);
                 // What can't be trusted must not look like the rest.
                 for (row, _) in self
                     .disturbed(place)
@@ -224,8 +225,8 @@ impl<'b> Benchmark<'b> {
             let shares = self.values(place, "allocate", refused, None);
             if shares.iter().flatten().any(|share| *share > 0.0) {
                 let percent = |share| format!("{:.1}%", share * 100.0);
-                let head = head("refused ");
-                columns.push(column(refused.0, head, Better::Lower, shares, &percent));
+                let head = head(&format!("{} ", heading(refused.0)[0]));
+                columns.push(column(refused.0, head, shares, &percent));
             }
             for order in LARGE_ORDERS {
                 let free = ("free_blocks", "value");
@@ -233,7 +234,7 @@ impl<'b> Benchmark<'b> {
                 if values.iter().any(Option::is_some) {
                     let head = head(&format!("order {order} "));
                     let whole = |blocks| format!("{blocks:.0}");
-                    columns.push(column(free.0, head, Better::Higher, values, &whole));
+                    columns.push(column(free.0, head, values, &whole));
                 }
             }
         }
@@ -256,7 +257,7 @@ impl<'b> Benchmark<'b> {
                     .iter()
                     .map(|ratio| ratio.map(|own| own.median))
                     .collect();
-                let mut column = column("latency", head, Better::Lower, values, &nanos);
+                let mut column = column("latency", head, values, &nanos);
                 for (row, ratio) in ratios.iter().enumerate().filter(|own| own.0 != baseline) {
                     if ratio.is_some_and(|ratio| ratio.is_undecided()) {
                         column.texts[row].push('=');
@@ -291,18 +292,12 @@ impl<'b> Benchmark<'b> {
         let metadata = ("metadata_bytes_per_frame", "value");
         let bytes = self.values(place, "all", metadata, None);
         let show = |value| format!("{value:.2}");
+        let [start, _] = heading("start_time");
         let mut columns = [
-            column(
-                "start_time",
-                ["start".into(), "ms".into()],
-                Better::Lower,
-                times,
-                &show,
-            ),
+            column("start_time", [start.into(), "ms".into()], times, &show),
             column(
                 metadata.0,
-                ["metadata".into(), "B/frame".into()],
-                Better::Lower,
+                heading(metadata.0).map(Into::into),
                 bytes,
                 &show,
             ),
@@ -325,7 +320,7 @@ impl<'b> Benchmark<'b> {
             let metric = ("instructions", "mean");
             let values = self.values((variant.name, threads), "all", metric, None);
             let whole = |count| format!("{count:.0}");
-            columns.push(column(metric.0, head, Better::Lower, values, &whole));
+            columns.push(column(metric.0, head, values, &whole));
         }
         let mut out =
             "instructions per operation (half a pair), one thread, counted by callgrind\n"
@@ -362,11 +357,20 @@ impl<'b> Benchmark<'b> {
     }
 }
 
+/// Returns the heading of a metric: that of its column in the table of `compare`, or its own.
+fn heading(name: &str) -> [String; 2] {
+    let column = COLUMNS.iter().find(|column| column.metric == name);
+    let own = || everybuddy_metrics::find(name).map(|metric| metric.heading(""));
+    column
+        .map(|column| column.heading())
+        .or_else(own)
+        .unwrap_or_default()
+}
+
 /// Returns a column with its numbers as text.
 fn column(
     metric: &'static str,
     head: [std::borrow::Cow<'static, str>; 2],
-    better: Better,
     values: Vec<Option<f64>>,
     show: &dyn Fn(f64) -> String,
 ) -> Column {
@@ -375,7 +379,7 @@ fn column(
         metric,
         head,
         legend: "".into(),
-        better,
+        better: everybuddy_metrics::find(metric).map_or(Better::Neither, |own| own.better),
         texts: texts.collect(),
         values,
     }

@@ -191,8 +191,8 @@ impl Layout<'_> {
         };
         is_shown.then(|| Column {
             metric: spec.metric,
-            head: spec.head.map(Cow::Borrowed),
-            legend: spec.legend.into(),
+            head: spec.heading().map(Cow::Owned),
+            legend: spec.line().into(),
             better: everybuddy_metrics::find(spec.metric).map_or(Better::Neither, |own| own.better),
             texts: values
                 .iter()
@@ -223,12 +223,10 @@ impl Layout<'_> {
             if values.iter().flatten().all(|value| *value == 0.0) {
                 continue;
             }
-            let words = metric.head.replace('_', " ");
-            let (first, second) = words.rsplit_once(' ').unwrap_or((&words, "count"));
             columns.push(Column {
                 metric: metric.name,
-                head: [first.to_string().into(), second.to_string().into()],
-                legend: first_sentence(metric.definition).into(),
+                head: metric.heading("count").map(Cow::Owned),
+                legend: metric.line().into(),
                 better: metric.better,
                 texts: values
                     .iter()
@@ -242,14 +240,6 @@ impl Layout<'_> {
         }
         columns
     }
-}
-
-/// Returns the first sentence of a definition, for a legend.
-fn first_sentence(definition: &str) -> String {
-    let sentence = definition.split(". ").next().unwrap_or_default();
-    let mut letters = sentence.trim_end_matches('.').chars();
-    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-    first.into_iter().chain(letters).collect()
 }
 
 /// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.

@@ -25,6 +25,7 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, Measure, common, rounds, row};
 use crate::streams::rows::over;
+use everybuddy::systems::SERVICES;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::AnySystem;
@@ -100,7 +101,12 @@ impl Measure for Parameters {
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        self.loads.iter().map(|load| load.name.clone()).collect()
+        let of_load = |load: &Load| {
+            let services = SERVICES.iter();
+            let of_services = services.map(|service| format!("{}:{}", load.name, service.name));
+            of_services.chain([load.name.clone()]).collect::<Vec<_>>()
+        };
+        self.loads.iter().flat_map(of_load).collect()
     }
 
     /// Visits all systems in turns, with each load and order.

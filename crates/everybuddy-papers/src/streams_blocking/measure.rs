@@ -96,7 +96,7 @@ impl Measure for Parameters {
     fn sources(&self, _: &Experiment) -> Vec<String> {
         let traffic = self.traffic.iter().map(|own| own.name.clone());
         let short = self.short.traffic.iter().map(short_name);
-        let others = [FIT].into_iter().chain(ENDS).map(String::from);
+        let others = [FIT, ARENA].into_iter().chain(ENDS).map(String::from);
         traffic.chain(short).chain(others).collect()
     }
 

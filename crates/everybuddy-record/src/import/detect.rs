@@ -148,7 +148,7 @@ mod tests {
             (b"PAR1....", "Parquet"),
             (b"\x1f\x8b...", "gzip"),
             (b"\n# x\nhello", "line 3"),
-            (b"# x\n", "remarks"),
+            (b"# x\n", "only comments"),
         ] {
             let error = detect(begin).unwrap_err().of("x".as_ref()).to_string();
             assert!(error.contains(word), "{error}");

@@ -120,6 +120,15 @@ impl<'m, 's> Builder<'m, 's> {
         self.arena.one(system)
     }
 
+    /// Builds a composition like [`place`](Self::place), and checks that no planned memory is left.
+    #[cfg(test)]
+    pub(super) fn use_up<P: Platform, C: Compose<'m, P>>(mut self) -> Result<(), BuildError> {
+        let system = C::make(&mut self)?;
+        self.arena.one(system)?;
+        assert!(self.arena.one(0u8).is_err(), "more is planned than used");
+        Ok(())
+    }
+
     /// Creates the records: all frames of the ranges interior, the others holes.
     fn table<P: Platform>(&mut self) -> Result<FrameTable<'m, P>, BuildError> {
         let mut ranges = self
@@ -397,4 +406,39 @@ lists! {
     LinuxList = Linux by watermarks;
     Linux6List = Linux6 by tuning;
     PredictiveList = Predictive by bound;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SerewaTrees, TreeBuddy};
+    use super::*;
+    use crate::frame_table::MAX_TREE_FRAMES;
+    use crate::platform::Native;
+    use crate::region::FrameRange;
+
+    #[test]
+    fn a_span_beyond_what_trees_can_link_is_refused() {
+        fn refused<C: Compose<'static, Native>>(text: &str, frames: u64) -> Option<BuildError> {
+            let ranges = [FrameRange::new(0, frames)];
+            let setup = &Setup::new(&ranges, 1);
+            let spec: SystemSpec = text.parse().unwrap();
+            let parameters = spec.parameters(setup).unwrap();
+            let mut builder = Builder {
+                arena: Arena::new(Memory::new(&mut [])),
+                setup,
+                span: setup.span(parameters.max_order).unwrap(),
+                parameters,
+                bytes: 0,
+            };
+            C::make(&mut builder).err()
+        }
+        let most = MAX_TREE_FRAMES;
+        let too_large = Some(BuildError::SpanTooLarge);
+        for (frames, is_refused) in [(most, false), (most + 1, true)] {
+            let serewa = refused::<SerewaTrees<'_, Native>>("serewa", frames);
+            assert_eq!(serewa == too_large, is_refused, "{serewa:?}");
+            let buddy = refused::<TreeBuddy<'_, Native>>("serewa+separate=off", frames);
+            assert_eq!(buddy == too_large, is_refused, "{buddy:?}");
+        }
+    }
 }

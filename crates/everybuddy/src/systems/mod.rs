@@ -388,4 +388,63 @@ mod tests {
         assert_eq!(key("fixlazy-744+batch=1000"), "batch");
         assert_eq!(key("lbs-31+batch=7+high=3"), "high");
     }
+
+    /// Checks that making a composition leaves no line of the planned memory.
+    struct IsUsedUp<'m, 's> {
+        spec: &'s SystemSpec,
+        setup: &'s Setup<'s>,
+        memory: Memory<'m>,
+    }
+
+    impl<'m> OnComposition<'m, crate::Native> for IsUsedUp<'m, '_> {
+        type Output = ();
+
+        fn on<C: Compose<'m, crate::Native>>(self) -> Result<(), BuildError> {
+            let builder = Builder::new::<crate::Native, C>(self.spec, self.setup, self.memory)?;
+            builder.use_up::<crate::Native, C>()
+        }
+    }
+
+    #[test]
+    fn making_a_system_uses_up_what_is_planned() {
+        let ranges = [FrameRange::new(1, 3000)];
+        let setup = Setup::new(&ranges, 3);
+        for row in ROWS {
+            let spec = &SystemSpec::of(row);
+            let layout = metadata_layout::<crate::Native>(spec, &setup).unwrap();
+            let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+            let start = memory.as_ptr().align_offset(layout.align());
+            let memory = Memory::new(&mut memory[start..][..layout.size()]);
+            let composition = spec.parameters(&setup).unwrap().composition;
+            let setup = &setup;
+            on_composition(
+                &composition,
+                IsUsedUp {
+                    spec,
+                    setup,
+                    memory,
+                },
+            )
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn a_type_takes_no_option_that_changes_its_composition() {
+        let ranges = [FrameRange::new(0, 1 << 10)];
+        let setup = Setup::new(&ranges, 2);
+        fn refused<S: System>(option: &'static str, setup: &Setup<'_>) {
+            let spec: SystemSpec = std::format!("{}+{option}", S::ROW.name).parse().unwrap();
+            let mut memory = std::vec![MaybeUninit::uninit(); 1 << 20];
+            let built = build::<S, crate::Native>(&spec.options(), setup, Memory::new(&mut memory));
+            let key = option.split_once('=').unwrap().0;
+            assert_eq!(built.err(), Some(BuildError::BadOption(key)), "{option}");
+        }
+        refused::<Bs>("zone=spaces", &setup);
+        refused::<Lbs31>("percpu=locked", &setup);
+        refused::<Lbs31>("check=off", &setup);
+        refused::<Delay2>("list=linux", &setup);
+        refused::<Serewa>("structure=bitmap", &setup);
+        refused::<Serewa>("separate=off", &setup);
+    }
 }

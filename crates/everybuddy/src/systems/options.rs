@@ -338,4 +338,93 @@ mod tests {
         assert_eq!(options.or(&preset).to_string(), "+batch=7+high=372");
         assert!(OptionRow::of("colour").is_none());
     }
+
+    #[test]
+    fn every_option_changes_its_own_parameter_and_no_other() {
+        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let setup = Setup::new(&ranges, 4);
+        let parameters = |text: &str| {
+            let spec: crate::SystemSpec = text.parse().unwrap();
+            spec.parameters(&setup).unwrap()
+        };
+        type Change = fn(&mut Parameters);
+        let cases: &[(&str, &str, Change)] = &[
+            ("delay-2", "list=linux", |p| {
+                p.composition.list = ListKind::Linux
+            }),
+            ("lbs-31", "batch=7", |p| {
+                (p.watermarks.batch, p.watermarks.high) = (7, 42)
+            }),
+            ("lbs-31", "high=100", |p| {
+                (p.watermarks.high, p.bound.max) = (100, 100)
+            }),
+            ("bs", "order=3", |p| {
+                p.max_order = Order::ZERO.up().up().up()
+            }),
+            ("lbs-31", "percpu=locked", |p| {
+                p.composition.access = ListAccess::Locked
+            }),
+            ("lbs-31", "check=off", |p| p.composition.check = false),
+            ("bs", "zone=spaces", |p| {
+                p.composition.zone = ZoneKind::Spaces
+            }),
+            ("is", "space=16MiB", |p| p.space = 1 << 12),
+            ("is", "select=fresh", |p| p.select = Select::Fresh),
+            ("spring-core", "idle=8", |p| p.idle = 8),
+            ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
+            ("lbs-31", "hold=iteration", |p| {
+                p.bulk.hold = Hold::Iteration
+            }),
+            ("bs", "line=beside", |p| p.line = Line::Beside),
+            ("lbs-31", "bulk=rows", |p| p.bulk.rows = true),
+            ("delay-2", "reclaim=on", |p| p.reclaim = true),
+            ("never", "reclaim=off", |p| p.reclaim = false),
+            ("delay-2", "debt=on", |p| p.rule = Rule::Debt),
+            ("watermark+lazy=0.25", "speedup=0.3", |p| {
+                p.rule = Rule::Watermarks {
+                    lazy: 250,
+                    speedup: 300,
+                }
+            }),
+            ("watermark", "lazy=0.1", |p| {
+                p.rule = Rule::Watermarks {
+                    lazy: 100,
+                    speedup: 500,
+                }
+            }),
+            ("serewa", "separate=off", |p| {
+                (p.composition.zone, p.division) = (ZoneKind::One, false)
+            }),
+            ("serewa", "manager=thread", |p| {
+                p.services.manager = Manager::Thread
+            }),
+            ("serewa", "remnants=first", |p| {
+                p.services.remnants = RemnantPolicy::First
+            }),
+            ("serewa", "structure=bitmap", |p| {
+                p.composition.structure = StructureKind::Bits
+            }),
+            ("serewa", "division=off", |p| p.division = false),
+            ("serewa", "queue=16", |p| p.services.slots = 16),
+            ("serewa", "sync=semaphore", |p| p.services.semaphore = true),
+            ("linux-6", "fraction=64", |p| {
+                (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
+            }),
+        ];
+        for (system, option, change) in cases {
+            let mut expected = parameters(system);
+            change(&mut expected);
+            let text = std::format!("{system}+{option}");
+            assert_ne!(expected, parameters(system), "{text}");
+            assert_eq!(parameters(&text), expected, "{text}");
+        }
+        for row in OPTIONS {
+            let is_its = |option: &str| option.split('=').next() == Some(row.key);
+            assert!(
+                cases.iter().any(|(_, option, _)| is_its(option)),
+                "{}",
+                row.key
+            );
+        }
+    }
 }

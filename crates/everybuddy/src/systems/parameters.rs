@@ -402,3 +402,55 @@ impl Parameters {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::FrameRange;
+
+    fn parameters(text: &str) -> Result<Parameters, BuildError> {
+        let ranges = [FrameRange::new(0, 1 << 16)];
+        let spec: SystemSpec = text.parse().unwrap();
+        spec.parameters(&Setup::new(&ranges, 2))
+    }
+
+    #[test]
+    fn a_list_of_fixed_length_moves_a_sixth_of_it() {
+        for (text, batch, high) in [
+            ("fixlazy-744", 124, 744),
+            ("fixlazy-744+high=60", 10, 60),
+            ("fixlazy-744+high=3", 1, 3),
+            ("fixlazy-744+batch=5", 5, 744),
+            ("lbs-31", 31, 186),
+            ("lbs-1", 1, 186),
+        ] {
+            let marks = parameters(text).unwrap().watermarks;
+            assert_eq!((marks.batch, marks.high), (batch, high), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused_by_name() {
+        for (text, key) in [
+            ("is+space=1MiB", "space"),
+            ("is+zone=one+space=4MiB", "space"),
+            ("bs+select=fresh", "space"),
+            ("lbs-31+idle=8", "idle"),
+            ("lbs-31+hold=when-contended", "hold"),
+            ("lbs-31+bulk=rows+hold=iteration", "hold"),
+            ("lbs-31+zone=domains+hold=iteration", "hold"),
+            ("lbs-31+zone=domains+line=own", "line"),
+            ("is+zone=domains", "zone"),
+            ("lbs-31+zone=spaces+percpu=locked", "percpu"),
+            ("lbs-31+zone=spaces+check=off", "check"),
+            ("lbs-31+batch=9+high=3", "high"),
+            ("serewa+separate=off+manager=thread", "manager"),
+            ("serewa+separate=off+remnants=first", "remnants"),
+            ("serewa+separate=off+queue=4", "queue"),
+            ("serewa+separate=off+sync=ring", "sync"),
+            ("serewa+separate=off+division=on", "division"),
+        ] {
+            assert_eq!(parameters(text), Err(BuildError::BadOption(key)), "{text}");
+        }
+    }
+}

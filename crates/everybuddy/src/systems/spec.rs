@@ -257,6 +257,9 @@ mod tests {
             ("lbs-31+batch=7+batch=8", SpecError::Repeated),
             ("delay-2+lazy=0.5", not_taken("delay-2", "lazy")),
             ("bs+list=linux", not_taken("bs", "list")),
+            ("serewa+select=used", not_taken("serewa", "select")),
+            ("linux-6+space=4MiB", not_taken("linux-6", "space")),
+            ("is+idle=8", not_taken("is", "idle")),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
@@ -299,5 +302,27 @@ mod tests {
             }
             assert!(row.takes("order"), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn options_given_as_values_are_judged_as_those_in_a_text() {
+        let with = |system: &str, options: &Options| {
+            let spec: SystemSpec = system.parse().unwrap();
+            SystemSpec::with(spec.row, options)
+        };
+        let batch = Options {
+            batch: super::super::Count::new(7),
+            ..Options::NONE
+        };
+        assert_eq!(with("bs", &batch), Err(BuildError::BadOption("batch")));
+        assert_eq!(with("lbs-31", &batch).unwrap().options(), batch);
+        let ratios = Options {
+            speedup: Ratio::new(300),
+            ..Options::NONE
+        };
+        assert_eq!(
+            with("watermark", &ratios),
+            Err(BuildError::BadOption("speedup"))
+        );
     }
 }

@@ -371,3 +371,54 @@ impl OptionValue for SpaceFrames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    struct Written<V>(V);
+
+    impl<V: OptionValue> fmt::Display for Written<V> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write(f)
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for thousandths in 0..=500 {
+            let ratio = Ratio::new(thousandths).unwrap();
+            assert_eq!(Ratio::parse(&Written(ratio).to_string()), Some(ratio));
+        }
+        for shift in 0..=24 {
+            let space = SpaceFrames::new(1 << shift).unwrap();
+            assert_eq!(SpaceFrames::parse(&Written(space).to_string()), Some(space));
+        }
+        for (text, frames) in [
+            ("4KiB", 1),
+            ("1024KiB", 256),
+            ("1MiB", 256),
+            ("64GiB", 1 << 24),
+        ] {
+            assert_eq!(SpaceFrames::parse(text), SpaceFrames::new(frames), "{text}");
+        }
+        // A half is rounded up, and 0.0196 to 20 thousandths.
+        assert_eq!(Ratio::parse("0.0196"), Ratio::new(20));
+    }
+
+    #[test]
+    fn numbers_beyond_their_range_are_refused() {
+        // The number of MiB is such that its frames, modulo 2^32, would be those of one MiB.
+        for text in ["6KiB", "2KiB", "3MiB", "128GiB", "16777217MiB", "4"] {
+            assert_eq!(SpaceFrames::parse(text), None, "{text}");
+        }
+        for text in ["0.501", "0.5001", "-0.1", "NaN", "inf"] {
+            assert_eq!(Ratio::parse(text), None, "{text}");
+        }
+        assert_eq!((Count::parse("0"), Count::parse("1048577")), (None, None));
+        assert_eq!(Count::parse("1048576").map(Count::get), Some(Count::MAX));
+        assert_eq!((Slots::parse("3"), Slots::parse("131072")), (None, None));
+        assert_eq!(Slots::parse("65536").map(Slots::get), Some(1 << 16));
+    }
+}

@@ -246,3 +246,58 @@ fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
     let range = FrameRange::new(system.span().physical(frame), 1);
     assert_eq!(system.reserve(&mut own, range), Err(RegionError::Busy));
 }
+
+#[test]
+fn a_refused_free_bypasses_no_list() {
+    for name in [
+        "bs",
+        "is",
+        "lbs-1",
+        "lbs-31",
+        "lbs-31+percpu=locked",
+        "linux-6",
+        "spring",
+    ] {
+        on(name, &Setup::new(RANGES, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let large = Request::order(everybuddy_suite::order(5));
+            let start = system.allocate(&mut cpu, large).unwrap();
+            let bypasses = |cpu: &mut Cpu| {
+                let counts = counts(cpu);
+                (counts.bypasses_order0, counts.bypasses_larger)
+            };
+            let before = bypasses(&mut cpu);
+            for size in [0, 3, 5] {
+                let at = if size == 5 { Pfn(start.0 + 32) } else { start };
+                let wrong = Block::new(at, everybuddy_suite::order(size));
+                assert!(
+                    system.free(&mut cpu, Release::block(wrong)).is_err(),
+                    "{name}"
+                );
+                assert_eq!(bypasses(&mut cpu), before, "{name}");
+            }
+            let block = Block::new(start, everybuddy_suite::order(5));
+            system.free(&mut cpu, Release::block(block)).unwrap();
+            assert_eq!(bypasses(&mut cpu), (before.0, before.1 + 1), "{name}");
+        });
+    }
+}
+
+#[test]
+fn never_coalesces_only_on_demand() {
+    on(
+        "never",
+        &Setup::new(&[FrameRange::new(0, 1024)], 1),
+        |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let held = [(); 1024].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
+            for frame in held {
+                system.free(&mut cpu, Release::frame(frame)).unwrap();
+            }
+            assert_eq!(system.snapshot(&mut cpu).free_blocks[0], 1024);
+            // It is reclaimed before a request is refused, also without quiescing.
+            let all = Request::order(Order::TEN);
+            assert_eq!(system.allocate(&mut cpu, all), Ok(Pfn(0)));
+        },
+    );
+}

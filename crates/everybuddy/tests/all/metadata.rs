@@ -108,11 +108,10 @@ fn the_layout_is_exactly_what_is_used() {
         try_any(&spec, &setup, exact, first_frame).unwrap();
         assert_eq!(used, layout.size(), "{spec}");
         let less = &mut memory[start..][..layout.size() - 2 * layout.align()];
+        let (needed, given) = (layout.size(), less.len());
         let error = try_any(&spec, &setup, less, &mut |_| ()).unwrap_err();
-        assert!(
-            matches!(error, BuildError::MetadataTooSmall { .. }),
-            "{spec}: {error}"
-        );
+        let too_small = BuildError::MetadataTooSmall { needed, given };
+        assert_eq!(error, too_small, "{spec}");
     }
 }
 
