@@ -380,13 +380,6 @@ mod tests {
             ..Options::NONE
         };
         assert_eq!(refused(&unchecked), BuildError::BadOption("check"));
-        let key = |text: &str| match text.parse::<SystemSpec>().unwrap().parameters(setup) {
-            Err(BuildError::BadOption(key)) => key,
-            other => panic!("{text}: {other:?}"),
-        };
-        assert_eq!(key("bs+select=fresh"), "select");
-        assert_eq!(key("fixlazy-744+batch=1000"), "batch");
-        assert_eq!(key("lbs-31+batch=7+high=3"), "high");
     }
 
     /// Checks that making a composition leaves no line of the planned memory.

@@ -434,7 +434,8 @@ mod tests {
         for (text, key) in [
             ("is+space=1MiB", "space"),
             ("is+zone=one+space=4MiB", "space"),
-            ("bs+select=fresh", "space"),
+            ("bs+select=fresh", "select"),
+            ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
             ("lbs-31+hold=when-contended", "hold"),
             ("lbs-31+bulk=rows+hold=iteration", "hold"),
