@@ -195,8 +195,7 @@ mod tests {
             width,
         };
         let narrow = text(&names, &columns, 0..2, &style(18));
-        let expected = "\
- system   alloc
+        let expected = " system   alloc
              ns
 ═══════════════
  bs         3.0

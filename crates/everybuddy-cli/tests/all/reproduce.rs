@@ -56,11 +56,10 @@ fn the_list_names_every_experiment_with_its_source() {
 
 #[test]
 fn mistakes_are_refused_with_one_message() {
-    everybuddy(&["reproduce", "fragmentaton"]).refused(&[
-        "`fragmentaton`",
-        "did you mean `fragmentation`?",
-        "fill-levels",
-    ]);
+    everybuddy(&["reproduce", "fragmentaton"])
+        .refused(&["`fragmentaton`", "did you mean `fragmentation`?"]);
+    everybuddy(&["reproduce", "xylophones-and-drums"])
+        .refused(&["the experiments are", "fill-levels"]);
     everybuddy(&["reproduce", "no/such.toml"]).refused(&["no/such.toml"]);
     let folder = Folder::new("reproduce-mistakes");
     let file = experiment(&folder, "at_lest = 1");
