@@ -43,7 +43,9 @@ fn effective(name: &str, parameters: &str) -> String {
         .find_map(|part| part.strip_prefix("batch "));
     match batch {
         Some(batch) if !name.split(['-', '=', '+']).any(|part| part == batch) => {
-            format!(" (batch {batch})")
+            // A long name has a line of its own.
+            let gap = if name.len() > 13 { "\n  " } else { " " };
+            format!("{gap}(batch {batch})")
         }
         _ => String::new(),
     }
@@ -204,6 +206,10 @@ mod tests {
         assert_eq!(
             effective("lbs-31", "batch 18, high mark 108"),
             " (batch 18)"
+        );
+        assert_eq!(
+            effective("spring-fixlazy-186", "batch 18, high mark 108"),
+            "\n  (batch 18)"
         );
         assert_eq!(effective("lbs-31", "batch 31, high mark 186"), "");
         assert_eq!(effective("lbs-31+batch=7", "batch 7, high mark 42"), "");
