@@ -237,6 +237,14 @@ impl<P: Checker> Worker<'_, P> {
         self.system.drain(self.cpu);
     }
 
+    /// Drains the list of another CPU, if that CPU is parked.
+    pub fn drain_parked(&mut self, other: u16) {
+        match self.system.drain_parked(self.cpu, CpuId(other)) {
+            Ok(()) | Err(AllocateError::Busy) => {}
+            Err(error) => panic!("CPU {other} exists: {error}"),
+        }
+    }
+
     /// Drains all per-CPU lists.
     pub fn quiesce(&mut self) {
         self.system

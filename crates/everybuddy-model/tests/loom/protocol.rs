@@ -247,6 +247,27 @@ fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: u
     });
 }
 
+/// A CPU drains the list of one that went offline, while that one comes back.
+fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| {
+            keep(w, 2);
+            w.park();
+        });
+        machine.at_once(&[
+            &|w| {
+                w.drain_parked(1);
+                w.churn(0);
+                w.park();
+            },
+            &churn_and_park,
+        ]);
+    });
+}
+
 /// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
     ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($single:ident),*; $($pair:ident),*) => {
@@ -275,6 +296,7 @@ macro_rules! all_models {
             a_running_cpu_that_keeps_all_gives_up_one,
             a_cpu_that_holds_the_only_frame_makes_others_fail,
             an_owner_may_resume_while_its_list_is_fetched,
+            an_owner_may_resume_while_its_parked_list_is_drained,
             an_owner_may_park_while_somebody_waits_for_it,
             an_owner_may_park_and_come_back_while_somebody_waits_for_it,
             two_askers_share_what_a_parked_cpu_keeps,

@@ -38,10 +38,15 @@ pub struct OptionRow {
     applies: fn(&Row) -> bool,
     /// Writes the value, if there is one, into the parameters of a system.
     apply: fn(&Options, &mut Parameters, &Setup<'_>),
-    /// Sets the option. Returns `false`, and changes nothing, if the text is not a value.
-    set: fn(&mut Options, &str) -> bool,
     /// Returns whether the option has a value.
     is_set: fn(&Options) -> bool,
+}
+
+/// How the value of an option is read and written. Apart from [`OptionRow`], so that a kernel that builds a system by type
+/// does not link this code, which needs floating-point numbers.
+struct OptionText {
+    /// Sets the option. Returns `false`, and changes nothing, if the text is not a value.
+    set: fn(&mut Options, &str) -> bool,
     /// Writes the value, if there is one.
     write: fn(&Options, &mut fmt::Formatter<'_>) -> fmt::Result,
 }
@@ -102,6 +107,13 @@ macro_rules! options {
                         }
                     )?
                 },
+                is_set: |options| options.$field.is_some(),
+            },
+        )*];
+
+        /// How the values of all options are read and written, in the order of [`OPTIONS`].
+        const TEXTS: &[OptionText] = &[$(
+            OptionText {
                 set: |options, text| match <$type as OptionValue>::parse(text) {
                     Some(value) => {
                         options.$field = Some(value);
@@ -109,7 +121,6 @@ macro_rules! options {
                     }
                     None => false,
                 },
-                is_set: |options| options.$field.is_some(),
                 write: |options, f| match &options.$field {
                     Some(value) => value.write(f),
                     None => Ok(()),
@@ -257,7 +268,9 @@ impl OptionRow {
 
     /// Sets the option. Returns `false`, and changes nothing, if `text` is not a value.
     pub(super) fn set(&self, options: &mut Options, text: &str) -> bool {
-        (self.set)(options, text)
+        let mut texts = OPTIONS.iter().zip(TEXTS);
+        let text_of_this = texts.find(|(row, _)| row.key == self.key);
+        text_of_this.is_some_and(|(_, own)| (own.set)(options, text))
     }
 
     /// Returns `true` if a system takes the option.
@@ -279,9 +292,10 @@ impl OptionRow {
 /// `+key=value` for each option that has a value.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in OPTIONS.iter().filter(|row| row.is_set(self)) {
+        let texts = OPTIONS.iter().zip(TEXTS);
+        for (row, text) in texts.filter(|(row, _)| row.is_set(self)) {
             write!(f, "+{}=", row.key)?;
-            (row.write)(self, f)?;
+            (text.write)(self, f)?;
         }
         Ok(())
     }

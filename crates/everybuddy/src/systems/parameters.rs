@@ -43,7 +43,7 @@ impl Composition {
     /// Returns the key of the option that makes two compositions differ, the one first that says most.
     pub(super) fn differs_by(&self, other: &Self, row: &Row) -> &'static str {
         match () {
-            () if self.zone != other.zone && row.takes("separate") => "separate",
+            () if self.zone != other.zone && row.zone() == ZoneKind::Separated => "separate",
             () if self.zone != other.zone => "zone",
             () if self.structure != other.structure => "structure",
             () if self.list != other.list => "list",
