@@ -4,7 +4,7 @@
 #
 #   ci/bench-pair.sh OLD NEW [ROUNDS [BENCH OPTIONS]]     OLD and NEW are programs `everybuddy`; 16 rounds by default
 #
-# A round of all systems and workloads takes about 40 seconds, 16 rounds about 11 minutes. Run it on a quiet machine.
+# A round of all systems and workloads takes about two minutes. Run it on a quiet machine.
 # A cell is one number of a table: a workload, a system, a number of threads, an operation. Its ratio is the median over
 # the rounds, its interval the least and the largest. The contender `floor`, which is the measuring loop without an
 # allocator, is reported apart. CELLS=FILE writes all cells as tab-separated values.

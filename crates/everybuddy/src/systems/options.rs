@@ -42,8 +42,8 @@ pub struct OptionRow {
     is_set: fn(&Options) -> bool,
 }
 
-/// How the value of an option is read and written. Apart from [`OptionRow`], so that a kernel that builds a system by type
-/// does not link this code, which needs floating-point numbers.
+/// How the value of an option is read and written. Apart from [`OptionRow`], so that a kernel that builds a system by
+/// type does not link this code, which needs floating-point numbers.
 struct OptionText {
     /// Sets the option. Returns `false`, and changes nothing, if the text is not a value.
     set: fn(&mut Options, &str) -> bool,
