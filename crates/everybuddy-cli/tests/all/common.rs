@@ -90,12 +90,17 @@ pub(crate) fn trace() -> Trace {
 
 /// Runs the program.
 pub(crate) fn everybuddy(arguments: &[&str]) -> Run {
+    everybuddy_in(env!("CARGO_TARGET_TMPDIR"), arguments)
+}
+
+/// Runs the program in a folder of its own: other tests write their pages into the common one at the same time.
+pub(crate) fn everybuddy_in(folder: impl AsRef<Path>, arguments: &[&str]) -> Run {
     let program = env!("CARGO_BIN_EXE_everybuddy");
     Run::of(
         Command::new(program)
             .args(arguments)
             // Files that no argument names appear in the current folder.
-            .current_dir(env!("CARGO_TARGET_TMPDIR"))
+            .current_dir(folder)
             .env_remove("EVERYBUDDY_TRACES")
             .output()
             .unwrap(),

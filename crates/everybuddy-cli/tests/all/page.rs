@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy, everybuddy_in};
 
 /// Runs `compare` on the tiny trace and returns the page.
 fn page(folder: &Folder, arguments: &[&str]) -> String {
@@ -36,10 +36,10 @@ fn the_page_has_all_systems_in_fresh_and_in_old_memory() {
 fn the_page_appears_where_it_is_wanted_and_nowhere_else() {
     let folder = Folder::new("default-page");
     let trace = folder.trace();
-    let default = Path::new(env!("CARGO_TARGET_TMPDIR")).join("everybuddy-report.html");
-    let _ = std::fs::remove_file(&default);
+    let default = Path::new(&folder.file("everybuddy-report.html")).to_path_buf();
     let command = ["compare", &trace, "--systems", "bs"];
-    let run = |arguments: &[&str]| everybuddy(&[&command, arguments].concat());
+    let here = folder.file("");
+    let run = |arguments: &[&str]| everybuddy_in(&here, &[&command, arguments].concat());
     for without in [
         &["--no-html"][..],
         &["--json", "-"],
