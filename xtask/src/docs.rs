@@ -36,7 +36,7 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dy
         let text = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, make(&text))?;
     }
-    crate::splice::write(root, files)?;
+    crate::numbers::write(root, files)?;
     crate::graph::write(root)?;
     Ok(Vec::new())
 }

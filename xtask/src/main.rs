@@ -1,7 +1,8 @@
-//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | prose [PATH]`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH]`.
 //!
 //! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check, `docs`
-//! writes what is generated from the code, and `prose` stores the limits of the rules of plain English, or lists the
+//! writes what is generated from the code, `numbers` lists the measured numbers of
+//! DOCUMENT that no result fills, and `prose` stores the limits of the rules of plain English, or lists the
 //! places below PATH that break them.
 
 mod cycles;
@@ -9,8 +10,8 @@ mod docs;
 mod documents;
 mod graph;
 mod names;
+mod numbers;
 mod prose;
-mod splice;
 mod tidy;
 
 use std::path::PathBuf;
@@ -24,11 +25,15 @@ fn main() -> ExitCode {
         ("tidy", None) => tidy::faults(&root),
         ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
         ("graph", None) => graph::write(&root),
+        ("numbers", Some(document)) => numbers::measured::list(&root, &document),
         ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
         ("prose", Some(path)) => {
             tidy::files(&root).and_then(|files| prose::list(&root, &files, &path))
         }
-        _ => Err("usage: cargo run -p xtask -- tidy | docs | graph | prose [PATH]".into()),
+        _ => Err(
+            "usage: cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH]"
+                .into(),
+        ),
     };
     match faults {
         Ok(faults) if faults.is_empty() => {

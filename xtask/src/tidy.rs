@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cycles, documents, graph, names, prose, splice};
+use crate::{cycles, documents, graph, names, numbers, prose};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -100,7 +100,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     generated(root, &mut faults);
     cycles::check(root, &mut faults)?;
     graph::check(root, &mut faults)?;
-    splice::check(root, &files, &mut faults)?;
+    numbers::check(root, &files, &mut faults)?;
     documents::readme(root, &mut faults);
     prose::check(root, &files, &mut faults)?;
     faults.sort();

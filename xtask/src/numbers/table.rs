@@ -4,10 +4,10 @@
 //! written by hand; its last columns are filled from rows of the results:
 //!
 //! ```text
-//! <!-- numbers: results/RUN/compare.jsonl gcc_build: allocate latency mean (p99); all miss_rate value % -->
+//! <!-- numbers: compare gcc_build: allocate latency mean (p99); all miss_rate value % -->
 //! ```
 //!
-//! After the path of the results (rows as JSON lines) and the source, one entry per column names operation, metric and
+//! After the experiment, or the path of results, and the source, one entry per column names operation, metric and
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
 //! parentheses follows in parentheses; `%` and `x1000` scale the value.
 //!
@@ -16,52 +16,15 @@
 //! A number that the results do not have is an error. Two exceptions: a high percentile that the timer
 //! cannot tell from zero is shown as such, and a dash is the median of a benchmark that a system cannot run.
 
-use std::error::Error;
-use std::fs;
-use std::path::Path;
+use std::rc::Rc;
+
+use super::results::{Results, Row};
 
 /// How a marker begins.
 const MARKER: &str = "<!-- numbers: ";
 
-/// Fills the tables of all documents.
-pub(crate) fn write(root: &Path, files: &[String]) -> Result<(), Box<dyn Error>> {
-    for file in documents(files) {
-        let path = root.join(file);
-        let text = fs::read_to_string(&path)?;
-        let new = filled(root, file, &text)?;
-        if new != text {
-            fs::write(path, new)?;
-        }
-    }
-    Ok(())
-}
-
-/// Reports tables whose numbers are not those of the results.
-pub(crate) fn check(
-    root: &Path,
-    files: &[String],
-    faults: &mut Vec<String>,
-) -> Result<(), Box<dyn Error>> {
-    for file in documents(files) {
-        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
-        match filled(root, file, &text) {
-            Ok(new) if new == text => {}
-            Ok(_) => faults.push(format!(
-                "{file}:1: generated: out of date: cargo run -p xtask -- docs"
-            )),
-            Err(error) => faults.push(format!("{file}:1: generated: {error}")),
-        }
-    }
-    Ok(())
-}
-
-fn documents(files: &[String]) -> impl Iterator<Item = &String> {
-    let is_ours = |file: &&String| file.ends_with(".md") && !file.starts_with("results/");
-    files.iter().filter(is_ours)
-}
-
 /// Returns the text with the numbers of its tables as the results have them.
-fn filled(root: &Path, file: &str, text: &str) -> Result<String, Box<dyn Error>> {
+pub(super) fn filled(file: &str, text: &str, results: &Results) -> Result<String, String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let markers: Vec<usize> = (0..lines.len())
         .filter(|at| lines[*at].starts_with(MARKER))
@@ -79,9 +42,13 @@ fn filled(root: &Path, file: &str, text: &str) -> Result<String, Box<dyn Error>>
                 at + 1
             )
         })?;
-        let results = fs::read_to_string(root.join(table.results))
-            .map_err(|error| format!("{}: {error}", table.results))?;
-        let numbers = Numbers::read(&results);
+        let path = match table.results.contains('/') {
+            true => table.results,
+            false => results
+                .of(table.results)?
+                .ok_or_else(|| format!("no run has rows of {}", table.results))?,
+        };
+        let numbers = Numbers::of(results.file(path)?);
         for line in lines.iter_mut().skip(close + 3) {
             if !line.starts_with('|') {
                 break;
@@ -135,7 +102,7 @@ impl<'t> Table<'t> {
     }
 
     /// Returns a row of the table with its last cells filled.
-    fn row(&self, line: &str, numbers: &Numbers<'_>) -> Result<String, Box<dyn Error>> {
+    fn row(&self, line: &str, numbers: &Numbers) -> Result<String, String> {
         let cells: Vec<&str> = line.trim().trim_matches('|').split('|').collect();
         let system = cells[0].trim().trim_matches('`');
         // A row that has only its system yet gets all numbers.
@@ -188,7 +155,7 @@ impl<'t> Column<'t> {
         Some(column)
     }
 
-    fn text(&self, system: &str, numbers: &Numbers<'_>) -> Result<String, String> {
+    fn text(&self, system: &str, numbers: &Numbers) -> Result<String, String> {
         let first = self.number(system, self.statistic, numbers)?;
         Ok(match self.second {
             Some(second) => format!("{first} ({})", self.number(system, second, numbers)?),
@@ -196,16 +163,18 @@ impl<'t> Column<'t> {
         })
     }
 
-    fn number(
-        &self,
-        system: &str,
-        statistic: &str,
-        numbers: &Numbers<'_>,
-    ) -> Result<String, String> {
+    fn number(&self, system: &str, statistic: &str, numbers: &Numbers) -> Result<String, String> {
         let of = |system: &str, operation: &str, metric: &str, statistic: &str| {
-            let mut rows = numbers.rows.iter();
+            let mut rows = numbers.0.iter().filter(is_whole);
             let row = rows.find(|row| {
-                row.names == [self.source, system, operation, metric, statistic]
+                let names = [
+                    &row.source,
+                    &row.system,
+                    &row.operation,
+                    &row.metric,
+                    &row.statistic,
+                ];
+                names == [self.source, system, operation, metric, statistic]
                     && self.cpus.is_none_or(|cpus| cpus == row.cpus)
             });
             row.map(|row| row.value)
@@ -214,7 +183,7 @@ impl<'t> Column<'t> {
             return Ok(shown(value, self.scale));
         }
         let floor = of("timer", "all", "latency", "value");
-        let is_known = numbers.rows.iter().any(|row| row.names[1] == system);
+        let is_known = numbers.0.iter().any(|row| row.system == system);
         match (statistic, floor) {
             ("p99" | "p999", Some(floor)) if is_known => Ok(format!("≤{floor:.0}")),
             ("p50", _) if is_known => Ok("–".to_owned()),
@@ -226,53 +195,18 @@ impl<'t> Column<'t> {
     }
 }
 
-/// The rows of the results, without those about one order or one moment.
-struct Numbers<'r> {
-    rows: Vec<Row<'r>>,
-}
+/// The rows of the results.
+struct Numbers(Rc<Vec<Row>>);
 
-struct Row<'r> {
-    /// Source, system, operation, metric and statistic.
-    names: [&'r str; 5],
-    cpus: &'r str,
-    value: f64,
-}
-
-impl<'r> Numbers<'r> {
-    fn read(results: &'r str) -> Self {
-        let row = |line: &'r str| {
-            let text = |name: &str| field(line, name).map(|value| value.trim_matches('"'));
-            let is_empty = |name: &str| matches!(text(name), None | Some("null" | ""));
-            let is_whole =
-                is_empty("order") && is_empty("options") && !text("experiment")?.contains('@');
-            is_whole.then_some(Row {
-                names: [
-                    text("source")?,
-                    text("system")?,
-                    text("operation")?,
-                    text("metric")?,
-                    text("statistic")?,
-                ],
-                cpus: text("cpus")?,
-                value: text("value")?.parse().ok()?,
-            })
-        };
-        Self {
-            rows: results.lines().filter_map(row).collect(),
-        }
+impl Numbers {
+    fn of(rows: Rc<Vec<Row>>) -> Self {
+        Self(rows)
     }
 }
 
-/// Returns the text of a field of a flat JSON object.
-fn field<'r>(row: &'r str, name: &str) -> Option<&'r str> {
-    let key = format!("\"{name}\":");
-    let start = row.find(&key)? + key.len();
-    let rest = row[start..].trim_start();
-    let end = match rest.strip_prefix('"') {
-        Some(text) => text.find('"')? + 2,
-        None => rest.find([',', '}'])?,
-    };
-    Some(&rest[..end])
+/// Returns `true` for a row that is not about one order or one moment.
+fn is_whole(row: &&Row) -> bool {
+    row.order.is_empty() && !row.experiment.contains('@')
 }
 
 /// Prints a number with three significant digits, as the program's tables do.
@@ -304,9 +238,10 @@ mod tests {
  "metric":"miss_rate","statistic":"value","value":0.9}
 "#;
 
-    /// Returns the rows, each on one line.
-    fn rows() -> String {
-        ROWS.replace(",\n ", ",")
+    /// Returns the rows, each of one line.
+    fn numbers() -> Numbers {
+        let text = ROWS.replace(",\n ", ",");
+        Numbers::of(Rc::new(text.lines().filter_map(Row::read).collect()))
     }
 
     #[test]
@@ -314,8 +249,7 @@ mod tests {
         let marker =
             "<!-- numbers: x.jsonl a: free latency mean (p99); a@2 all miss_rate value % -->";
         let table = Table::parse(marker).expect("the marker is whole");
-        let results = rows();
-        let numbers = Numbers::read(&results);
+        let numbers = numbers();
         let row = table.row("| `bs` | by hand | ? | ? |", &numbers);
         let expected = "| `bs` | by hand | 9.15 (≤10) | 4.7% |";
         assert_eq!(row.expect("the rows have it"), expected);
@@ -330,8 +264,7 @@ mod tests {
 
     #[test]
     fn another_source_or_number_of_cpus_has_other_numbers() {
-        let results = rows();
-        let numbers = Numbers::read(&results);
+        let numbers = numbers();
         let column = |text| Column::parse(text, "a").expect("the column is whole");
         assert!(
             column("b@2 all miss_rate value")
@@ -353,14 +286,5 @@ mod tests {
         assert_eq!(texts, ["9.15", "17.3", "226", "20", "0"]);
         assert_eq!(shown(0.0487, Scale::Thousand), "49");
         assert_eq!(shown(1.0, Scale::Percent), "100%");
-    }
-
-    #[test]
-    fn text_without_markers_stays() {
-        let text = "no marker\n| a |\n";
-        assert_eq!(
-            filled(Path::new("/"), "x.md", text).expect("nothing is read"),
-            text
-        );
     }
 }

@@ -5,6 +5,8 @@
 //! A passage never contains code. Code blocks are left out, and a code span is replaced by `CODE`, so that
 //! a rule about words cannot fire on an identifier. Each character of a passage maps to the line that it came from.
 
+use crate::numbers::without_marks;
+
 /// Text that reads as one paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Passage {
@@ -40,6 +42,7 @@ struct Paragraphs {
 
 impl Paragraphs {
     fn line(&mut self, number: usize, line: &str) {
+        let line = &without_marks(line);
         let line = line.trim();
         if line.starts_with("```") {
             self.end();
