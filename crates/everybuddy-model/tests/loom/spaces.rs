@@ -274,7 +274,7 @@ models!(
 );
 models!(
     inverse_ticket, Plain, "is+order=1+space=8KiB+lock=ticket";
-    [2] two_cpus_share_a_space,
+    [1, 2] two_cpus_share_a_space,
     [1] a_space_changes_hands_while_a_frame_comes_back,
     [3] both_exchange_for_the_last_space,
 );
@@ -308,5 +308,5 @@ models!(
 models!(
     bypass, Plain, "lis-1+high=2+order=1+space=8KiB";
     [3] both_exchange_for_the_last_space,
-    [2] two_cpus_share_a_space,
+    [1, 2] two_cpus_share_a_space,
 );
