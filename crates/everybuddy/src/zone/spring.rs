@@ -20,8 +20,8 @@
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for long.
-//! It merges the two that were idle for longest; see [`compress`](super::compress).
+//! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
+//! long. It merges the two that were idle for longest; see [`compress`](super::compress).
 //!
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
