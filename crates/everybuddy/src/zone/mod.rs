@@ -20,6 +20,7 @@
 
 pub(crate) mod bulk;
 mod collect;
+mod compress;
 pub(crate) mod domain;
 pub mod domains;
 pub(crate) mod memory;
