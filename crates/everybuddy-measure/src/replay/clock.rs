@@ -4,8 +4,8 @@
 //!
 //! A hit in a per-CPU list takes less time than reading any clock. Hits are therefore timed in segments, the timer's
 //! cost is subtracted from each measurement, and single operations are reported only if they exceed the timer's
-//! spread. A single operation is timed between fences: otherwise what overlaps with the clock would be subtracted as the
-//! timer's cost, and a call of 300 instructions would seem to take no longer than a hit.
+//! spread. A single operation is timed between fences. Otherwise what overlaps with the clock would be subtracted as
+//! the timer's cost, and a call of 300 instructions would seem to take no longer than a hit.
 //!
 //! The timer is the processor's time stamp counter if that is reliable, and the operating system's clock otherwise.
 //!

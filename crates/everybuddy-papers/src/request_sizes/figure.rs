@@ -24,18 +24,20 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             &single,
             "requests for a single frame",
             "of the requests (%)",
+            2,
         ),
         panel(
             &served,
             "served by the CPU's list",
             "of the calls for single frames (%)",
+            0,
         ),
     ];
     let note = format!("{}. Counted.", experiment.source);
     chart::drawing(experiment, panels, note)
 }
 
-fn panel(rows: &[&Row], title: &str, label: &str) -> Panel {
+fn panel(rows: &[&Row], title: &str, label: &str, first: usize) -> Panel {
     let names = sources(rows.iter().copied());
     let series = systems(rows.iter().copied())
         .into_iter()
@@ -51,7 +53,7 @@ fn panel(rows: &[&Row], title: &str, label: &str) -> Panel {
                 intervals: Vec::new(),
                 labels: Vec::new(),
                 shape: Shape::Points,
-                kind,
+                kind: first + kind,
             }
         });
     let series: Vec<Series> = series.collect();
