@@ -124,6 +124,7 @@ fn variants() -> Vec<String> {
         if takes("zone") {
             add("order=0+zone=spaces+space=4KiB");
             add("order=1+zone=spaces+space=8KiB+lock=ticket");
+            add("order=1+zone=spaces+space=8KiB+exchange=single");
             let line = if takes("line") { "+line=beside" } else { "" };
             add(&format!(
                 "order=2+zone=spaces+space=32KiB+select=fresh{line}"
