@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Files of another trace are not read. The faults are sorted by row, each belongs to an allocation, and their regions exist.
+//! Files of another trace are not read. The faults are sorted by row, each belongs to an allocation, and their regions
+//! exist.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,8 @@ pub fn files(trace: &Path) -> [PathBuf; 3] {
     [trace.to_path_buf(), faults, regions]
 }
 
-/// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a file
-/// of another trace was dropped.
+/// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a
+/// file of another trace was dropped.
 fn open(
     path: &Path,
     needed: &[&'static str],

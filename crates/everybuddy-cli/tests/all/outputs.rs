@@ -71,7 +71,7 @@ fn outputs_are_different_files_whatever_names_lead_to_them() {
     ] {
         refused(&[&compare[..], options].concat(), &["the same file as"]);
     }
-    // The page that nobody named is an output too.
+    // The page has a default name, and is an output too.
     refused(
         &[&compare[..], &["--json", "everybuddy-report.html"]].concat(),
         &["--json everybuddy-report.html", "the page"],
