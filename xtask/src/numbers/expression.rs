@@ -230,12 +230,10 @@ fn values(reference: &str, results: &Results) -> Result<Vec<f64>, Lack> {
         ));
     };
     let experiment = words[0].split('@').next().unwrap_or_default();
-    let path = match run {
-        Some(path) => path,
-        None => match results.of(experiment)? {
-            Some(path) => path,
-            None => return Err(Lack::NoRun(experiment.to_owned())),
-        },
+    let path = match (run, results.of(experiment)?) {
+        (Some(path), _) => path,
+        (None, Some(path)) if results.has(experiment, words[4])? => path,
+        _ => return Err(Lack::NoRun(experiment.to_owned())),
     };
     let rows = results.file(path)?;
     let parts = |row: &Row| {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! [`expression`] defines what stands between `<!--=` and `-->`. An experiment without a committed output gives a dash,
-//! and `<!--? EXPERIMENT -->` is followed by the command that produces it, until a run has it.
+//! and `<!--? EXPERIMENT METRIC -->` is followed by the command that produces it, until a run has it.
 //!
 //! # Invariants
 //!
@@ -126,17 +126,22 @@ fn missing(line: &str, results: &Results) -> Result<String, String> {
     let Some(experiment) = line.strip_prefix(MISSING) else {
         return Ok(line.to_owned());
     };
-    let experiment = experiment
+    let wanted = experiment
         .split_once(SPAN[1])
         .ok_or("a mark is not closed")?
         .0;
-    let note = match results.of(experiment)? {
-        Some(_) => String::new(),
-        None => format!(
-            " *No committed output has these numbers yet: `everybuddy reproduce {experiment}` measures them.*"
+    let (experiment, metric) = wanted.split_once(' ').unwrap_or((wanted, ""));
+    let command = match experiment {
+        "bench" | "compare" => experiment.to_owned(),
+        _ => format!("reproduce {experiment}"),
+    };
+    let note = match results.has(experiment, metric)? {
+        true => String::new(),
+        false => format!(
+            " *No committed output has these numbers yet: `everybuddy {command}` measures them.*"
         ),
     };
-    Ok(format!("{MISSING}{experiment}{}{note}", SPAN[1]))
+    Ok(format!("{MISSING}{wanted}{}{note}", SPAN[1]))
 }
 
 /// Returns a line without marks, as a reader sees it.

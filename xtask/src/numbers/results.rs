@@ -71,7 +71,7 @@ impl Results {
         Ok(rows)
     }
 
-    /// Returns the file with the rows of an experiment: the last run's. Returns `None` if no run has any.
+    /// Returns the file with the rows of an experiment: that of the last run. Returns `None` if no run has any.
     pub(crate) fn of(&self, experiment: &str) -> Result<Option<&str>, String> {
         for path in &self.own {
             let rows = self.file(path)?;
@@ -80,6 +80,18 @@ impl Results {
             }
         }
         Ok(None)
+    }
+}
+
+impl Results {
+    /// Returns `true` if the last run of an experiment measured a metric; with an empty name, any.
+    pub(crate) fn has(&self, experiment: &str, metric: &str) -> Result<bool, String> {
+        let Some(path) = self.of(experiment)? else {
+            return Ok(false);
+        };
+        let rows = self.file(path)?;
+        let mut own = rows.iter().filter(|row| row.experiment == experiment);
+        Ok(metric.is_empty() || own.any(|row| row.metric == metric))
     }
 }
 
