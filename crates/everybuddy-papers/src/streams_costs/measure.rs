@@ -270,7 +270,7 @@ impl Times {
 }
 
 /// Returns the mean of the undisturbed repetitions at each position: those of at most twice the median plus `long`.
-fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
+pub(crate) fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
     let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
     let calm = |at: usize| {
         let mut ticks: Vec<u64> = repeats.iter().map(|times| times[at].into()).collect();
