@@ -54,7 +54,7 @@ pub use crate::serewa::{
     Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
 };
 pub use crate::structure::StructureKind;
-pub use crate::zone::{Bulk, Select};
+pub use crate::zone::{Bulk, Exchange, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
