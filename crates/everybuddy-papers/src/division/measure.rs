@@ -8,7 +8,8 @@
 //! A division is as good as its prediction. `serewa` is divided for 4,096 requests: the first of the same trace, which
 //! is the best case; those from the middle of the trace on, as another run of the same program; or the first of another
 //! program's trace. The statistics are those that a running system can gather itself. `serewa+division=off` starts with
-//! largest blocks, like `bs`. Between calls, the services process all pending work: this models a machine that keeps up.
+//! largest blocks, like `bs`. Between calls, the services process all pending work. This models a machine that keeps
+//! up.
 //!
 //! # Invariants
 //!
@@ -108,8 +109,8 @@ impl Measure for Parameters {
     }
 }
 
-/// Returns the kinds of statistics for a trace, as the ends of sources: its own, those of its second half, those of each
-/// other trace.
+/// Returns the kinds of statistics for a trace, as the ends of sources: its own, those of its second half, and those of
+/// each other trace.
 fn lessons(name: &str, traces: &[String]) -> Vec<String> {
     let own = [String::new(), " by its other half".to_string()].into_iter();
     let others = traces.iter().filter(|other| *other != name);

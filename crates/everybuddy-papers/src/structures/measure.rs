@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! \[Serewa\] §2.2.4 proposes balanced trees instead of queues, for speed and for a more deterministic duration. The
-//! same eager buddy runs here on free lists, on balanced trees and on bits. Steps are counted, so that the worst call is
-//! exact and does not depend on the machine.
+//! same eager buddy runs here on free lists, on balanced trees and on bits. Steps are counted, so that the worst call
+//! is exact and does not depend on the machine.
 //!
 //! A step is a read or a write of a word that the system shares: a record, a link, a head, a word of bits, a count, the
 //! lock.

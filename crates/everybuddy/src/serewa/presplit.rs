@@ -60,10 +60,11 @@ impl Presplit {
     }
 }
 
-/// Statistics of the first requests of a run, which the host of a system gathers: the next start can be divided by them.
+/// Statistics of the first requests of a run, which the host of a system gathers. The next start can be divided by
+/// them.
 ///
 /// The maximum number of blocks of each order that are live at the same time is what the requests need if freed blocks
-/// are reused. A kernel calls [`allocated`](Self::allocated) and [`freed`](Self::freed) beside its calls of the system
+/// are reused. A kernel calls [`allocated`](Self::allocated) and [`freed`](Self::freed) next to its calls of the system
 /// until [`is_complete`](Self::is_complete), stores the blocks of [`presplit`](Self::presplit) and passes them to
 /// [`Presplit::new`] at its next start.
 ///
