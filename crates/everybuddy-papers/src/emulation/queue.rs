@@ -4,11 +4,15 @@
 //!
 //! \[Serewa\] section 3: "two direction queues", one for each size.
 //!
-//! It has two parameters. `PLACE`: where a block is inserted. With [`WALKED_END`] an insertion walks the whole queue to
-//! its end, as the paper's profile implies (41 µs for an insertion, 0.2 µs for a removal). With [`KNOWN_END`] it does
-//! not walk, with [`HEAD`] the queue is last in, first out, and with [`ADDRESS`] an insertion walks to the block's place
-//! in the order of addresses. `SEARCH`: a merge walks the rest of the queue to find a block's buddy; otherwise it looks at
-//! the buddy's mark.
+//! It has two parameters. `PLACE` is where a block is inserted:
+//!
+//! - [`WALKED_END`]: an insertion walks the whole queue to its end, as the paper's profile implies (41 µs for an
+//!   insertion, 0.2 µs for a removal);
+//! - [`KNOWN_END`]: the same order, but the end is known;
+//! - [`HEAD`]: last in, first out;
+//! - [`ADDRESS`]: an insertion walks to the block's place in the order of addresses.
+//!
+//! With `SEARCH`, a merge walks the rest of the queue to find a block's buddy. Otherwise it looks at the buddy's mark.
 //!
 //! # Invariants
 //!
