@@ -12,6 +12,7 @@
 use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
+use crate::refusals::Refusals;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
@@ -170,7 +171,10 @@ impl Stage<'_> {
             services: done.services,
             background,
             queues,
-            refused: done.played.trouble.refused,
+            refusals: Refusals {
+                requests: self.script.requests(),
+                refused: done.played.trouble.refused,
+            },
             samples,
             detail: Detail {
                 places,
