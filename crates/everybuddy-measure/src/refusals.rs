@@ -102,7 +102,9 @@ mod tests {
         own.join(&other);
         let entries = own.entries();
         let value = |order, metric, statistic| {
-            let found = entries.iter().find(|own| (own.0, own.1, own.2) == (order, metric, statistic));
+            let found = entries
+                .iter()
+                .find(|own| (own.0, own.1, own.2) == (order, metric, statistic));
             found.map(|own| own.3)
         };
         assert_eq!(value(None, ALL, "rate"), Some(0.004));
