@@ -371,6 +371,16 @@ impl fmt::Display for Parameters {
 }
 
 impl Parameters {
+    /// Returns the number of frames that a refill or a drain of a CPU's list moves: what the options and the machine's
+    /// memory decide together. `None` if there is no list, or if the list decides at each refill and drain.
+    pub fn batch(&self) -> Option<u32> {
+        match self.composition.list {
+            ListKind::None | ListKind::Predictive => None,
+            ListKind::Linux | ListKind::Bypass => Some(self.watermarks.batch),
+            ListKind::Linux6 => Some(self.tuning.batch),
+        }
+    }
+
     fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rule {
             Rule::Watermarks { lazy, speedup } if self.rule.has_ratios() => {
@@ -407,6 +417,7 @@ impl Parameters {
 mod tests {
     use super::*;
     use crate::region::FrameRange;
+    use std::format;
 
     fn parameters(text: &str) -> Result<Parameters, BuildError> {
         let ranges = [FrameRange::new(0, 1 << 16)];
@@ -424,9 +435,35 @@ mod tests {
             ("lbs-31", 31, 186),
             ("lbs-1", 1, 186),
         ] {
-            let marks = parameters(text).unwrap().watermarks;
+            let own = parameters(text).unwrap();
+            let marks = own.watermarks;
             assert_eq!((marks.batch, marks.high), (batch, high), "{text}");
+            assert_eq!(own.batch(), Some(batch), "{text}");
         }
+        assert_eq!(parameters("bs").unwrap().batch(), None);
+        assert_eq!(parameters("spring").unwrap().batch(), None);
+    }
+
+    #[test]
+    fn a_list_of_fixed_length_has_that_length_whatever_the_memory() {
+        for frames in [64, 1 << 10, 76 << 8, 1 << 15, 1 << 20] {
+            let ranges = [FrameRange::new(0, frames)];
+            let marks = |text: &str| {
+                let spec: SystemSpec = text.parse().unwrap();
+                let own = spec.parameters(&Setup::new(&ranges, 2)).unwrap();
+                (own.watermarks.batch, own.watermarks.high)
+            };
+            for (name, batch, high) in [("186", 31, 186), ("372", 62, 372), ("744", 124, 744)] {
+                for prefix in ["fixlazy", "spring-fixlazy"] {
+                    let name = format!("{prefix}-{name}");
+                    assert_eq!(marks(&name), (batch, high), "{name}, {frames} frames");
+                }
+            }
+            // Linux's own formula follows memory: 76 MiB have a batch of 18.
+            let batch = Watermarks::linux_batch(frames);
+            assert_eq!(marks("lbs-31"), (batch, 6 * batch), "{frames} frames");
+        }
+        assert_eq!(Watermarks::linux_batch(76 << 8), 18);
     }
 
     #[test]
