@@ -14,10 +14,11 @@ use super::spec::SystemSpec;
 use super::values::{
     BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
 };
-use super::{Bound, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Bulk, Select};
@@ -132,10 +133,7 @@ impl SystemSpec {
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
             tuning: Tuning::linux(setup.frames(), setup.cpus),
-            bound: match options.high {
-                Some(most) => Bound { max: most.get() },
-                None => Bound::by_memory(setup.frames(), setup.cpus),
-            },
+            bound: bound(&options, list, setup),
             space,
             select: Select::default(),
             idle: BLOCKS_PER_LOOK,
@@ -201,6 +199,16 @@ impl SystemSpec {
         }
         Ok(marks)
     }
+}
+
+/// Returns the bounds of Spring Buddy's list.
+fn bound(options: &Options, list: ListKind, setup: &Setup<'_>) -> Bound {
+    let by_memory = || Bound::by_memory(setup.frames(), setup.cpus);
+    let max = options.high.map_or_else(by_memory, Count::get);
+    // In other lists a batch is something else.
+    let first = options.batch.filter(|_| list == ListKind::Predictive);
+    let first = first.map_or(INITIAL_REFILL, Count::get);
+    Bound::new(max, first, options.predict.unwrap_or_default())
 }
 
 fn is_on(switch: Option<Switch>) -> bool {
@@ -313,7 +321,16 @@ impl fmt::Display for Parameters {
                 } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
-            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.max)?,
+            ListKind::Predictive => {
+                let Bound { max, predict, .. } = self.bound;
+                let by = match predict {
+                    Predict::Both => "predicted",
+                    Predict::Run => "predicted by the run alone",
+                    Predict::Region => "predicted by the region alone",
+                    Predict::None => "not predicted",
+                };
+                write!(f, "{by}, first refill {}, up to {max}", self.bound.first())?;
+            }
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
