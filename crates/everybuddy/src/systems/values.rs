@@ -10,7 +10,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Exchange, Select};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -183,6 +183,12 @@ named_values!(
     "run" = Self::Run,
     "region" = Self::Region,
     "none" = Self::None,
+);
+named_values!(
+    Exchange,
+    "`any` or `single`",
+    "any" = Self::Any,
+    "single" = Self::Single
 );
 named_values!(
     LockKind,
