@@ -27,7 +27,7 @@
 //! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests, or [`SPREAD`] times as many frees:
 //!    runs of frees are longer (ten times in table II). A refill moves at most [`SPREAD`] times as many frames. These
 //!    numbers are fitted: with them, what runs leave, measured in units of what fixed buffers leave, is near the
-//!    paper's figure 11, so they are no evidence that the figure holds. The option `batch` sets the first of them, and
+//!    paper's figure 11, so they do not show that the figure holds. The option `batch` sets the first of them, and
 //!    the experiment `buffers` chooses it on some traces and tests it on another. The list does not remember earlier
 //!    runs of a region: that would trade misses against residual frames, as other values of these numbers would.
 //! 3. The end of a region ends the run. A refill is never longer than what is left of the region, or than an initial

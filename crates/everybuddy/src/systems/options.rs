@@ -137,8 +137,10 @@ options! {
     list = "list": ListKind, "`none`",
         "The list that each CPU keeps, in a system that takes any.",
         for delays;
-    batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; 128 in `spring`",
-        "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first refill.",
+    batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
+        128 in `spring`",
+        "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
+        refill.",
         for |row| matches!(row.list(), ListKind::Linux | ListKind::Predictive) || delays(row);
     high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",

@@ -54,7 +54,8 @@ const FIXED_DEVIATES: &str = "Linux scales the batch with memory; the length her
     memory, and the batch is a sixth of it (31, 62 or 124 frames). With 128 MiB and more, a list of 186 frames \
     is the list of lbs-31.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
-    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. Before a request fails, frames \
+    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
+    Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
     direct reclaim.";
 
