@@ -13,21 +13,50 @@
 //!
 //! Counting does not change what is recorded in addition.
 
-use everybuddy::{Counts, Event, NoProbe, Probe};
+use std::mem::MaybeUninit;
+
+use everybuddy::{BuildError, Counts, Event, NoProbe, Probe, Setup, SystemSpec, with_any_system};
 use quanta::Clock;
 
+use crate::replay::host::AnySystem;
 use crate::replay::moments::Moments;
 
 /// A probe that can be read, even if it counts nothing.
 pub trait ReadableProbe: Probe + Send {
     /// Returns the counts.
     fn read(&self) -> Counts;
+
+    /// Builds a system and calls `visit` with it.
+    ///
+    /// No implementation is generic, so all systems are compiled into this crate, once for each probe. Every crate that
+    /// calls [`with_any_system`] itself compiles them again.
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    fn build_any(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
+    ) -> Result<(), BuildError>
+    where
+        Self: Sized;
 }
 
 impl ReadableProbe for NoProbe {
     #[inline(always)]
     fn read(&self) -> Counts {
         Counts::default()
+    }
+
+    #[inline(never)]
+    fn build_any(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visit)
     }
 }
 
@@ -79,6 +108,16 @@ impl ReadableProbe for Watch {
     #[inline]
     fn read(&self) -> Counts {
         self.counts
+    }
+
+    #[inline(never)]
+    fn build_any(
+        spec: &SystemSpec,
+        setup: &Setup<'_>,
+        memory: &mut [MaybeUninit<u8>],
+        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
+    ) -> Result<(), BuildError> {
+        with_any_system(spec, setup, memory, visit)
     }
 }
 
