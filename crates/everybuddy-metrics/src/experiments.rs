@@ -30,7 +30,7 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count", "mean", "stddev"],
         formula: "stddev = sqrt(sum n^2 / count - mean^2)",
         definition: "Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that \
-                     each moves. Lists that keep single frames only move blocks of order 0.",
+                     each moves. Bulk calls during one call of a program count once, with their mean.",
         counted: None,
     },
     Metric {
@@ -39,10 +39,10 @@ pub(crate) const OWN: &[Metric] = &[
         head: "order moved",
         unit: "1",
         better: Neither,
-        statistics: &["mean"],
+        statistics: &["count", "mean", "stddev"],
         formula: "",
-        definition: "Order of the blocks that a refill or a drain moves. Sources print it; here the order is a \
-                     column of its own.",
+        definition: "Order of the call during which a list was refilled or drained. Lists that keep single frames \
+                     only move blocks of order 0; lists of several orders drain in turns, starting with this one.",
         counted: None,
     },
     Metric {
