@@ -219,7 +219,8 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count", "rate", "mean", "ci95", "published"],
         formula: "requests refused / requests",
         definition: "Requests for which no block was found. `rate` is their share of all requests. With an order, the \
-                     requests of that order, and the share of them. `bench`: of all rounds, preparation left out. On several threads it varies from run to run.",
+                     requests of that order, and their share of them. `bench`: of all rounds, preparation left out. \
+                     On several threads it varies from run to run.",
         counted: None,
     },
     Metric {
