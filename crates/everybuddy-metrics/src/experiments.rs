@@ -30,7 +30,7 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count", "mean", "stddev"],
         formula: "stddev = sqrt(sum n^2 / count - mean^2)",
         definition: "Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that \
-                     each moves. Lists that keep single frames only move blocks of order 0.",
+                     each moves. Bulk calls during one call of a program count once, with their mean.",
         counted: None,
     },
     Metric {
@@ -39,10 +39,10 @@ pub(crate) const OWN: &[Metric] = &[
         head: "order moved",
         unit: "1",
         better: Neither,
-        statistics: &["mean"],
+        statistics: &["count", "mean", "stddev"],
         formula: "",
-        definition: "Order of the blocks that a refill or a drain moves. Sources print it; here the order is a \
-                     column of its own.",
+        definition: "Order of the call during which a list was refilled or drained. Lists that keep single frames \
+                     only move blocks of order 0; lists of several orders drain in turns, starting with this one.",
         counted: None,
     },
     Metric {
@@ -174,8 +174,67 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate"],
         formula: "",
-        definition: "Blocks of the largest order that the first requests split, and their share of all such \
-                     blocks.",
+        definition: "Requests that found no block of their order and broke a larger one, of as many as the source \
+                     names, and their share of these requests.",
+        counted: None,
+    },
+    Metric {
+        name: "start_splits",
+        group: Experiment,
+        head: "splits at the start",
+        unit: "1",
+        better: Lower,
+        statistics: &["count"],
+        formula: "",
+        definition: "Blocks split before the first request, because memory is divided beforehand.",
+        counted: None,
+    },
+    Metric {
+        name: "fragmentation_change",
+        group: Experiment,
+        head: "change",
+        unit: "1",
+        better: Neither,
+        statistics: &["mean"],
+        formula: "fragmentation rate at the end of the stage - at the end of the stage before",
+        definition: "`stages`: what a stage changes. Above 0 memory is more fragmented when the stage ends than when \
+                     it began.",
+        counted: None,
+    },
+    Metric {
+        name: "prediction_excess",
+        group: Experiment,
+        head: "too long",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "predictions with predicted > came / predictions",
+        definition: "Share of a list's predictions that were longer than what came.",
+        counted: None,
+    },
+    Metric {
+        name: "residual_ratio",
+        group: Experiment,
+        head: "residual ratio",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "residual of the list / residual of a list of fixed length",
+        definition: "What a predicting list leaves when runs end, in units of what a list of fixed length leaves \
+                     (Spring Buddy, figure 11). The system names that length after the `/`. `chosen elsewhere` is \
+                     the variant that comes nearest to the figure on the other traces.",
+        counted: None,
+    },
+    Metric {
+        name: "run_length_ratio",
+        group: Experiment,
+        head: "frees / allocations",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "mean run of frees / mean run of allocations",
+        definition: "How many times as long the runs of frees of a trace are as its runs of allocations, on average \
+                     over runs (Spring Buddy, table II).",
         counted: None,
     },
     Metric {
@@ -346,8 +405,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "ci95", "p5", "p50", "p95", "rate"],
         formula: "",
-        definition: "Requests refused of 74,000, over 200 runs; `rate`: the share of the runs that refuse no more \
-                     than the paper's share. `emulation`: in the whole run.",
+        definition: "Requests refused in a run, of 74,000 or as many as the source names; `rate`: the share of the \
+                     runs that refuse no more than the paper's share. `emulation`: in the whole run.",
         counted: None,
     },
     Metric {
@@ -389,10 +448,11 @@ pub(crate) const OWN: &[Metric] = &[
         head: "steps",
         unit: "1",
         better: Lower,
-        statistics: &["mean", "ci95"],
+        statistics: &["mean", "ci95", "p99", "p999", "max"],
         formula: "",
         definition: "Reads and writes of words that the store of free blocks keeps, per call of the function \
-                     itself; `all`: per iteration of the main loop. Passing a node of a queue is one step, of a \
+                     itself; `all`: per iteration of the main loop; `allocate`, `free`: per call, of all words \
+                     that the system shares. Passing a node of a queue is one step, of a \
                      tree one or two.",
         counted: None,
     },
