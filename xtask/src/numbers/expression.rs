@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Prose compares: a ratio of two systems, a range over traces. Such a number is calculated from the rows each time, and
-//! not copied.
+//! Prose compares: a ratio of two systems, a range over traces. Such a number is calculated from the rows each time,
+//! and not copied.
 //!
 //! ```text
 //! [EXPERIMENT SOURCE SYSTEM OPERATION METRIC STATISTIC]    the value of one row
@@ -41,7 +41,7 @@ pub(crate) fn text(source: &str, results: &Results) -> Result<String, Lack> {
         .rsplit_once(" as ")
         .ok_or_else(|| format!("`{source}` has no format: end with `as 3s`, `as .2` or `as 0%`"))?;
     let format = Format::parse(format.trim())
-        .ok_or_else(|| format!("`{format}` is no format: 3s, .2, 0% or .1%"))?;
+        .ok_or_else(|| format!("`{format}` is not a format: 3s, .2, 0% or .1%"))?;
     let mut parser = Parser {
         rest: expression.trim(),
         results,
@@ -189,7 +189,7 @@ impl Parser<'_> {
             "max" => all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             "sum" => all.iter().sum(),
             "mean" => all.iter().sum::<f64>() / all.len() as f64,
-            _ => return Err(format!("`{word}` is no function: min, max, mean, sum").into()),
+            _ => return Err(format!("`{word}` is not a function: min, max, mean, sum").into()),
         };
         Ok(vec![value])
     }
@@ -258,6 +258,9 @@ fn values(reference: &str, results: &Results) -> Result<Vec<f64>, Lack> {
         };
         let own: Vec<f64> = rows.iter().filter(is_meant).map(|row| row.value).collect();
         match own.len() {
+            0 if wanted[2] != "*" && !rows.iter().any(|row| row.system == wanted[2]) => {
+                return Err(Lack::NoRun(format!("{experiment} {}", wanted[2])));
+            }
             0 => return Err(wrong(&format!("is not in {path}"))),
             1 => {}
             _ if wanted.contains(&"*") => {}

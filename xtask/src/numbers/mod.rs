@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A number in a document that was copied by hand belongs to a run that nobody can name a year later. Two kinds of marks
-//! fill numbers: [`table`] those of a whole table, and a span those of prose and of single cells:
+//! The run behind a number that was copied by hand is unknown a year later. Two kinds of marks fill numbers: [`table`]
+//! those of a whole table, and a span those of prose and of single cells:
 //!
 //! ```text
 //! <!--= [fragmentation sequence bs all free_blocks mean order=10] as 3s -->176<!--/-->
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! [`expression`] defines what stands between `<!--=` and `-->`. An experiment without a committed output gives a dash,
-//! and `<!--? EXPERIMENT METRIC -->` is followed by the command that produces it, until a run has it.
+//! and `<!--? EXPERIMENT NAME -->` (a metric or a system) is followed by the command that produces it, until a run has
+//! it.
 //!
 //! # Invariants
 //!

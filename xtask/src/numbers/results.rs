@@ -84,14 +84,14 @@ impl Results {
 }
 
 impl Results {
-    /// Returns `true` if the last run of an experiment measured a metric; with an empty name, any.
-    pub(crate) fn has(&self, experiment: &str, metric: &str) -> Result<bool, String> {
+    /// Returns `true` if the last run of an experiment measured a metric or a system; with an empty name, any.
+    pub(crate) fn has(&self, experiment: &str, name: &str) -> Result<bool, String> {
         let Some(path) = self.of(experiment)? else {
             return Ok(false);
         };
         let rows = self.file(path)?;
         let mut own = rows.iter().filter(|row| row.experiment == experiment);
-        Ok(metric.is_empty() || own.any(|row| row.metric == metric))
+        Ok(name.is_empty() || own.any(|row| row.metric == name || row.system == name))
     }
 }
 
