@@ -7,9 +7,10 @@ use core::fmt;
 
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::Predict;
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Exchange, Select};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -174,6 +175,20 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
+);
+named_values!(
+    Predict,
+    "`both`, `run`, `region` or `none`",
+    "both" = Self::Both,
+    "run" = Self::Run,
+    "region" = Self::Region,
+    "none" = Self::None,
+);
+named_values!(
+    Exchange,
+    "`any` or `single`",
+    "any" = Self::Any,
+    "single" = Self::Single
 );
 named_values!(
     LockKind,

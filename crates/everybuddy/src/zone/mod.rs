@@ -35,7 +35,7 @@ pub(crate) mod spring;
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
-pub use pool::Select;
+pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
 
