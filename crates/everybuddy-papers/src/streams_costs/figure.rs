@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Every kind of traffic has its position on the horizontal axis, in the order of the experiment.
+//! Every kind of traffic has its position on the horizontal axis, in the order of the experiment. Only the first arena is
+//! shown. Systems with the same options share panels.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -18,14 +19,25 @@ const APART: f64 = 0.11;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let traffic = sources(rows.iter());
-    let panel = |metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
+    let in_first = |source: &String| !source.contains("arena");
+    let traffic: Vec<String> = sources(rows.iter()).into_iter().filter(in_first).collect();
+    let mut options: Vec<&str> = Vec::new();
+    for row in rows {
+        if !options.contains(&row.options.as_str()) {
+            options.push(&row.options);
+        }
+    }
+    let panel = |options: &str,
+                 metrics: [&'static str; 2],
+                 systems: &[(usize, &str)],
+                 title: &str| {
         let mut series = Vec::new();
         for (at, system) in systems {
             let find = |source: &str, metric: &str, statistic: &str| {
                 rows.iter().find(|row| {
                     row.experiment == experiment.name
                         && row.system == *system
+                        && row.options == options
                         && row.source == source
                         && row.operation == "pair"
                         && row.metric == metric
@@ -70,7 +82,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         }
         let values = series.iter().flat_map(|own| &own.points);
         Panel {
-            title: title.to_string(),
+            title: format!("{title}, {options}"),
             x: Axis {
                 label: "traffic".to_string(),
                 range: (-0.5, traffic.len() as f64 - 0.5),
@@ -89,18 +101,23 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             shade: None,
         }
     };
-    let panels = [
-        panel(
-            ["operations_over_bs", "latency_over_bs"],
-            &[(0, "watermark"), (1, "delay-2")],
-            "an allocation and a release, over the standard buddy's",
-        ),
-        panel(
-            ["operations_over_watermark", "latency_over_watermark"],
-            &[(1, "delay-2")],
-            "an allocation and a release, over those by watermarks",
-        ),
-    ];
+    let of = |options: &&str| {
+        [
+            panel(
+                options,
+                ["operations_over_bs", "latency_over_bs"],
+                &[(0, "watermark"), (1, "delay-2")],
+                "an allocation and a release, over the standard buddy's",
+            ),
+            panel(
+                options,
+                ["operations_over_watermark", "latency_over_watermark"],
+                &[(1, "delay-2")],
+                "an allocation and a release, over those by watermarks",
+            ),
+        ]
+    };
+    let panels: Vec<Panel> = options.iter().flat_map(of).collect();
     let note = format!("{}. Bars: 95 % over ten seeds.", experiment.source);
-    chart::drawing(experiment, panels.into(), note)
+    chart::drawing(experiment, panels, note)
 }
