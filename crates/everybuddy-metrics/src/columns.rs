@@ -193,6 +193,15 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(1),
     ),
     column(
+        "batch",
+        ["all", "value"],
+        1.0,
+        Places::Fixed(0),
+    )
+    .head(["list", "batch"])
+    .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory")
+    .default(),
+    column(
         "miss_rate",
         ["all", "value"],
         100.0,

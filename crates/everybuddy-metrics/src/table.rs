@@ -100,6 +100,19 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "batch",
+        group: Inside,
+        head: "list batch",
+        unit: "frames",
+        better: Neither,
+        statistics: VALUE,
+        formula: "",
+        definition: "Frames that a refill or a drain of a CPU's list moves, if that is fixed: as the options of the \
+                     system and the managed memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the \
+                     batch of `lbs-31` is smaller than 31 below 128 MiB.",
+        counted: None,
+    },
+    Metric {
         name: "miss_rate",
         group: Inside,
         head: "list misses",

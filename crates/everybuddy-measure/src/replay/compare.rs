@@ -9,6 +9,7 @@
 //!
 //! Every pass starts with a newly built system on the same memory.
 
+use everybuddy::systems::Parameters;
 use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
@@ -160,6 +161,7 @@ impl Stage<'_> {
         let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
         Ok(Outcome {
             spec: *spec,
+            batch: parameters.as_ref().ok().and_then(Parameters::batch),
             parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
             max_order: done.max_order,
             given: self.memory.frames - self.memory.taken,

@@ -51,6 +51,8 @@ pub struct Outcome {
     pub spec: SystemSpec,
     /// The effective parameters for its options on this memory, in words.
     pub parameters: String,
+    /// The number of frames that a refill or a drain of a CPU's list moves on this memory, if it is fixed.
+    pub batch: Option<u32>,
     /// The largest order that it allocates.
     pub max_order: Order,
     /// The number of managed frames, minus those in use before the replay started.

@@ -130,6 +130,8 @@ impl Rows {
 
     fn outcome(&mut self, comparison: &Comparison, outcome: &Outcome) {
         self.push("all", "throughput", "rate", outcome.pace.throughput);
+        let batch = outcome.batch.map(f64::from);
+        self.push_some("all", "batch", "value", batch);
         for (operation, latency) in DIRECTIONS.into_iter().zip(&outcome.pace.latency) {
             self.latency(operation, latency);
         }

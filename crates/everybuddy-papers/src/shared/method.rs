@@ -8,7 +8,7 @@
 //!
 //! Every row contains its experiment's name, alone or before an `@`.
 
-use everybuddy::SystemSpec;
+use everybuddy::{Setup, SystemSpec};
 use everybuddy_trace::{Leniency, Resolved, resolve};
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -180,6 +180,14 @@ pub(crate) fn common(
         operation: "all",
         ..Row::default()
     }
+}
+
+/// Returns the row of the batch with which a system works on a memory, unless its list has none.
+pub(crate) fn batch(common: &Row, spec: &SystemSpec, memory: &Memory) -> Option<Row> {
+    let ranges = [memory.range()];
+    let parameters = spec.parameters(&Setup::new(&ranges, common.cpus)).ok()?;
+    let frames = f64::from(parameters.batch()?);
+    Some(row(common, "batch", "value", frames))
 }
 
 /// Returns rows for a number with a value per round: its median, minimum and maximum.

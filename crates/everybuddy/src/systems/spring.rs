@@ -96,7 +96,10 @@ impl System for SpringFixlazy186 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::Linux),
+        preset: Options {
+            high: Count::new(186),
+            ..preset(ListKind::Linux)
+        },
         ..Row::BLANK
     };
 }
