@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Every kind of traffic has its position on the horizontal axis, in the order of the experiment. Only the first arena is
-//! shown. Systems with the same options share panels.
+//! Every kind of traffic has its position on the horizontal axis, in the order of the experiment. Only the first arena
+//! is shown. Systems with the same options share panels.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
