@@ -300,6 +300,16 @@ pub const COLUMNS: &[Column] = &[
     .when(When::AnyOther(0.0))
     .default(),
     column(
+        "blocking_probability_large",
+        ["allocate", "rate"],
+        100.0,
+        Places::Fixed(1),
+    )
+    .head(["refused", "order>0 %"])
+    .legend("share of the requests above order 0 that were refused")
+    .when(When::AnyOther(0.0))
+    .default(),
+    column(
         "metadata_bytes_per_frame",
         ["all", "value"],
         1.0,

@@ -13,6 +13,7 @@ use everybuddy::systems::Parameters;
 use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
+use crate::refusals::Refusals;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
@@ -172,7 +173,10 @@ impl Stage<'_> {
             services: done.services,
             background,
             queues,
-            refused: done.played.trouble.refused,
+            refusals: Refusals {
+                requests: self.script.requests(),
+                refused: done.played.trouble.refused,
+            },
             samples,
             detail: Detail {
                 places,

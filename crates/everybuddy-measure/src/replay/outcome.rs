@@ -10,6 +10,7 @@
 
 use everybuddy::{Counts, Order, SystemSpec};
 
+use crate::refusals::Refusals;
 use crate::replay::detail::Detail;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
@@ -71,8 +72,8 @@ pub struct Outcome {
     pub background: Counts,
     /// The events of the queues to the services, counted on all CPUs.
     pub queues: Counts,
-    /// The number of failed requests.
-    pub refused: u64,
+    /// The requests, and those that failed.
+    pub refusals: Refusals,
     /// Free memory over time; the last sample is the end.
     pub samples: Vec<Sample>,
     /// Additional data for charts.

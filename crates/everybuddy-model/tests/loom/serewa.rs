@@ -16,10 +16,11 @@
 //! # Not modelled
 //!
 //! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed; a
-//! manager on a thread under loom, whose callers poll too often. The allocator's own tests stop threads permanently
-//! at every operation of a queue.
+//! manager on a thread that does not answer in time. The allocator's own tests stop threads permanently at every
+//! operation of a queue.
 
-use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy::{FreeError, Pfn, Platform, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
 
@@ -27,6 +28,7 @@ type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
 const DIVIDING: usize = 0;
 const LINKING: usize = 1;
+const MANAGER: usize = 2;
 
 /// Allocates a block if possible, and frees it.
 fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
@@ -156,6 +158,29 @@ fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
+/// A manager on a thread of its own answers each request. Requests and answers are plain memory.
+fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        // Callers send requests only while a manager works.
+        machine.on(1, |w| w.serve(MANAGER, 1));
+        let done = <Loom<M> as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.churn(0);
+                try_churn(w, 1);
+                // Relaxed: no ordering that the allocator could depend on.
+                done.store(1, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    w.serve(MANAGER, 1);
+                    loom::thread::yield_now();
+                }
+            },
+        ]);
+    });
+}
+
 macro_rules! models {
     ($kind:ident, $memory:ty, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
         mod $kind {
@@ -196,3 +221,4 @@ models!(three, Plain, [1], "serewa+order=1+queue=4"; two_callers_and_services);
 models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_services);
 models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
 models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
+models!(manager, Plain, [2], "serewa+order=1+queue=4+manager=thread"; a_manager_answers);

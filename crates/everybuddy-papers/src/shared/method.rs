@@ -18,6 +18,7 @@ use super::experiment::Experiment;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
+use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
@@ -203,6 +204,16 @@ pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<
     rows.extend(least.map(|value| row(common, metric, "min", value)));
     rows.extend(most.map(|value| row(common, metric, "max", value)));
     rows
+}
+
+/// Creates the rows about refused requests: of all requests, of those above order 0, and of each order.
+pub(crate) fn refusal_rows(refusals: &Refusals, common: &Row) -> Vec<Row> {
+    let entries = refusals.entries().into_iter();
+    let own = |(order, metric, statistic, value)| Row {
+        order,
+        ..row(common, metric, statistic, value)
+    };
+    entries.map(own).collect()
 }
 
 /// Creates a row with a number.
