@@ -27,80 +27,78 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             options.push(&row.options);
         }
     }
-    let panel = |options: &str,
-                 metrics: [&'static str; 2],
-                 systems: &[(usize, &str)],
-                 title: &str| {
-        let mut series = Vec::new();
-        for (at, system) in systems {
-            let find = |source: &str, metric: &str, statistic: &str| {
-                rows.iter().find(|row| {
-                    row.experiment == experiment.name
-                        && row.system == *system
-                        && row.options == options
-                        && row.source == source
-                        && row.operation == "pair"
-                        && row.metric == metric
-                        && row.statistic == statistic
-                })
-            };
-            let kinds = [
-                ("the source", metrics[0]),
-                ("operations", metrics[0]),
-                ("time", metrics[1]),
-            ];
-            for (own, (kind, metric)) in kinds.into_iter().enumerate() {
-                let shift = ((at * kinds.len() + own) as f64 - 2.5) * APART;
-                let (mut points, mut intervals) = (Vec::new(), Vec::new());
-                for (place, source) in traffic.iter().enumerate() {
-                    let Some(row) = find(source, metric, "mean") else {
-                        continue;
-                    };
-                    let x = place as f64 + shift;
-                    let half = find(source, metric, "ci95").map_or(0.0, |row| row.value);
-                    match (own, row.expected) {
-                        (0, None) => continue,
-                        (0, Some(expected)) => {
-                            points.push((x, expected));
-                            intervals.push((expected, expected));
-                        }
-                        _ => {
-                            points.push((x, row.value));
-                            intervals.push((row.value - half, row.value + half));
+    let panel =
+        |options: &str, metrics: [&'static str; 2], systems: &[(usize, &str)], title: &str| {
+            let mut series = Vec::new();
+            for (at, system) in systems {
+                let find = |source: &str, metric: &str, statistic: &str| {
+                    rows.iter().find(|row| {
+                        row.experiment == experiment.name
+                            && row.system == *system
+                            && row.options == options
+                            && row.source == source
+                            && row.operation == "pair"
+                            && row.metric == metric
+                            && row.statistic == statistic
+                    })
+                };
+                let kinds = [
+                    ("the source", metrics[0]),
+                    ("operations", metrics[0]),
+                    ("time", metrics[1]),
+                ];
+                for (own, (kind, metric)) in kinds.into_iter().enumerate() {
+                    let shift = ((at * kinds.len() + own) as f64 - 2.5) * APART;
+                    let (mut points, mut intervals) = (Vec::new(), Vec::new());
+                    for (place, source) in traffic.iter().enumerate() {
+                        let Some(row) = find(source, metric, "mean") else {
+                            continue;
+                        };
+                        let x = place as f64 + shift;
+                        let half = find(source, metric, "ci95").map_or(0.0, |row| row.value);
+                        match (own, row.expected) {
+                            (0, None) => continue,
+                            (0, Some(expected)) => {
+                                points.push((x, expected));
+                                intervals.push((expected, expected));
+                            }
+                            _ => {
+                                points.push((x, row.value));
+                                intervals.push((row.value - half, row.value + half));
+                            }
                         }
                     }
+                    series.push(Series {
+                        name: format!("{system}: {kind}"),
+                        points,
+                        intervals,
+                        labels: Vec::new(),
+                        shape: Shape::Points,
+                        kind: at * kinds.len() + own,
+                    });
                 }
-                series.push(Series {
-                    name: format!("{system}: {kind}"),
-                    points,
-                    intervals,
-                    labels: Vec::new(),
-                    shape: Shape::Points,
-                    kind: at * kinds.len() + own,
-                });
             }
-        }
-        let values = series.iter().flat_map(|own| &own.points);
-        Panel {
-            title: format!("{title}, {options}"),
-            x: Axis {
-                label: "traffic".to_string(),
-                range: (-0.5, traffic.len() as f64 - 0.5),
-                ticks: traffic.len() + 1,
-                base: None,
-                write: chart::names(traffic.clone()),
-            },
-            y: Axis {
-                label: "ratio".to_string(),
-                range: chart::from_zero(values.map(|point| point.1).chain([1.0])),
-                ticks: 7,
-                base: None,
-                write: Box::new(chart::plain),
-            },
-            series,
-            shade: None,
-        }
-    };
+            let values = series.iter().flat_map(|own| &own.points);
+            Panel {
+                title: format!("{title}, {options}"),
+                x: Axis {
+                    label: "traffic".to_string(),
+                    range: (-0.5, traffic.len() as f64 - 0.5),
+                    ticks: traffic.len() + 1,
+                    base: None,
+                    write: chart::names(traffic.clone()),
+                },
+                y: Axis {
+                    label: "ratio".to_string(),
+                    range: chart::from_zero(values.map(|point| point.1).chain([1.0])),
+                    ticks: 7,
+                    base: None,
+                    write: Box::new(chart::plain),
+                },
+                series,
+                shade: None,
+            }
+        };
     let of = |options: &&str| {
         [
             panel(
