@@ -112,7 +112,7 @@ impl System for SpringFixlazy372 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(372),
+            high: Some(Count::preset(372)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -132,7 +132,7 @@ impl System for SpringFixlazy744 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(744),
+            high: Some(Count::preset(744)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK

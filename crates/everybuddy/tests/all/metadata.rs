@@ -141,9 +141,35 @@ fn what_can_not_be_built_is_an_error() {
     assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
     let setup = Setup::new(&one, 1);
-    assert_eq!(
-        metadata_layout::<Machine>(&spec, &setup),
-        Err(BuildError::BadOption("high"))
+    let refused = metadata_layout::<Machine>(&spec, &setup).unwrap_err();
+    assert!(
+        matches!(refused, BuildError::Contradiction { key: "high", .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_system_can_be_printed() {
+    let ranges = [FrameRange::new(16, 64)];
+    on("lbs-31+order=4", &Setup::new(&ranges, 3), |system| {
+        let text = format!("{system:?}");
+        let bytes = format!("metadata_bytes: {}", system.metadata_bytes());
+        for part in [
+            "FrameAllocator",
+            "Span",
+            "max_order: Order(4)",
+            "cpus: 3",
+            &bytes,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    });
+    let mut memory = vec![MaybeUninit::uninit(); 1 << 16];
+    let setup = Setup::new(&ranges, 3);
+    let built = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory));
+    assert!(
+        format!("{built:?}").starts_with("Ok(Layered { span: "),
+        "{built:?}"
     );
 }
 
