@@ -112,6 +112,20 @@ fn the_layout_is_exactly_what_is_used() {
         let error = try_any(&spec, &setup, less, &mut |_| ()).unwrap_err();
         let too_small = BuildError::MetadataTooSmall { needed, given };
         assert_eq!(error, too_small, "{spec}");
+        let nothing = try_any(&spec, &setup, &mut [], &mut |_| ()).unwrap_err();
+        let too_small = BuildError::MetadataTooSmall { needed, given: 0 };
+        assert_eq!(nothing, too_small, "{spec}");
+    }
+}
+
+#[test]
+fn absurd_ranges_are_refused_by_every_system() {
+    for spec in ROWS.iter().map(SystemSpec::of) {
+        for frames in [u64::MAX, 1 << 62, 1 << 58, 1 << 40] {
+            let ranges = [FrameRange::new(0, frames)];
+            let layout = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1));
+            assert_eq!(layout, Err(BuildError::SpanTooLarge), "{spec}: {frames}");
+        }
     }
 }
 
