@@ -16,8 +16,16 @@ use everybuddy_trace::{Leniency, Repairs, Trace};
 use crate::Error;
 use crate::choice::nearest;
 
-/// The traces of the project, in the order in which they run.
+/// The traces of the project that run if none is named, in the order in which they run.
 pub const BUNDLED: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
+
+/// The other traces of the project, for experiments that name them.
+pub const NAMED: [&str; 1] = ["sysbench_mt_cut"];
+
+/// Returns `true` if a trace belongs to the project.
+pub fn is_bundled(name: &str) -> bool {
+    BUNDLED.iter().chain(&NAMED).any(|known| *known == name)
+}
 
 /// The environment variable that names a directory of traces, which replaces the default locations.
 pub const FOLDER_VARIABLE: &str = "EVERYBUDDY_TRACES";
@@ -63,14 +71,15 @@ pub fn locate(name: &str) -> Result<PathBuf, Error> {
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    let hint = match nearest(name, &BUNDLED) {
+    let known = [&BUNDLED[..], &NAMED].concat();
+    let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };
     Err(Error::usage(format!(
         "trace `{name}` not found (no {file} in {})\nhelp: {hint}pass a .parquet file, or one of {}",
         places.join(" or "),
-        BUNDLED.join(", "),
+        known.join(", "),
     )))
 }
 

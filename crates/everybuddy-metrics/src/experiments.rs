@@ -16,6 +16,9 @@ use crate::table::{OF_COUNTS, VALUE};
 /// Statistics of a ratio, with every seed or in every round.
 const RATIOS: &[&str] = &["mean", "ci95", "p50", "min", "max"];
 
+/// Statistics of something that every round has, with the rounds themselves.
+const ROUNDS: &[&str] = &["p50", "min", "max", "value"];
+
 /// The metrics of `reproduce` alone.
 pub(crate) const OWN: &[Metric] = &[
     Metric {
@@ -67,6 +70,65 @@ pub(crate) const OWN: &[Metric] = &[
                      each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
                      standard deviation contains the timer's own. A lock that is released between two blocks of a \
                      batch counts as two acquisitions.",
+        counted: None,
+    },
+    Metric {
+        name: "lock_time",
+        group: Experiment,
+        head: "lock time",
+        unit: "ns",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "(waits + holds) / calls",
+        definition: "Time that a call spends waiting for locks and holding them: of all CPUs together, per call. It \
+                     is what a hold policy trades: a lock that is released more often is held for a shorter time, \
+                     and acquired more often.",
+        counted: None,
+    },
+    Metric {
+        name: "acquisitions_per_call",
+        group: Experiment,
+        head: "locks per call",
+        unit: "1",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "acquisitions / calls",
+        definition: "Acquisitions of locks per call. With `hold=when-contended` it varies with what else runs.",
+        counted: None,
+    },
+    Metric {
+        name: "replay_time",
+        group: Experiment,
+        head: "replay time",
+        unit: "ns",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "time of the whole replay / calls",
+        definition: "Time from the first call of a replay to the last, per call of all threads. Waiting and the \
+                     replay's own work are included.",
+        counted: None,
+    },
+    Metric {
+        name: "speedup",
+        group: Experiment,
+        head: "speedup",
+        unit: "1",
+        better: Higher,
+        statistics: ROUNDS,
+        formula: "time of a call of the base / time of a call",
+        definition: "How many times as fast a call is as with the experiment's base, the first system or `lbs-31`, in \
+                     the same round.",
+        counted: None,
+    },
+    Metric {
+        name: "single_frames",
+        group: Experiment,
+        head: "single frames",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "requests of order 0 / requests",
+        definition: "Share of the requests that are for a single frame (iBuddy, figure 3).",
         counted: None,
     },
     Metric {
@@ -138,28 +200,6 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "list operations + map operations",
         definition: "Operations of a call on free blocks. `rate`: the share of the calls with as many as the \
                      number after `@`.",
-        counted: None,
-    },
-    Metric {
-        name: "list_operations",
-        group: Experiment,
-        head: "list operations",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Free blocks put into a list, or taken out of one, per call.",
-        counted: None,
-    },
-    Metric {
-        name: "map_operations",
-        group: Experiment,
-        head: "map operations",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Bits of the map that are read or written, per call.",
         counted: None,
     },
     Metric {

@@ -50,10 +50,12 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "mean = (sum of segment times - segments * timer) / calls",
         definition: "Time of a call, without the cost of the timer. `compare`: the mean is taken over segments of \
                      up to 64 successive calls in one direction, each timed as a whole; percentiles, maximum and \
-                     standard deviation are of calls timed one by one, and exist only above the timer's floor. \
+                     standard deviation are of calls timed one by one between fences, so that no call overlaps \
+                     with the clock, and exist only above the timer's floor. \
                      `bench`: of a pair, an allocation, a free or an operation, per thread; each round is the \
                      median of its sections, and `p50`, `min` and `max` are over the rounds. `count` is the number \
-                     of calls. Of the system `timer`: 100,000 empty measurements; `value` is the floor.",
+                     of calls. Of the system `timer`: 100,000 empty measurements; `p50` and `value`, the \
+                     floor, are of those between fences.",
         counted: None,
     },
     Metric {

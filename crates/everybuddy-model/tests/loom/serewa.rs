@@ -11,7 +11,7 @@
 //! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
 //! at the end everything is coalesced. The models count that the queue was actually used.
 //!
-//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//! The numbers in `all_models!` bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
 //!
@@ -21,7 +21,7 @@
 
 use everybuddy::{FreeError, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
@@ -196,13 +196,13 @@ fn a_caller_leaves_while_another_asks<M: Memory>(spec: &'static str, preemptions
 }
 
 macro_rules! models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, $preemptions);
+                    super::$model::<$memory>($spec, bound(&$bounds));
                 }
             )*
         }
@@ -210,9 +210,9 @@ macro_rules! models {
 }
 
 macro_rules! all_models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal) => {
+    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal) => {
         models!(
-            $kind, $memory, $preemptions, $spec;
+            $kind, $memory, $bounds, $spec;
             two_cpus_share_a_block,
             what_was_given_back_is_found,
             buddies_are_linked_at_once,
@@ -222,17 +222,17 @@ macro_rules! all_models {
     };
 }
 
-all_models!(ring, Plain, 2, "serewa+order=1+queue=4");
-all_models!(shared, Shared, 2, "serewa+order=1+queue=4");
-all_models!(tight, Plain, 2, "serewa+order=1+queue=1");
-all_models!(locked, Plain, 2, "serewa+order=1+queue=4+sync=lock");
-models!(three, Plain, 1, "serewa+order=1+queue=4"; two_callers_and_services);
-models!(three_tight, Plain, 1, "serewa+order=1+queue=1"; two_callers_and_services);
-models!(parts, Plain, 2, "serewa+order=2+queue=4"; a_part_comes_back);
-models!(parts_tight, Plain, 2, "serewa+order=2+queue=1"; a_part_comes_back);
-models!(manager, Plain, 3, "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
-models!(manager_shared, Shared, 2, "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
+all_models!(ring, Plain, [2], "serewa+order=1+queue=4");
+all_models!(shared, Shared, [2], "serewa+order=1+queue=4");
+all_models!(tight, Plain, [2], "serewa+order=1+queue=1");
+all_models!(locked, Plain, [2], "serewa+order=1+queue=4+sync=lock");
+models!(three, Plain, [1], "serewa+order=1+queue=4"; two_callers_and_services);
+models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_services);
+models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
+models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
+models!(manager, Plain, [1, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
+models!(manager_shared, Shared, [1, 2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
 models!(
-    manager_and_two, Plain, 1, "serewa+order=1+queue=4+manager=thread";
+    manager_and_two, Plain, [1], "serewa+order=1+queue=4+manager=thread";
     a_caller_leaves_while_another_asks
 );

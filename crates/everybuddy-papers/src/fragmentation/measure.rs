@@ -4,12 +4,14 @@
 //!
 //! Fragmentation becomes visible only after several programs have started and ended. The traces run one after
 //! another, and concurrently; the memory that they leave allocated stays until the end, when everything is freed.
+//! Traces that differ in what they ask for can be replayed in groups of their own.
 //!
 //! # Invariants
 //!
 //! Runs on one thread, so the numbers are reproducible.
 
 use everybuddy::{Order, SystemSpec};
+use everybuddy_trace::Resolved;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
@@ -24,10 +26,20 @@ use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-/// The source of rows about consecutive traces.
+/// The source of rows about consecutive traces, after the group's name if there is one.
 const SEQUENCE: &str = "sequence";
-/// The source of rows about concurrent traces.
+/// The source of rows about concurrent traces, likewise.
 const AT_ONCE: &str = "at-once";
+
+/// Traces that are replayed together. The rows of a group of one trace have its name as their source.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    /// The name, before `:sequence` and `:at-once`.
+    name: String,
+    /// The traces, which are among those of the experiment.
+    traces: Vec<String>,
+}
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +47,9 @@ const AT_ONCE: &str = "at-once";
 pub(crate) struct Parameters {
     /// The order of the blocks that are counted.
     order: u8,
+    /// The groups of traces; all traces together if there are none.
+    #[serde(default)]
+    groups: Vec<Group>,
 }
 
 impl Measure for Parameters {
@@ -44,11 +59,20 @@ impl Measure for Parameters {
 
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        2 * experiment.systems.len() as u64
+        (self.sources(experiment).len() * experiment.systems.len()) as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        [SEQUENCE, AT_ONCE].map(String::from).to_vec()
+        if self.groups.is_empty() {
+            return [SEQUENCE, AT_ONCE].map(String::from).to_vec();
+        }
+        let of = |group: &Group| match group.traces.len() {
+            1 => vec![group.name.clone()],
+            _ => [SEQUENCE, AT_ONCE]
+                .map(|how| format!("{}:{how}", group.name))
+                .to_vec(),
+        };
+        self.groups.iter().flat_map(of).collect()
     }
 
     /// Replays on all systems.
@@ -62,13 +86,13 @@ impl Measure for Parameters {
             .ok_or_else(|| Error::usage(format!("order {}: there is none so large", self.order)))?;
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for replay in replays(experiment, order, conditions)? {
+        for replay in self.replays(experiment, order, conditions)? {
             for spec in &specs {
                 let samples = replay.perform(spec, bench)?;
                 let common = common(
                     experiment,
                     conditions,
-                    replay.source,
+                    &replay.source,
                     spec,
                     replay.script.cpus,
                 );
@@ -82,7 +106,7 @@ impl Measure for Parameters {
 
 /// The combined traces and their memory.
 struct Replay {
-    source: &'static str,
+    source: String,
     /// The order of the blocks that are counted.
     order: Order,
     script: Script,
@@ -98,35 +122,66 @@ struct Samples {
     refused: u64,
 }
 
-/// Prepares both replays.
-fn replays(
-    experiment: &Experiment,
-    order: Order,
-    conditions: &Conditions,
-) -> Result<[Replay; 2], Error> {
-    let traces: Vec<_> = traces(experiment, conditions)?
-        .into_iter()
-        .map(|(_, resolved)| resolved)
-        .collect();
-    let replay = |source: &'static str, merged: everybuddy_trace::Resolved| {
+impl Parameters {
+    /// Prepares the replays of all groups.
+    fn replays(
+        &self,
+        experiment: &Experiment,
+        order: Order,
+        conditions: &Conditions,
+    ) -> Result<Vec<Replay>, Error> {
+        let named = traces(experiment, conditions)?;
+        let all: Vec<Resolved> = named.iter().map(|(_, resolved)| resolved.clone()).collect();
+        let prepare = |source: String, merged| Replay::new(experiment, source, order, merged);
+        if self.groups.is_empty() {
+            return Ok(vec![
+                prepare(SEQUENCE.to_string(), merge::in_sequence(&all))?,
+                prepare(AT_ONCE.to_string(), merge::at_once(&all))?,
+            ]);
+        }
+        let mut replays = Vec::new();
+        for Group { name, traces } in &self.groups {
+            let mut own: Vec<Resolved> = Vec::new();
+            for trace in traces {
+                let found = named.iter().find(|(known, _)| known == trace);
+                let missing =
+                    || Error::usage(format!("group {name}: `{trace}` is not in `traces`"));
+                own.push(found.ok_or_else(missing)?.1.clone());
+            }
+            if own.len() == 1 {
+                replays.push(prepare(name.clone(), merge::in_sequence(&own))?);
+                continue;
+            }
+            replays.push(prepare(
+                format!("{name}:{SEQUENCE}"),
+                merge::in_sequence(&own),
+            )?);
+            replays.push(prepare(format!("{name}:{AT_ONCE}"), merge::at_once(&own))?);
+        }
+        Ok(replays)
+    }
+}
+
+impl Replay {
+    /// Prepares combined traces.
+    fn new(
+        experiment: &Experiment,
+        source: String,
+        order: Order,
+        merged: Resolved,
+    ) -> Result<Replay, Error> {
         let traced = merged.steps.len() as u32;
-        let script = Script::new(source, &merge::emptied(merged), None)?;
+        let script = Script::new(&source, &merge::emptied(merged), None)?;
         let memory = memory(experiment, &script)?;
-        Ok::<Replay, Error>(Replay {
+        Ok(Replay {
             source,
             order,
             script,
             memory,
             traced,
         })
-    };
-    Ok([
-        replay(SEQUENCE, merge::in_sequence(&traces))?,
-        replay(AT_ONCE, merge::at_once(&traces))?,
-    ])
-}
+    }
 
-impl Replay {
     /// Replays on one system.
     fn perform(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Samples, Error> {
         let (script, memory, how) = (&self.script, &self.memory, How::COUNTED);

@@ -18,11 +18,8 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{
-    FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout,
-    with_any_system,
-};
-use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
+use everybuddy::{FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout};
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, with_any_system};
 
 use super::programs::{Kept, Kernel, Program, Thread};
 use crate::shared::Repeats;

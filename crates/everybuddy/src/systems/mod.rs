@@ -52,7 +52,7 @@ pub use crate::percpu::linux6::Tuning;
 pub use crate::percpu::predictive::Bound;
 pub use crate::serewa::{Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions};
 pub use crate::structure::StructureKind;
-pub use crate::zone::{Bulk, Select};
+pub use crate::zone::{Bulk, Exchange, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

@@ -21,7 +21,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Exchange, Select};
 
 /// One entry of the table of options.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +160,9 @@ options! {
     select = "select": Select, "`used`",
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
+    exchange = "exchange": Exchange, "`any`",
+        "Which requests exchange a buddy space that cannot serve them: any, or those for single frames.",
+        for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
     idle = "idle": Count, "16",
         "A CPU looks for idle domains each time it has moved this many blocks per domain.",
         for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
@@ -394,6 +397,7 @@ mod tests {
             }),
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
+            ("is", "exchange=single", |p| p.exchange = Exchange::Single),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("lbs-31", "hold=iteration", |p| {

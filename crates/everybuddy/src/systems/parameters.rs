@@ -20,7 +20,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Bulk, Select};
+use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -70,6 +70,8 @@ pub struct Parameters {
     pub space: u32,
     /// Which unassigned buddy space is preferred.
     pub select: Select,
+    /// Which requests exchange a CPU's buddy space.
+    pub exchange: Exchange,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
     /// The queues between requests and services.
@@ -141,6 +143,7 @@ impl SystemSpec {
             },
             space,
             select: Select::default(),
+            exchange: Exchange::default(),
             idle: BLOCKS_PER_LOOK,
             services: ServiceOptions {
                 slots: serewa::SLOTS,
@@ -289,6 +292,9 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Spaces && options.select.is_some() {
         return contradiction("select", "no value without zone=spaces");
     }
+    if zone != ZoneKind::Spaces && options.exchange.is_some() {
+        return Err(BuildError::BadOption("exchange"));
+    }
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return contradiction("idle", "no value without zone=domains");
     }
@@ -356,6 +362,9 @@ impl fmt::Display for Parameters {
                 }
                 if self.select == Select::Fresh {
                     f.write_str(", fresh ones first")?;
+                }
+                if self.exchange == Exchange::Single {
+                    f.write_str(", exchanged for single frames only")?;
                 }
             }
             ZoneKind::Domains if self.idle == BLOCKS_PER_LOOK => {
@@ -464,6 +473,7 @@ mod tests {
             ("is+space=1MiB", "space"),
             ("is+zone=one+space=4MiB", "space"),
             ("bs+select=fresh", "select"),
+            ("bs+exchange=single", "exchange"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
             ("lbs-31+hold=when-contended", "hold"),

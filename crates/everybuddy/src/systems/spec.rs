@@ -258,6 +258,7 @@ mod tests {
             "lbs-31+batch=7+lock=ticket+hold=when-contended+line=own",
             "lbs-31+zone=spaces+space=16MiB+bulk=rows",
             "lis-1+select=fresh",
+            "lis-1+zone=spaces+exchange=single",
             "spring-core+idle=8",
             "lbs-31+zone=domains",
             "is+order=3+space=32KiB",

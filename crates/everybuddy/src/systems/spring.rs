@@ -26,10 +26,12 @@ const DEVIATES: &str = "A word of 16 bits per frame stores which domain a free b
     holder writes it. A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
     last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. A ghost receives half of \
     the blocks of each order, 64 at most, or what was merged last and did not move yet; a second one receives all the \
-    rest. Merging moves no block immediately. After 16 blocks, times the number of domains, a CPU looks how many are \
-    held; the most held simultaneously, by the last 8 to 16 looks for each domain and by ghosts, are needed. If there \
-    are more, the two that have been idle longest are merged. A request that its domain can't serve merges domains \
-    until one can. The paper specifies none of this.";
+    rest. Merging moves no block immediately. After 16 blocks, times the number of domains, a CPU looks whether the \
+    domain that it watches was in use; this takes no lock. If no CPU acquired the domain during 8 looks, the CPU \
+    compares all domains, under the lock, at this look and the next ones. A domain that no CPU acquired during 8 \
+    comparisons has long been idle; this includes one that was made for a ghost. The two that have been idle longest \
+    are merged; a single one joins the domain of the CPU that looks. A request that its domain can't serve merges \
+    domains until one can. The paper specifies none of this.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {

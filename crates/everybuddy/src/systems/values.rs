@@ -9,7 +9,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Exchange, Select};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -174,6 +174,12 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
+);
+named_values!(
+    Exchange,
+    "`any` or `single`",
+    "any" = Self::Any,
+    "single" = Self::Single
 );
 named_values!(
     LockKind,

@@ -442,7 +442,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
             return Progress::Idle;
         };
         let settled = self.all.held(root).settle(budget, caller.probe);
-        let more = self.spring.look(caller, &self.all, root);
+        let more = self.spring.compress(caller, &self.all, root);
         match settled && !more {
             true => Progress::Idle,
             false => Progress::More,

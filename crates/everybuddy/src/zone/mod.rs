@@ -20,6 +20,7 @@
 
 pub(crate) mod bulk;
 mod collect;
+mod compress;
 pub(crate) mod domain;
 pub mod domains;
 pub(crate) mod memory;
@@ -34,7 +35,7 @@ pub(crate) mod spring;
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
-pub use pool::Select;
+pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
 

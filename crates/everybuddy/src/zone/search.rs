@@ -3,7 +3,9 @@
 //! # Purpose
 //!
 //! A request tries the CPU's own space first, then an unassigned one in exchange for it, then the spaces of other
-//! CPUs. This order, and the locks held meanwhile, are defined here.
+//! CPUs. This order, and the locks held meanwhile, are defined here. With `exchange=single` a larger block comes from
+//! an unassigned space that stays unassigned: where one request in a hundred is for 2 MiB, exchanges break up a space
+//! per such request.
 //!
 //! # Source
 //!
@@ -60,6 +62,13 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
+            if self.pool.keeps_space(order) && !caller.nested {
+                drop(guard);
+                if let Some(result) = self.serve_from_unassigned(caller, order, &mut work)? {
+                    return Ok(result);
+                }
+                break;
+            }
             // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
                 cpu: caller.cpu,
@@ -104,6 +113,36 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(true)
     }
 
+    /// Serves a request from an unassigned space that can, without assigning it. Returns `None` if there is none.
+    #[cold]
+    fn serve_from_unassigned<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        work: &mut impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<Option<R>, AllocateError> {
+        for _ in 0..ATTEMPTS {
+            let Some(index) = self.unassigned(caller, order)? else {
+                return Ok(None);
+            };
+            if let Some(result) = self.try_unassigned(caller, index, &mut *work)? {
+                return Ok(Some(result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns an unassigned space that could serve a request when the pool was asked.
+    fn unassigned(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+    ) -> Result<Option<u32>, AllocateError> {
+        let pool = self.pool.enter(caller.probe, caller.nested);
+        let _pool = pool.ok_or(AllocateError::Busy)?;
+        Ok(self.pool.candidate(order))
+    }
+
     /// Serves a request from another CPU's space, and shares that space from then on.
     #[cold]
     fn serve_from_peer<R>(
@@ -136,7 +175,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     space.adjust(frames, 0);
                     self.update_pool(index, space, guard.probe);
                     drop(guard);
-                    if cpu != own && !caller.nested {
+                    if cpu != own && !caller.nested && !self.pool.keeps_space(order) {
                         self.assign_shared(caller, index);
                     }
                     return Ok(result);
@@ -146,13 +185,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 return Err(AllocateError::Busy);
             }
             // A space that was unassigned before may be assigned now, and the reverse.
-            let pool = self
-                .pool
-                .enter(caller.probe, caller.nested)
-                .ok_or(AllocateError::Busy)?;
-            let candidate = self.pool.candidate(order);
-            drop(pool);
-            match candidate {
+            match self.unassigned(caller, order)? {
                 Some(index) => {
                     if let Some(result) = self.try_unassigned(caller, index, &mut work)? {
                         return Ok(result);
@@ -238,6 +271,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             if old != NO_SPACE {
                 pool.probe.record(Event::Exchange);
             }
+            pool.probe.record(Event::Share);
         }
     }
 }

@@ -20,12 +20,8 @@
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! **Compression** (figure 6). From time to time a CPU that releases a domain *looks*: it counts the domains that are
-//! held. The largest number that were held simultaneously, in the last looks and including ghosts, is the number
-//! needed. If there are more, the look merges the two domains that were idle for longest. If such a domain has
-//! absorbed records from before, some of their blocks move over. If only one domain is left besides the one being
-//! released, it joins that one. The number of domains therefore falls to the number needed, by one per look, and the
-//! time of a look is bounded.
+//! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
+//! long. It merges the two that were idle for longest; see [`compress`](super::compress).
 //!
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
@@ -45,8 +41,8 @@
 //!
 //! # Design decisions
 //!
-//! The paper does not say which domain is acquired, nor what "idle for long" means. Idleness does not show how many
-//! domains are needed, since each CPU returns to its own domain. The number is therefore measured by looks.
+//! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
+//! CPU's cache, and no other CPU is likely to want it.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
@@ -62,11 +58,8 @@ use crate::wrapping_slice::WrappingSlice;
 /// A CPU looks after it has moved this number of blocks, times the number of domains.
 pub(crate) const BLOCKS_PER_LOOK: u32 = 16;
 
-/// Minimum number of looks per domain that are remembered; the maximum is twice that.
-const LOOK_WINDOW: u32 = 8;
-
-/// Maximum number of blocks of an idle domain that a look moves.
-const MIGRATE_PER_LOOK: u32 = 256;
+/// A visit counts as at most this number of blocks.
+const MAX_COUNTED: u32 = 64;
 
 /// No CPU: the end of the queue, or no collector.
 pub(super) const NO_CPU: u32 = u32::MAX;
@@ -77,13 +70,11 @@ const NO_ORDER: u32 = u32::MAX;
 /// The value that a ghost reads while it waits.
 pub(super) const WAITING: u32 = u32::MAX;
 
-/// The words that every visit reads, and that CPUs rarely write.
+/// The word that every visit reads, and that CPUs write only when one waits.
 #[repr(C, align(64))]
 pub(super) struct Notice<P: Platform> {
     /// Number of waiting CPUs: ghosts and the collector.
     pub(super) waiting: P::AtomicU32,
-    /// Number of looks so far, modulo 2^32.
-    clock: P::AtomicU32,
 }
 
 /// The words that the lock guards.
@@ -99,10 +90,18 @@ pub(super) struct Head<P: Platform> {
     pub(super) live: P::Cell<u32>,
     /// The first unused record.
     pub(super) vacant: P::Cell<u32>,
-    /// The largest number of domains held simultaneously in the present window, and in the previous one.
-    held: P::Cell<u32>,
-    held_before: P::Cell<u32>,
-    since: P::Cell<u32>,
+    /// Number of comparisons of all domains so far, modulo 2^32.
+    pub(super) clock: P::Cell<u32>,
+}
+
+/// A root, and what the last comparison found. The lock guards it.
+#[repr(C)]
+pub(super) struct Root<P: Platform> {
+    pub(super) domain: P::Cell<u32>,
+    /// The state of the domain.
+    pub(super) state: P::Cell<u32>,
+    /// When its state was found changed, on the spring's clock.
+    pub(super) since: P::Cell<u32>,
 }
 
 /// A CPU's place to wait, on a cache line of its own.
@@ -117,9 +116,17 @@ pub(super) struct Ghost<P: Platform> {
     /// The order that it requests, or none.
     wants: P::Cell<u32>,
     /// The domain that this CPU had last.
-    last: P::Cell<u32>,
+    pub(super) last: P::Cell<u32>,
     /// Blocks that the CPU may still move before it looks.
-    until: P::Cell<u32>,
+    pub(super) until: P::Cell<u32>,
+    /// The domain that this CPU watches, and its place among the roots.
+    pub(super) watched: P::Cell<u32>,
+    pub(super) place: P::Cell<u32>,
+    /// The state of that domain when it was first seen, and the number of looks that found it unchanged.
+    pub(super) state: P::Cell<u32>,
+    pub(super) unchanged: P::Cell<u32>,
+    /// The spring's clock when this CPU last read it.
+    pub(super) clock: P::Cell<u32>,
 }
 
 /// The spring.
@@ -128,11 +135,12 @@ pub(crate) struct Spring<'a, P: Platform> {
     pub(super) head: &'a Head<P>,
     pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
     /// The roots, `live` of them.
-    pub(super) roots: WrappingSlice<'a, P::Cell<u32>>,
+    pub(super) roots: WrappingSlice<'a, Root<P>>,
     /// For each unused record: the next one.
     pub(super) vacant: WrappingSlice<'a, P::Cell<u32>>,
     pub(super) ghosts: &'a [Ghost<P>],
-    patience: u32,
+    /// After how many blocks, times the number of domains, a CPU looks.
+    pub(super) patience: u32,
 }
 
 impl<'a, P: Platform> Spring<'a, P> {
@@ -141,7 +149,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         plan.slice::<Notice<P>>(1)
             .slice::<Head<P>>(1)
             .slice::<CachePadded<ZoneLock<P>>>(1)
-            .slice::<P::Cell<u32>>(domains as usize)
+            .slice::<Root<P>>(domains as usize)
             .slice::<P::Cell<u32>>(domains as usize)
             .slice::<Ghost<P>>(usize::from(cpus))
     }
@@ -158,7 +166,6 @@ impl<'a, P: Platform> Spring<'a, P> {
         let spring = Self {
             notice: arena.one(Notice {
                 waiting: P::AtomicU32::new(0),
-                clock: P::AtomicU32::new(0),
             })?,
             head: arena.one(Head {
                 lock: ZoneLock::new(lock),
@@ -167,12 +174,14 @@ impl<'a, P: Platform> Spring<'a, P> {
                 collector: cell(NO_CPU),
                 live: cell(1),
                 vacant: cell(NO_DOMAIN),
-                held: cell(0),
-                held_before: cell(0),
-                since: cell(0),
+                clock: cell(0),
             })?,
             collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
-            roots: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(0))?),
+            roots: WrappingSlice::new(arena.slice(domains as usize, |_| Root {
+                domain: cell(0),
+                state: cell(0),
+                since: cell(0),
+            })?),
             vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
             ghosts: arena.slice(usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
@@ -181,6 +190,11 @@ impl<'a, P: Platform> Spring<'a, P> {
                 wants: cell(NO_ORDER),
                 last: cell(0),
                 until: cell(patience),
+                watched: cell(NO_DOMAIN),
+                place: cell(0),
+                state: cell(0),
+                unchanged: cell(0),
+                clock: cell(0),
             })?,
             patience,
         };
@@ -195,11 +209,11 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Returns the roots. Under the lock.
     pub(super) fn roots(&self) -> impl Iterator<Item = u32> + use<'_, 'a, P> {
-        (0..self.head.live.get()).map(|at| self.roots.at(at).get())
+        (0..self.head.live.get()).map(|at| self.roots.at(at).domain.get())
     }
 
     /// Marks a record as unused.
-    fn vacate(&self, domain: u32) {
+    pub(super) fn vacate(&self, domain: u32) {
         self.vacant.at(domain).set(self.head.vacant.get());
         self.head.vacant.set(domain);
     }
@@ -213,19 +227,25 @@ impl<'a, P: Platform> Spring<'a, P> {
         })
     }
 
-    /// Adds a new root.
+    /// Adds a new root, which the caller holds: it is in use. Under the lock.
     fn enlist(&self, domain: u32) {
         let live = self.head.live.get();
-        self.roots.at(live).set(domain);
+        let root = self.roots.at(live);
+        root.domain.set(domain);
+        root.state.set(0);
+        root.since.set(self.head.clock.get());
         self.head.live.set(live + 1);
     }
 
     /// Removes a root. O(domains).
     pub(super) fn delist(&self, domain: u32) {
         let last = self.head.live.get() - 1;
-        let place = (0..last).find(|at| self.roots.at(*at).get() == domain);
+        let place = (0..last).find(|at| self.roots.at(*at).domain.get() == domain);
         if let Some(place) = place {
-            self.roots.at(place).set(self.roots.at(last).get());
+            let (free, moved) = (self.roots.at(place), self.roots.at(last));
+            free.domain.set(moved.domain.get());
+            free.state.set(moved.state.get());
+            free.since.set(moved.since.get());
         }
         self.head.live.set(last);
     }
@@ -248,7 +268,6 @@ impl<'a, P: Platform> Spring<'a, P> {
                 contended: false,
                 waits: 0,
             });
-            record.stamp(self.notice.clock.load(Ordering::Relaxed));
             return Some(last);
         }
         Some(self.take_another(caller, all, ghost, wants))
@@ -285,8 +304,6 @@ impl<'a, P: Platform> Spring<'a, P> {
             waits: 0,
         });
         ghost.last.set(domain);
-        let clock = self.notice.clock.load(Ordering::Relaxed);
-        all.records.at(domain).stamp(clock);
         domain
     }
 
@@ -296,7 +313,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         // CPUs start at different places, so that they do not all share the first domain.
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
         let places = (start..live).chain(0..start);
-        let mut roots = places.map(|at| self.roots.at(at).get());
+        let mut roots = places.map(|at| self.roots.at(at).domain.get());
         roots.find(|root| all.records.at(*root).try_hold())
     }
 
@@ -438,8 +455,9 @@ impl<'a, P: Platform> Spring<'a, P> {
     ) {
         if let Some(ghost) = self.ghosts.get(caller.cpu.index()) {
             let until = ghost.until.get();
+            let blocks = blocks.min(MAX_COUNTED);
             if until <= blocks {
-                self.look(caller, all, domain);
+                self.look(caller, all, ghost, domain);
                 return;
             }
             ghost.until.set(until - blocks);
@@ -449,7 +467,12 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Releases a domain.
     #[inline]
-    fn put_back(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
+    pub(super) fn put_back(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+        domain: u32,
+    ) {
         let record = all.records.at(domain);
         record.release();
         caller.probe.record(Event::Unlock);
@@ -492,87 +515,6 @@ impl<'a, P: Platform> Spring<'a, P> {
             self.hand_over(ghost, part);
             divided = true;
         }
-    }
-
-    /// Counts the domains that are held, merges surplus ones, and releases the given one. Returns `true` if there may
-    /// be more to do. For a CPU that the system was set up for.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn look(
-        &self,
-        caller: &mut Caller<'_, P>,
-        all: &DomainTable<'a, P>,
-        domain: u32,
-    ) -> bool {
-        let mut held = all.held(domain);
-        let head = self.head;
-        let ghost = self.ghosts.get(caller.cpu.index());
-        let guard = Guard::lock(&head.lock, caller.probe);
-        held.take_reusable(|domain| self.vacate(domain));
-        let live = head.live.get();
-        if let Some(ghost) = ghost {
-            ghost.until.set(self.patience.saturating_mul(live));
-        }
-        // Relaxed: written under the lock.
-        let clock = self.notice.clock.load(Ordering::Relaxed).wrapping_add(1);
-        self.notice.clock.store(clock, Ordering::Relaxed);
-        let is_held = |root: &u32| all.records.at(*root).is_held();
-        let now = self.roots().filter(is_held).count() as u32;
-        if clock.wrapping_sub(head.since.get()) > LOOK_WINDOW * live {
-            head.held_before.set(head.held.get());
-            head.held.set(0);
-            head.since.set(clock);
-        }
-        head.held.set(head.held.get().max(now));
-        let needed = head.held.get().max(head.held_before.get());
-        if live <= needed {
-            drop(guard);
-            self.put_back(caller, all, domain);
-            return live > 1 && now < live;
-        }
-        let age = |root: &u32| clock.wrapping_sub(all.records.at(*root).taken());
-        let first = self.longest_idle(all, age);
-        let second = first.and_then(|_| self.longest_idle(all, age));
-        match (first, second) {
-            (Some(first), Some(second)) => {
-                let merged = self.merge(all, (first, second), guard);
-                merged.settle(MIGRATE_PER_LOOK, caller.probe);
-                self.put_back(caller, all, merged.root());
-            }
-            (Some(first), None) if live == 2 => {
-                held = self.merge(all, (domain, first), guard);
-                if let Some(ghost) = ghost {
-                    ghost.last.set(held.root());
-                }
-            }
-            (Some(first), None) => {
-                drop(guard);
-                all.held(first).settle(MIGRATE_PER_LOOK, caller.probe);
-                self.put_back(caller, all, first);
-            }
-            (None, _) => drop(guard),
-        }
-        self.put_back(caller, all, held.root());
-        true
-    }
-
-    /// Acquires the domain that has been idle for longest. Under the lock. O(domains).
-    fn longest_idle(&self, all: &DomainTable<'a, P>, age: impl Fn(&u32) -> u32) -> Option<u32> {
-        let free = self.roots().filter(|root| !all.records.at(*root).is_held());
-        free.max_by_key(age)
-            .filter(|root| all.records.at(*root).try_hold())
-    }
-
-    /// Merges two domains that the caller holds, under the lock, and then releases the lock.
-    pub(super) fn merge(
-        &self,
-        all: &DomainTable<'a, P>,
-        (one, other): (u32, u32),
-        guard: Guard<'_, P>,
-    ) -> HeldDomain<'a, P> {
-        let merged = all.held(one).merge(all.held(other), guard.probe);
-        self.delist(if merged.root() == one { other } else { one });
-        merged
     }
 
     /// Calls `work` on a domain that no CPU holds, under the lock: for nested callers. Returns `None` if the lock is

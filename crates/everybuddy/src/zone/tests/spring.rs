@@ -1,4 +1,4 @@
-//! \[Spring\]'s figures 5 and 6, step by step; which parts are split off and merged.
+//! \[Spring\]'s figure 5, step by step; which parts are split off and merged.
 //!
 //! # Purpose
 //!
@@ -9,6 +9,8 @@
 //! A CPU waits here only by entering the queue; the tests check that it is served. CPUs that work at the same moment
 //! are not modelled; see `tests/domains.rs` here and in `everybuddy-model`.
 
+#[path = "compress.rs"]
+mod compress;
 #[path = "programs.rs"]
 mod programs;
 
@@ -19,7 +21,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{Caller, NO_ORDER, Spring, WAITING};
+use super::{Caller, Ghost, NO_ORDER, Spring, WAITING};
 use crate::Native;
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
@@ -123,6 +125,16 @@ impl<'a> Rig<'a> {
 
     fn put(&self, cpu: u16, domain: u32) {
         self.on(cpu, |caller| self.spring.put(caller, &self.all, domain, 1));
+    }
+
+    fn put_blocks(&self, cpu: u16, domain: u32, blocks: u32) {
+        self.on(cpu, |caller| {
+            self.spring.put(caller, &self.all, domain, blocks);
+        });
+    }
+
+    fn ghost(&self, cpu: u16) -> &Ghost<Machine> {
+        &self.spring.ghosts[usize::from(cpu)]
     }
 
     /// Finds every domain held, and enters the queue.
@@ -346,84 +358,6 @@ fn a_ghost_leaves_the_queue_from_any_place() {
             rig.is_sound();
         });
     }
-}
-
-#[test]
-fn figure_6_the_spring_is_compressed() {
-    // Every fourth visit looks, times the number of domains.
-    with_rig(16, 4, 4, |rig| {
-        rig.divide(0, 1);
-        let held = [rig.take(0), rig.take(1)];
-        rig.become_ghost(2, Some(Order::ZERO));
-        rig.put(1, held[1]);
-        let third = rig.given(2).unwrap();
-        rig.put(2, third);
-        rig.put(0, held[0]);
-        assert_eq!(rig.roots().len(), 3);
-        let idle: Vec<_> = rig
-            .roots()
-            .into_iter()
-            .filter(|root| *root != held[0])
-            .collect();
-        let apart: Vec<_> = idle.iter().flat_map(|root| rig.blocks(*root)).collect();
-        let (of_first, merges) = (rig.blocks(held[0]), rig.merges());
-        // a: CPU 0 alone works on; a domain comes back and triggers the detection.
-        let mut visits = 0;
-        while rig.merges() == merges {
-            assert_eq!(rig.take(0), held[0]);
-            rig.put(0, held[0]);
-            visits += 1;
-            assert!(visits <= 4 * 3 * 2, "no CPU looked");
-        }
-        // b, c: two that were idle are found, and merged.
-        assert_eq!(rig.merges(), merges + 1);
-        let left = rig.roots();
-        assert_eq!(left.len(), 2);
-        let merged = *left.iter().find(|root| **root != held[0]).unwrap();
-        assert!(idle.contains(&merged));
-        assert_eq!(
-            rig.blocks(held[0]),
-            of_first,
-            "the looking CPU keeps its own"
-        );
-        // d: one domain with more blocks of high order.
-        let mut free = frames_of(&apart);
-        free.sort_unstable();
-        assert_eq!(rig.blocks(merged), coalesced(&free, rig.all.max_order));
-        assert!(rig.blocks(merged).len() < apart.len());
-        // e: it is back in the spring. f: which is compressed.
-        assert!(!rig.is_held(merged) && !rig.is_held(held[0]));
-        rig.is_sound();
-        // This continues until as many are left as CPUs that work: the last idle one joins the other.
-        for _ in 0..4 * 3 * 2 {
-            let domain = rig.take(0);
-            rig.put(0, domain);
-            rig.is_sound();
-        }
-        assert_eq!(rig.roots().len(), 1);
-        let domain = rig.take(0);
-        let probe = &mut Counts::default();
-        assert!(rig.all.held(domain).settle(u32::MAX, probe));
-        assert_eq!(rig.blocks(domain), [(4, 0)]);
-        rig.put(0, domain);
-        rig.is_sound();
-    });
-}
-
-#[test]
-fn domains_that_are_needed_are_not_merged() {
-    with_rig(16, 4, 3, |rig| {
-        rig.divide(0, 1);
-        // Two CPUs at a time, all the time, before the first look.
-        for _ in 0..100 {
-            let held = [rig.take(0), rig.take(1)];
-            rig.put(0, held[0]);
-            rig.put(1, held[1]);
-            rig.is_sound();
-        }
-        assert_eq!(rig.roots().len(), 2);
-        assert_eq!((rig.extensions(), rig.merges()), (1, 0));
-    });
 }
 
 /// Holds the domain 0, of which a random part is allocated.

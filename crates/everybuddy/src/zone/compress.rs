@@ -1,0 +1,202 @@
+//! Compression: which domains are idle, and merging them.
+//!
+//! # Purpose
+//!
+//! The number of domains must fall to the number that CPUs use. It must not fall below it, or each domain that was made
+//! for a ghost is merged and made again. A look must cost the other CPUs nothing as long as all domains are in use.
+//!
+//! # Source
+//!
+//! \[Spring\] §III-B3 and figure 6: a CPU that releases a domain finds two that "have been idle for a long time", and
+//! merges them. The paper does not say for how long.
+//!
+//! # Mechanism
+//!
+//! After a number of blocks a CPU **looks**. It *watches* one domain, whose state counts how often the domain was
+//! released. If the state has changed, the domain is in use, and the CPU watches the next one. This reads one cache
+//! line of another CPU, acquires no lock, and writes only the line of the CPU that looks.
+//!
+//! If the domain that a CPU watches stays idle for [`IDLE_LOOKS`] of its looks, the CPU *compares*, at this look and at
+//! the following ones: under the spring's lock, it reads the states of all domains and stores which ones have changed.
+//! The spring's clock counts these comparisons. A domain that did not change during [`IDLE_LOOKS`] of them is idle for
+//! long. The comparison merges the two domains that have been idle for longest. If only one is idle for long, it joins
+//! the domain that the CPU releases. The number of domains therefore falls by one per look to the number of domains in
+//! use, and the time of a look is bounded.
+//!
+//! # Invariants
+//!
+//! 1. The words that a CPU reads without the lock are hints: they decide only whether it compares.
+//! 2. A domain is merged only if no CPU acquired it during [`IDLE_LOOKS`] looks of another CPU. This includes a domain
+//!    that was made for a ghost.
+//! 3. One CPU compares at a time. A CPU compares only if no other CPU has done so since its own last look, so the clock
+//!    advances by about one for each look of one CPU, however many CPUs look.
+//!
+//! # Design decisions
+//!
+//! The number of domains needed is the number that CPUs use, not the number that they hold simultaneously. Each CPU
+//! returns to its own domain, and CPUs that share one although others exist meet there again and again.
+
+use super::Caller;
+use super::domain::{DomainTable, HeldDomain};
+use super::spring::{Ghost, Spring};
+use crate::lock::Guard;
+use crate::platform::{Platform, SharedCell};
+
+/// A domain is idle for long if it was not acquired during this number of looks; during fewer if CPUs look more often
+/// than by default.
+const IDLE_LOOKS: u32 = 8;
+
+/// Maximum number of blocks of an idle domain that a look moves.
+const MIGRATE_PER_LOOK: u32 = 256;
+
+impl<'a, P: Platform> Spring<'a, P> {
+    /// Returns the number of looks after which a domain is idle for long.
+    fn idle_looks(&self) -> u32 {
+        (self.patience / 2).min(IDLE_LOOKS)
+    }
+
+    /// Looks, and releases a domain. For a CPU that the system was set up for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+        ghost: &Ghost<P>,
+        domain: u32,
+    ) {
+        let live = self.head.live.peek();
+        ghost.until.set(self.patience.saturating_mul(live));
+        match live > 1 && self.sees_idle(all, ghost, live) {
+            true => _ = self.compress(caller, all, domain),
+            false => self.put_back(caller, all, domain),
+        }
+    }
+
+    /// Returns `true` if the domain that a CPU watches is idle for long, and no other CPU compares. Chooses the next
+    /// domain to watch if this one is in use. Acquires no lock. O(1).
+    fn sees_idle(&self, all: &DomainTable<'a, P>, ghost: &Ghost<P>, live: u32) -> bool {
+        let mut state = all.records.at(ghost.watched.get()).idle_state();
+        if state == Some(ghost.state.get()) {
+            ghost.unchanged.set(ghost.unchanged.get().saturating_add(1));
+        } else {
+            let next = ghost.place.get() + 1;
+            ghost.place.set(if next < live { next } else { 0 });
+            let watched = self.roots.at(ghost.place.get()).domain.peek();
+            state = all.records.at(watched).idle_state();
+            ghost.watched.set(watched);
+            ghost.state.set(state.unwrap_or_default());
+            ghost.unchanged.set(0);
+        }
+        if state.is_none() || ghost.unchanged.get() < self.idle_looks() {
+            return false;
+        }
+        let (clock, seen) = (self.head.clock.peek(), ghost.clock.get());
+        ghost.clock.set(clock);
+        clock == seen
+    }
+
+    /// Compares the states of all domains with those at the last comparison, merges two that are idle for long, and
+    /// releases the given domain. Returns `true` if there may be more to do. O(domains + blocks that move).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn compress(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+        domain: u32,
+    ) -> bool {
+        let mut held = all.held(domain);
+        let ghost = self.ghosts.get(caller.cpu.index());
+        let guard = Guard::lock(&self.head.lock, caller.probe);
+        held.take_reusable(|domain| self.vacate(domain));
+        let clock = self.head.clock.get().wrapping_add(1);
+        self.head.clock.set(clock);
+        if let Some(ghost) = ghost {
+            ghost.clock.set(clock);
+        }
+        let (idle, found) = self.longest_idle(all, clock);
+        let hold = |found: Option<(u32, u32)>| {
+            found.filter(|(_, domain)| all.records.at(*domain).try_hold())
+        };
+        match idle.map(hold) {
+            [Some((age, first)), Some((_, second))] => {
+                let merged = all.held(first).merge(all.held(second), guard.probe);
+                let root = merged.root();
+                self.delist(if root == first { second } else { first });
+                // It stays as old as it was.
+                self.mark(
+                    root,
+                    all.records.at(root).state_after_release(),
+                    clock.wrapping_sub(age),
+                );
+                drop(guard);
+                merged.settle(MIGRATE_PER_LOOK, caller.probe);
+                self.put_back(caller, all, root);
+            }
+            [Some((_, one)), None] | [None, Some((_, one))] => {
+                held = self.merge(all, (domain, one), guard);
+                if let Some(ghost) = ghost {
+                    ghost.last.set(held.root());
+                }
+            }
+            [None, None] => drop(guard),
+        }
+        self.put_back(caller, all, held.root());
+        found
+    }
+
+    /// Compares the states of all domains with those at the last comparison. Returns the two that have been idle for
+    /// longest, each with its age, if they are idle for long; and whether any domain is not held. Under the lock.
+    /// O(domains).
+    fn longest_idle(
+        &self,
+        all: &DomainTable<'a, P>,
+        clock: u32,
+    ) -> ([Option<(u32, u32)>; 2], bool) {
+        let mut found = false;
+        let mut idle = [None; 2];
+        for place in 0..self.head.live.get() {
+            let root = self.roots.at(place);
+            let domain = root.domain.get();
+            let Some(state) = all.records.at(domain).idle_state() else {
+                root.since.set(clock);
+                continue;
+            };
+            found = true;
+            if state != root.state.get() {
+                root.state.set(state);
+                root.since.set(clock);
+            }
+            let age = clock.wrapping_sub(root.since.get());
+            let one = (age >= self.idle_looks()).then_some((age, domain));
+            if one > idle[0] {
+                idle = [one, idle[0]];
+            } else if one > idle[1] {
+                idle[1] = one;
+            }
+        }
+        (idle, found)
+    }
+
+    /// Stores since when a root has had a state. Under the lock. O(domains).
+    fn mark(&self, domain: u32, state: u32, since: u32) {
+        let mut places = (0..self.head.live.get()).map(|place| self.roots.at(place));
+        if let Some(root) = places.find(|root| root.domain.get() == domain) {
+            root.state.set(state);
+            root.since.set(since);
+        }
+    }
+
+    /// Merges two domains that the caller holds, under the lock, and then releases the lock.
+    pub(super) fn merge(
+        &self,
+        all: &DomainTable<'a, P>,
+        (one, other): (u32, u32),
+        guard: Guard<'_, P>,
+    ) -> HeldDomain<'a, P> {
+        let merged = all.held(one).merge(all.held(other), guard.probe);
+        self.delist(if merged.root() == one { other } else { one });
+        merged
+    }
+}
