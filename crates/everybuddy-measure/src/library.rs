@@ -11,7 +11,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use everybuddy_trace::{Leniency, Repairs, Trace};
+use everybuddy_trace::{Leniency, Repairs, Trace, files};
 
 use crate::Error;
 use crate::choice::nearest;
@@ -108,32 +108,30 @@ pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
         )));
     }
     // Three files are written.
-    of_trace(output)
-        .iter()
-        .try_for_each(|file| check_distinct(file, input))
+    let mut written = files(output).into_iter();
+    written.try_for_each(|file| check_distinct("-o", &file, input))
 }
 
-/// Rejects an output file that is one of the files of `input`.
+/// Rejects an output file, named by an option, that is `input` or, if that is a trace, a companion of it.
 ///
 /// # Errors
 /// Returns a usage error.
-pub fn check_distinct(output: &Path, input: &Path) -> Result<(), Error> {
+pub fn check_distinct(option: &str, output: &Path, input: &Path) -> Result<(), Error> {
     let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     };
-    match same(output, input) || of_trace(input).iter().any(|read| same(output, read)) {
+    let is_trace = input.extension().is_some_and(|end| end == "parquet");
+    // Only a trace has companions: next to `perf.data`, `perf.parquet` is the result of an earlier import.
+    let companions = files(input).into_iter().skip(1).filter(|_| is_trace);
+    let mut read = std::iter::once(input.to_path_buf()).chain(companions);
+    match read.any(|read| same(output, &read)) {
         true => Err(Error::usage(format!(
-            "{}: the input file is never changed\nhelp: choose another file with -o",
+            "{option} {}: the input file is never changed\nhelp: choose another file",
             output.display()
         ))),
         false => Ok(()),
     }
-}
-
-/// Returns the three files of a trace.
-fn of_trace(path: &Path) -> [PathBuf; 3] {
-    ["parquet", "faults.parquet", "vmas.parquet"].map(|end| path.with_extension(end))
 }
 
 #[cfg(test)]
@@ -153,6 +151,9 @@ mod tests {
         assert!(check_output(&folder.join("b"), &input).is_err());
         // Its faults would replace those of the input.
         assert!(check_output(&folder.join("a.faults.parquet"), &input).is_err());
+        // A recording has no companions: this trace was made of it before.
+        std::fs::write(folder.join("a.data"), "").unwrap();
+        assert!(check_output(&input, &folder.join("a.data")).is_ok());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

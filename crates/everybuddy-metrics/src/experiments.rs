@@ -174,8 +174,19 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate"],
         formula: "",
-        definition: "Blocks of the largest order that the first requests split, and their share of all such \
-                     blocks.",
+        definition: "Requests that found no block of their order and broke a larger one, of as many as the source \
+                     names, and their share of these requests.",
+        counted: None,
+    },
+    Metric {
+        name: "start_splits",
+        group: Experiment,
+        head: "splits at the start",
+        unit: "1",
+        better: Lower,
+        statistics: &["count"],
+        formula: "",
+        definition: "Blocks split before the first request, because memory is divided beforehand.",
         counted: None,
     },
     Metric {
@@ -346,8 +357,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "ci95", "p5", "p50", "p95", "rate"],
         formula: "",
-        definition: "Requests refused of 74,000, over 200 runs; `rate`: the share of the runs that refuse no more \
-                     than the paper's share. `emulation`: in the whole run.",
+        definition: "Requests refused in a run, of 74,000 or as many as the source names; `rate`: the share of the \
+                     runs that refuse no more than the paper's share. `emulation`: in the whole run.",
         counted: None,
     },
     Metric {
@@ -389,10 +400,11 @@ pub(crate) const OWN: &[Metric] = &[
         head: "steps",
         unit: "1",
         better: Lower,
-        statistics: &["mean", "ci95"],
+        statistics: &["mean", "ci95", "p99", "p999", "max"],
         formula: "",
         definition: "Reads and writes of words that the store of free blocks keeps, per call of the function \
-                     itself; `all`: per iteration of the main loop. Passing a node of a queue is one step, of a \
+                     itself; `all`: per iteration of the main loop; `allocate`, `free`: per call, of all words \
+                     that the system shares. Passing a node of a queue is one step, of a \
                      tree one or two.",
         counted: None,
     },

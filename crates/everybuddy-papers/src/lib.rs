@@ -42,6 +42,7 @@ pub mod streams_blocking;
 pub mod streams_costs;
 pub mod streams_distribution;
 pub mod streams_memory;
+pub mod structures;
 
 pub use list::{FIGURES, METHODS, all_experiments, named};
 pub use shared::Experiment;

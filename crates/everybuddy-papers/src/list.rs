@@ -22,7 +22,7 @@ use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
     odd_sizes, prediction, request_sizes, run_lengths, space_size, stages, streams_blocking,
-    streams_costs, streams_distribution, streams_memory,
+    streams_costs, streams_distribution, streams_memory, structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -54,6 +54,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<streams_blocking::measure::Parameters>("streams-blocking"),
     Method::of::<streams_distribution::measure::Parameters>("streams-distribution"),
     Method::of::<streams_memory::measure::Parameters>("streams-memory"),
+    Method::of::<structures::measure::Parameters>("structures"),
 ];
 
 /// All figures.
@@ -81,6 +82,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("streams-blocking", streams_blocking::figure::draw),
     Figure::of("streams-distribution", streams_distribution::figure::draw),
     Figure::of("streams-memory", streams_memory::figure::draw),
+    Figure::of("structures", structures::figure::draw),
 ];
 
 /// Parses the file of an experiment.

@@ -52,7 +52,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-pub use presplit::Presplit;
+pub use presplit::{Presplit, StartStatistics};
 
 use core::marker::PhantomData;
 

@@ -50,7 +50,9 @@ pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
 pub use crate::percpu::predictive::Bound;
-pub use crate::serewa::{Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions};
+pub use crate::serewa::{
+    Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
+};
 pub use crate::structure::StructureKind;
 pub use crate::zone::{Bulk, Exchange, Select};
 
