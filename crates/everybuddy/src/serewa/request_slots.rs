@@ -160,8 +160,9 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
     /// Returns `true` if a manager still owes the frames of a request whose caller left, other than that of `own`.
     pub(crate) fn owes(&self, own: Option<CpuId>) -> bool {
         self.slots.iter().enumerate().any(|(cpu, slot)| {
-            // Acquire: pairs with the release in `LateReply::release`.
-            slot.state.load(Ordering::Acquire) == LEFT && Some(cpu) != own.map(CpuId::index)
+            // A read-modify-write, because it always reads the last value, and a load need not. Acquire and release:
+            // pairs with the release in `LateReply::release`.
+            slot.state.fetch_add(0, Ordering::AcqRel) == LEFT && Some(cpu) != own.map(CpuId::index)
         })
     }
 

@@ -436,7 +436,7 @@ mod tests {
         for text in ["lbs-31+high=1048576", "spring+high=1048576"] {
             assert!(bytes(text, 128).is_ok(), "{text}");
             // 2^21 entries for each of 2^11 CPUs: 0 modulo 2^32.
-            for cpus in [256, 1 << 11, 65_534] {
+            for cpus in [512, 1 << 11, 65_534] {
                 let too_large = Err(BuildError::MetadataTooLarge);
                 assert_eq!(bytes(text, cpus), too_large, "{text}: {cpus} CPUs");
             }

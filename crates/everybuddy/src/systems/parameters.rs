@@ -293,7 +293,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         return contradiction("select", "no value without zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
-        return Err(BuildError::BadOption("exchange"));
+        return contradiction("exchange", "no value without zone=spaces");
     }
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return contradiction("idle", "no value without zone=domains");

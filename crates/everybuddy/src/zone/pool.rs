@@ -362,7 +362,8 @@ mod tests {
         let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, 2);
         let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));
-        let pool = Pool::new(&mut arena, spaces, 2, LockKind::Spin, select).unwrap();
+        let choice = (select, Exchange::Any);
+        let pool = Pool::new(&mut arena, spaces, 2, LockKind::Spin, choice).unwrap();
         for (space, state) in (0..).zip(states) {
             pool.settle(space, *state);
         }
