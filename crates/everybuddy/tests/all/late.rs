@@ -91,7 +91,11 @@ fn frames_of_a_late_answer_are_free_once_the_manager_has_finished() {
                 // Until the manager is seen, requests are served here.
                 let left = loop {
                     match system.allocate(&mut caller, Request::frames(3)) {
-                        Ok(run) => system.free(&mut caller, Release::frames(run, 3)).unwrap(),
+                        Ok(run) => {
+                            system.free(&mut caller, Release::frames(run, 3)).unwrap();
+                            // Whole blocks again: the manager finds one at its first look.
+                            system.quiesce(&mut caller).unwrap();
+                        }
                         Err(error) => break error,
                     }
                 };

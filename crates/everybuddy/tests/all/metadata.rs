@@ -171,7 +171,7 @@ fn a_system_can_be_printed() {
         for part in [
             "FrameAllocator",
             "Span",
-            "max_order: Order(4)",
+            "max_order: order 4",
             "cpus: 3",
             &bytes,
         ] {
