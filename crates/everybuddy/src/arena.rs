@@ -169,7 +169,7 @@ impl<'a> Arena<'a> {
         Ok(unsafe { self.start.add(start) }.cast::<T>())
     }
 
-    /// Constructs `count` times `length` cells that hold zero, and returns an error if that product is no length.
+    /// Constructs `count` times `length` cells that hold zero, and returns an error if that product wraps around.
     pub(crate) fn zeros_of_all<P: Platform, T: CellValue>(
         &mut self,
         length: usize,

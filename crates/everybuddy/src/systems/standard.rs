@@ -50,8 +50,8 @@ pub type PredictedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardS
 
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
-const FIXED_DEVIATES: &str = "The paper gives the length; the batch is a sixth of it, as in Linux. The zone's lock is that of lbs-31, \
-    not Linux's ticket lock.";
+const FIXED_DEVIATES: &str = "The paper gives the length; the batch is a sixth of it, as in Linux. The zone's \
+    lock is that of lbs-31, not Linux's ticket lock.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
