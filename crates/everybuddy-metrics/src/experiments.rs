@@ -30,7 +30,7 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count", "mean", "stddev"],
         formula: "stddev = sqrt(sum n^2 / count - mean^2)",
         definition: "Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that \
-                     each moves. Lists that keep single frames only move blocks of order 0.",
+                     each moves. Bulk calls during one call of a program count once, with their mean.",
         counted: None,
     },
     Metric {
@@ -39,10 +39,10 @@ pub(crate) const OWN: &[Metric] = &[
         head: "order moved",
         unit: "1",
         better: Neither,
-        statistics: &["mean"],
+        statistics: &["count", "mean", "stddev"],
         formula: "",
-        definition: "Order of the blocks that a refill or a drain moves. Sources print it; here the order is a \
-                     column of its own.",
+        definition: "Order of the call during which a list was refilled or drained. Lists that keep single frames \
+                     only move blocks of order 0; lists of several orders drain in turns, starting with this one.",
         counted: None,
     },
     Metric {
@@ -187,6 +187,54 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count"],
         formula: "",
         definition: "Blocks split before the first request, because memory is divided beforehand.",
+        counted: None,
+    },
+    Metric {
+        name: "fragmentation_change",
+        group: Experiment,
+        head: "change",
+        unit: "1",
+        better: Neither,
+        statistics: &["mean"],
+        formula: "fragmentation rate at the end of the stage - at the end of the stage before",
+        definition: "`stages`: what a stage changes. Above 0 memory is more fragmented when the stage ends than when \
+                     it began.",
+        counted: None,
+    },
+    Metric {
+        name: "prediction_excess",
+        group: Experiment,
+        head: "too long",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "predictions with predicted > came / predictions",
+        definition: "Share of a list's predictions that were longer than what came.",
+        counted: None,
+    },
+    Metric {
+        name: "residual_ratio",
+        group: Experiment,
+        head: "residual ratio",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "residual of the list / residual of a list of fixed length",
+        definition: "What a predicting list leaves when runs end, in units of what a list of fixed length leaves \
+                     (Spring Buddy, figure 11). The system names that length after the `/`. `chosen elsewhere` is \
+                     the variant that comes nearest to the figure on the other traces.",
+        counted: None,
+    },
+    Metric {
+        name: "run_length_ratio",
+        group: Experiment,
+        head: "frees / allocations",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "mean run of frees / mean run of allocations",
+        definition: "How many times as long the runs of frees of a trace are as its runs of allocations, on average \
+                     over runs (Spring Buddy, table II).",
         counted: None,
     },
     Metric {

@@ -75,21 +75,11 @@ pub enum ExtraProbe {
     /// Nothing.
     #[default]
     Nothing,
-    /// The number of frames that refills and drains move.
-    Bulks(Bulks),
     /// The time that locks are waited for, and held.
     Locks(Box<Locks>),
 }
 
 impl Watch {
-    /// Also records refills and drains.
-    pub fn bulks() -> Watch {
-        Watch {
-            extra: ExtraProbe::Bulks(Bulks::default()),
-            ..Watch::default()
-        }
-    }
-
     /// Also records locks; measurements of more than `longest` nanoseconds are ignored.
     pub fn locks(longest: f64) -> Watch {
         Watch {
@@ -104,11 +94,6 @@ impl Probe for Watch {
     fn record(&mut self, event: Event) {
         self.counts.record(event);
         match event {
-            Event::Refill { .. } | Event::Drain { .. } => {
-                if let ExtraProbe::Bulks(bulks) = &mut self.extra {
-                    bulks.record(event);
-                }
-            }
             Event::LockWanted | Event::Lock { .. } | Event::Unlock => {
                 if let ExtraProbe::Locks(locks) = &mut self.extra {
                     locks.record(event);
@@ -133,25 +118,6 @@ impl ReadableProbe for Watch {
         visit: &mut dyn FnMut(&AnySystem<'_, Self>),
     ) -> Result<(), BuildError> {
         with_any_system(spec, setup, memory, visit)
-    }
-}
-
-/// The number of frames that refills and drains moved.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bulks {
-    /// Of refills.
-    pub refills: Moments,
-    /// Of drains.
-    pub drains: Moments,
-}
-
-impl Bulks {
-    fn record(&mut self, event: Event) {
-        match event {
-            Event::Refill { frames } => self.refills.add(u64::from(frames)),
-            Event::Drain { frames } => self.drains.add(u64::from(frames)),
-            _ => {}
-        }
     }
 }
 
@@ -246,15 +212,11 @@ mod tests {
         ];
         let mut expected = Counts::default();
         events.iter().for_each(|event| expected.record(*event));
-        for mut watch in [Watch::default(), Watch::bulks(), Watch::locks(1e12)] {
+        for mut watch in [Watch::default(), Watch::locks(1e12)] {
             events.iter().for_each(|event| watch.record(*event));
             assert_eq!(watch.read(), expected);
             match watch.extra {
                 ExtraProbe::Nothing => {}
-                ExtraProbe::Bulks(bulks) => {
-                    assert_eq!(bulks.refills.mean(), Some(16.0));
-                    assert_eq!((bulks.drains.count, bulks.drains.sum), (1, 7));
-                }
                 ExtraProbe::Locks(locks) => {
                     assert_eq!((locks.wait.count, locks.hold.count), (1, 1));
                     assert_eq!(locks.disturbed, 0);

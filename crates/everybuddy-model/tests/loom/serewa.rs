@@ -19,7 +19,8 @@
 //! caller leaves a manager on a thread after its second poll, not after thousands. The allocator's own tests stop
 //! threads permanently at every operation of a queue.
 
-use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy::{FreeError, Pfn, Platform, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
 
@@ -195,6 +196,30 @@ fn a_caller_leaves_while_another_asks<M: Memory>(spec: &'static str, preemptions
     });
 }
 
+/// A manager on a thread of its own answers each request. Requests and answers are plain memory.
+fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        // Callers send requests only while a manager works.
+        machine.on(1, |w| w.serve(MANAGER, 1));
+        let done = <Loom<M> as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.allow_busy();
+                try_churn(w, 0);
+                try_churn(w, 1);
+                // Relaxed: no ordering that the allocator could depend on.
+                done.store(1, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    w.serve(MANAGER, 1);
+                    loom::thread::yield_now();
+                }
+            },
+        ]);
+    });
+}
+
 macro_rules! models {
     ($kind:ident, $memory:ty, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
         mod $kind {
@@ -230,9 +255,10 @@ models!(three, Plain, [1], "serewa+order=1+queue=4"; two_callers_and_services);
 models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_services);
 models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
 models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
-models!(manager, Plain, [1, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
-models!(manager_shared, Shared, [1, 2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
+models!(manager, Plain, [2], "serewa+order=1+queue=4+manager=thread"; a_manager_answers);
+models!(left, Plain, [1, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
+models!(left_shared, Shared, [1, 2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
 models!(
-    manager_and_two, Plain, [1], "serewa+order=1+queue=4+manager=thread";
+    left_with_two, Plain, [1], "serewa+order=1+queue=4+manager=thread";
     a_caller_leaves_while_another_asks
 );

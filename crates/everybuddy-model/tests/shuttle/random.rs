@@ -112,7 +112,7 @@ fn specs() -> Vec<String> {
 /// other hold policies.
 fn variants() -> Vec<String> {
     let mut specs = Vec::new();
-    for row in ROWS.iter().filter(|row| row.alias_of.is_none()) {
+    for row in ROWS {
         let takes = |key| row.takes(key);
         let small = match (takes("list"), takes("batch"), takes("high")) {
             (true, ..) => "list=linux+batch=3+high=4+",

@@ -49,7 +49,7 @@ pub use crate::coalesce::delay::Rule;
 pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
-pub use crate::percpu::predictive::Bound;
+pub use crate::percpu::predictive::{Bound, Predict};
 pub use crate::serewa::{
     Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
 };

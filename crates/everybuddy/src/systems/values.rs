@@ -7,6 +7,7 @@ use core::fmt;
 
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
 use crate::zone::{Exchange, Select};
@@ -174,6 +175,14 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
+);
+named_values!(
+    Predict,
+    "`both`, `run`, `region` or `none`",
+    "both" = Self::Both,
+    "run" = Self::Run,
+    "region" = Self::Region,
+    "none" = Self::None,
 );
 named_values!(
     Exchange,

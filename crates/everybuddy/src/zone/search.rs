@@ -62,13 +62,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
-            if self.pool.keeps_space(order) && !caller.nested {
-                drop(guard);
-                if let Some(result) = self.serve_from_unassigned(caller, order, &mut work)? {
-                    return Ok(result);
-                }
-                break;
-            }
             // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
                 cpu: caller.cpu,
@@ -83,7 +76,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
-    /// `true` if there was one; otherwise the CPU keeps its space.
+    /// `true` if there was one; otherwise, or if the request is not worth an exchange, the CPU keeps its space.
     #[cold]
     fn exchange(
         &self,
@@ -91,6 +84,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         old: Option<(u32, &Space<'a, P, S>)>,
         order: Order,
     ) -> Result<bool, AllocateError> {
+        if old.is_some() && self.pool.keeps_space(order) && !caller.nested {
+            return Ok(false);
+        }
         let cpu = caller.cpu.index();
         let pool = self
             .pool
@@ -143,7 +139,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(self.pool.candidate(order))
     }
 
-    /// Serves a request from another CPU's space, and shares that space from then on.
+    /// Serves a request from another CPU's space, and shares that space from then on. If the CPU keeps its own space,
+    /// an unassigned space comes first, and no space is shared.
     #[cold]
     fn serve_from_peer<R>(
         &self,
@@ -152,6 +149,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
     ) -> Result<R, AllocateError> {
         let own = caller.cpu.index();
+        if self.pool.keeps_space(order)
+            && !caller.nested
+            && let Some(result) = self.serve_from_unassigned(caller, order, &mut work)?
+        {
+            return Ok(result);
+        }
         for _ in 0..ATTEMPTS {
             let moves = self.pool.moves();
             let mut was_busy = false;
