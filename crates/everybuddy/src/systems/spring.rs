@@ -101,7 +101,7 @@ impl System for SpringFixlazy186 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(186),
+            high: Some(Count::preset(186)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -121,7 +121,7 @@ impl System for SpringFixlazy372 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(372),
+            high: Some(Count::preset(372)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -141,7 +141,7 @@ impl System for SpringFixlazy744 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(744),
+            high: Some(Count::preset(744)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
