@@ -57,8 +57,8 @@ impl System for Spring {
             simultaneously.",
         source: "[Spring] III, figures 3 to 7",
         faithful: "Predicts from the run so far, both allocations and frees. The address region \
-            distinguishes runs, and shortens a prediction; it never lengthens one. The limit is widened in runs of frees, and what is left is drained when a run has ended. The core layer \
-            is that of spring-core.",
+            distinguishes runs, and shortens a prediction; it never lengthens one. The limit is widened in \
+            runs of frees, and what is left is drained when a run has ended. The core layer is that of spring-core.",
         deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096: fitted to the paper's figure 11 (experiment \
             buffers). The paper specifies neither how it predicts \
             nor how far; here a run is predicted to last as long again as it has lasted, and at most to its region's \
