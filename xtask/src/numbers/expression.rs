@@ -8,7 +8,7 @@
 //! ```text
 //! [EXPERIMENT SOURCE SYSTEM OPERATION METRIC STATISTIC]    the value of one row
 //! [... order=9 cpus=2 run=results/RUN/FILE.jsonl]          of one order, number of CPUs, or another file
-//! [fragmentation sequence bs|is ...]  [... * ...]          a list: of these in this order, or of all
+//! [fragmentation sequence bs,is ...]  [... * ...]          a list: of these in this order, or of all
 //! a + b, a - b, a * b, a / b, (a), 2.5                     arithmetic, value by value
 //! min(...), max(...), mean(...), sum(...)                  of a list, or of several expressions
 //! EXPRESSION as FORMAT                                     3s: significant digits; .2: decimal places; 0% or .1%
@@ -278,7 +278,7 @@ fn spread<'w>(words: &[&'w str; 6]) -> Vec<Vec<&'w str>> {
         all = all
             .iter()
             .flat_map(|begun| {
-                word.split('|').map(|own| {
+                word.split(',').map(|own| {
                     let mut begun = begun.clone();
                     begun.push(own);
                     begun

@@ -218,7 +218,7 @@ mod tests {
         };
         is("[e x bs all m mean] as 2s", "10");
         is("[e x bs all m mean] / [e x is all m mean] as .2", "2.50");
-        is("[e x|y bs all m mean] as .0", "10, 20");
+        is("[e x,y bs all m mean] as .0", "10, 20");
         is(
             "1 - min([e * bs all m mean]) / max([e y bs all m mean], 5) as 0%",
             "50%",
@@ -233,7 +233,7 @@ mod tests {
             "[e x bs all m] as 1s",
             "[e x bs all m mean]",
             "[e x bs all m mean] + as 1s",
-            "[e x|y bs all m mean] / [e x|y|x bs all m mean] as 1s",
+            "[e x,y bs all m mean] / [e x,y,x bs all m mean] as 1s",
         ] {
             assert!(text(wrong).is_err(), "{wrong}");
         }
