@@ -50,15 +50,6 @@ pub(super) fn check(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn
                 ));
             }
         }
-        if found.len() < own.open {
-            let what = format!(
-                "{} has {} open numbers: lower `open: {}`",
-                own.document,
-                found.len(),
-                own.open
-            );
-            faults.push(format!("{LIST}:1: numbers: {what}"));
-        }
         if found.len() > own.open {
             for (line, number) in found {
                 let what = "comes from no result: fill it, or exempt it";
