@@ -100,6 +100,19 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "batch",
+        group: Inside,
+        head: "list batch",
+        unit: "frames",
+        better: Neither,
+        statistics: VALUE,
+        formula: "",
+        definition: "Frames that a refill or a drain of a CPU's list moves, if that is fixed: as the options of the \
+                     system and the managed memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the \
+                     batch of `lbs-31` is smaller than 31 below 128 MiB.",
+        counted: None,
+    },
+    Metric {
         name: "miss_rate",
         group: Inside,
         head: "list misses",
@@ -205,8 +218,22 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate", "mean", "ci95", "published"],
         formula: "requests refused / requests",
-        definition: "Requests for which no block was found. `rate` is their share of all requests. `bench`: of all \
-                     rounds, preparation left out. On several threads it varies from run to run.",
+        definition: "Requests for which no block was found. `rate` is their share of all requests. With an order, the \
+                     requests of that order, and their share of them. `bench`: of all rounds, preparation left out. \
+                     On several threads it varies from run to run.",
+        counted: None,
+    },
+    Metric {
+        name: "blocking_probability_large",
+        group: Inside,
+        head: "refused large",
+        unit: "1",
+        better: Lower,
+        statistics: &["count", "rate"],
+        formula: "requests above order 0 refused / requests above order 0",
+        definition: "Requests for more than one frame for which no block was found. `rate` is their share of the \
+                     requests above order 0: where most requests are for single frames, a share of all requests \
+                     hides that larger ones are refused. Without such requests there is no value.",
         counted: None,
     },
     Metric {

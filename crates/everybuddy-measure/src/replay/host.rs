@@ -210,7 +210,7 @@ impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> System
                 return frame.0;
             }
         }
-        self.trouble.refused += 1;
+        self.trouble.refused.add(wanted.order(), 1);
         REFUSED
     }
 }

@@ -14,6 +14,8 @@
 //! A CPU that neither calls nor parks (the CPU that waits for it gives up after 65,536 polls, too many for loom);
 //! three concurrent CPUs with more than one preemption.
 
+use everybuddy::Platform;
+use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -268,6 +270,33 @@ fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
     });
 }
 
+/// A CPU that never parks answers a request: it goes on with hits until the request is served. If it missed the
+/// request, the other CPU would wait for ever. The parked CPU opens its list just when the request comes.
+fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| {
+            keep(w, 2);
+            w.park();
+        });
+        let served = <Loom<M> as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w| {
+                w.churn(0);
+                // Relaxed: no ordering that the allocator could depend on.
+                served.store(1, Ordering::Relaxed);
+                w.park();
+            },
+            &|w| {
+                while served.load(Ordering::Relaxed) == 0 {
+                    w.churn(0);
+                    loom::thread::yield_now();
+                }
+                w.park();
+            },
+        ]);
+    });
+}
+
 /// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
     ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $single:ident),*; $($pair_bounds:tt $pair:ident),*) => {
@@ -303,6 +332,7 @@ macro_rules! all_models {
             $two two_askers_share_what_a_parked_cpu_keeps,
             $two an_asker_comes_while_an_owner_refills_and_drains,
             $two one_asker_and_a_quiescing_cpu,
+            $two an_owner_that_never_parks_answers,
             $three two_askers_and_a_running_cpu;
             $two a_block_is_made_of_what_a_running_cpu_keeps,
             $two a_block_is_made_of_what_both_keep,

@@ -15,8 +15,11 @@ use everybuddy_trace::Resolved;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{
+    Bench, Conditions, Measure, common, memory, refusal_rows, row, traces,
+};
 use everybuddy_measure::Error;
+use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::{Counting, Sample};
@@ -119,7 +122,7 @@ struct Replay {
 struct Samples {
     over_time: Vec<Sample>,
     home: Option<u64>,
-    refused: u64,
+    refusals: Refusals,
 }
 
 impl Parameters {
@@ -190,7 +193,10 @@ impl Replay {
         Ok(Samples {
             over_time: observers.flat_map(|observer| observer.samples).collect(),
             home: done.home.map(|home| home.available_blocks(self.order)),
-            refused: done.played.trouble.refused,
+            refusals: Refusals {
+                requests: script.requests(),
+                refused: done.played.trouble.refused,
+            },
         })
     }
 
@@ -229,9 +235,8 @@ impl Replay {
                 ..blocks("value", home as f64)
             });
         }
-        let refused = samples.refused as f64;
         let calls = f64::from(self.script.events);
-        rows.push(row(common, "blocking_probability", "count", refused));
+        rows.extend(refusal_rows(&samples.refusals, common));
         rows.push(row(common, "calls", "count", calls));
         for sample in &samples.over_time {
             let position = f64::from(sample.position) / calls.max(1.0);

@@ -169,7 +169,7 @@ fn count(
             sum.add(own);
         }
     }
-    Ok((sum.0, done.played.trouble.refused as f64))
+    Ok((sum.0, done.played.trouble.refused.total() as f64))
 }
 
 impl Parameters {

@@ -14,11 +14,12 @@ use super::spec::SystemSpec;
 use super::values::{
     BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
 };
-use super::{Bound, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
-use crate::serewa::{self, Manager, RemnantPolicy, ServiceOptions};
+use crate::percpu::predictive::INITIAL_REFILL;
+use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select};
 
@@ -97,7 +98,7 @@ impl SystemSpec {
     /// Returns the parameters on a machine. O(ranges).
     ///
     /// # Errors
-    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options contradict each other.
+    /// [`BuildError::BadCpuCount`], or [`BuildError::Contradiction`] where two options contradict each other.
     pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
         if setup.cpus == 0 || setup.cpus == u16::MAX {
             return Err(BuildError::BadCpuCount);
@@ -122,29 +123,30 @@ impl SystemSpec {
         let space = options.space.map(SpaceFrames::get);
         let space = space.unwrap_or(max_order.frames().max(SPACE));
         if space < max_order.frames() {
-            return Err(BuildError::BadOption("space"));
+            return contradiction("space", "at least the size of the largest block");
         }
         // A policy that coalesces immediately would undo a division.
         let is_separated = zone == ZoneKind::Separated;
         if !is_separated && given.division == Some(Switch::On) {
-            return Err(BuildError::BadOption("division"));
+            return contradiction(
+                "division",
+                "`off` with separate=off: each free would undo the division",
+            );
         }
         let mut parameters = Parameters {
             composition,
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
             tuning: Tuning::linux(setup.frames(), setup.cpus),
-            bound: match options.high {
-                Some(most) => Bound { max: most.get() },
-                None => Bound::by_memory(setup.frames(), setup.cpus),
-            },
+            bound: bound(&options, list, setup),
             space,
             select: Select::default(),
             exchange: Exchange::default(),
             idle: BLOCKS_PER_LOOK,
             services: ServiceOptions {
                 slots: serewa::SLOTS,
-                semaphore: false,
+                locked: false,
+                linking: Linking::default(),
                 manager: Manager::default(),
                 remnants: RemnantPolicy::default(),
             },
@@ -195,15 +197,23 @@ impl SystemSpec {
             }
         };
         if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
-            let is_given = self.options.high.is_some();
-            return Err(BuildError::BadOption(if is_given {
-                "high"
-            } else {
-                "batch"
-            }));
+            return match self.options.high {
+                Some(_) => contradiction("high", "at least the frames of a batch"),
+                None => contradiction("batch", "at most the high watermark"),
+            };
         }
         Ok(marks)
     }
+}
+
+/// Returns the bounds of Spring Buddy's list.
+fn bound(options: &Options, list: ListKind, setup: &Setup<'_>) -> Bound {
+    let by_memory = || Bound::by_memory(setup.frames(), setup.cpus);
+    let max = options.high.map_or_else(by_memory, Count::get);
+    // In other lists a batch is something else.
+    let first = options.batch.filter(|_| list == ListKind::Predictive);
+    let first = first.map_or(INITIAL_REFILL, Count::get);
+    Bound::new(max, first, options.predict.unwrap_or_default())
 }
 
 fn is_on(switch: Option<Switch>) -> bool {
@@ -216,11 +226,13 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
     if options.separate != Some(Switch::Off) {
         return Ok(kind);
     }
+    let needs = "no value with separate=off: there are no services";
     match () {
-        () if options.manager.is_some() => Err(BuildError::BadOption("manager")),
-        () if options.remnants.is_some() => Err(BuildError::BadOption("remnants")),
-        () if options.queue.is_some() => Err(BuildError::BadOption("queue")),
-        () if options.sync.is_some() => Err(BuildError::BadOption("sync")),
+        () if options.manager.is_some() => contradiction("manager", needs),
+        () if options.remnants.is_some() => contradiction("remnants", needs),
+        () if options.linking.is_some() => contradiction("linking", needs),
+        () if options.queue.is_some() => contradiction("queue", needs),
+        () if options.sync.is_some() => contradiction("sync", needs),
         () => Ok(ZoneKind::One),
     }
 }
@@ -233,7 +245,7 @@ fn rule(rule: Rule, options: &Options) -> Result<Rule, BuildError> {
             let lazy = options.lazy.unwrap_or(Ratio::HALF).thousandths();
             let speedup = options.speedup.unwrap_or(Ratio::HALF).thousandths();
             if lazy > speedup {
-                return Err(BuildError::BadOption("lazy"));
+                return contradiction("lazy", "a ratio of at most `speedup`");
             }
             Ok(Rule::Watermarks { lazy, speedup })
         }
@@ -249,43 +261,65 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     let hold = options.hold.unwrap_or_default();
     let has_rows = options.bulk == Some(BulkKind::Rows);
     let is_ticket = options.lock == Some(LockKind::Ticket);
-    // A lock that does not know whether a CPU waits would never be released early; rows need it throughout.
-    if hold == Hold::WhenContended && !is_ticket || hold != Hold::Batch && has_rows {
-        return Err(BuildError::BadOption("hold"));
+    if hold == Hold::WhenContended && !is_ticket {
+        return contradiction(
+            "hold",
+            "`batch` or `iteration` unless lock=ticket: other locks do not show a waiting CPU",
+        );
+    }
+    if hold != Hold::Batch && has_rows {
+        return contradiction(
+            "hold",
+            "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
+        );
     }
     // A domain is held without a lock, and keeps free blocks only.
     if zone == ZoneKind::Domains {
         if hold != Hold::Batch {
-            return Err(BuildError::BadOption("hold"));
+            return contradiction(
+                "hold",
+                "`batch` with zone=domains: a domain is held without a lock",
+            );
         }
         if options.line.is_some() {
-            return Err(BuildError::BadOption("line"));
+            return contradiction(
+                "line",
+                "no value with zone=domains: a domain is held without a lock",
+            );
         }
         if structure != StructureKind::Lists {
-            return Err(BuildError::BadOption("zone"));
+            return contradiction(
+                "zone",
+                "`one` or `spaces` here: domains keep free blocks, not single frames",
+            );
         }
     }
     if zone != ZoneKind::Spaces && options.space.is_some() {
-        return Err(BuildError::BadOption("space"));
+        return contradiction("space", "no value without zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.select.is_some() {
-        return Err(BuildError::BadOption("select"));
+        return contradiction("select", "no value without zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
-        return Err(BuildError::BadOption("exchange"));
+        return contradiction("exchange", "no value without zone=spaces");
     }
     if zone != ZoneKind::Domains && options.idle.is_some() {
-        return Err(BuildError::BadOption("idle"));
+        return contradiction("idle", "no value without zone=domains");
     }
     // Compositions for experiments on hits exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
     if !is_plain && composition.access == ListAccess::Locked {
-        return Err(BuildError::BadOption("percpu"));
+        return contradiction("percpu", "`token` except in one zone of free blocks");
     }
     if !is_plain && !composition.check {
-        return Err(BuildError::BadOption("check"));
+        return contradiction("check", "`on` except in one zone of free blocks");
     }
     Ok(())
+}
+
+/// Refuses an option, with what it could be instead.
+fn contradiction<T>(key: &'static str, needs: &'static str) -> Result<T, BuildError> {
+    Err(BuildError::Contradiction { key, needs })
 }
 
 /// The parameters that differ from the plainest system's, for people.
@@ -319,7 +353,16 @@ impl fmt::Display for Parameters {
                 } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
-            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.max)?,
+            ListKind::Predictive => {
+                let Bound { max, predict, .. } = self.bound;
+                let by = match predict {
+                    Predict::Both => "predicted",
+                    Predict::Run => "predicted by the run alone",
+                    Predict::Region => "predicted by the region alone",
+                    Predict::None => "not predicted",
+                };
+                write!(f, "{by}, first refill {}, up to {max}", self.bound.first())?;
+            }
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
@@ -331,7 +374,7 @@ impl fmt::Display for Parameters {
             ZoneKind::One => {}
             ZoneKind::Spaces => {
                 f.write_str(", spaces of ")?;
-                if let Some(frames) = SpaceFrames::new(self.space) {
+                if let Ok(frames) = SpaceFrames::new(self.space) {
                     frames.write(f)?;
                 }
                 if self.select == Select::Fresh {
@@ -380,6 +423,16 @@ impl fmt::Display for Parameters {
 }
 
 impl Parameters {
+    /// Returns the number of frames that a refill or a drain of a CPU's list moves: what the options and the machine's
+    /// memory decide together. `None` if there is no list, or if the list decides at each refill and drain.
+    pub fn batch(&self) -> Option<u32> {
+        match self.composition.list {
+            ListKind::None | ListKind::Predictive => None,
+            ListKind::Linux | ListKind::Bypass => Some(self.watermarks.batch),
+            ListKind::Linux6 => Some(self.tuning.batch),
+        }
+    }
+
     fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rule {
             Rule::Watermarks { lazy, speedup } if self.rule.has_ratios() => {
@@ -399,8 +452,11 @@ impl Parameters {
 
     fn fmt_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", queues of {} areas", self.services.slots)?;
-        if self.services.semaphore {
-            f.write_str(" under semaphores")?;
+        if self.services.locked {
+            f.write_str(" under locks")?;
+        }
+        if self.services.linking == Linking::Idle {
+            f.write_str(", linked when idle")?;
         }
         if self.services.manager == Manager::Thread {
             f.write_str(", requests answered by a thread")?;
@@ -416,6 +472,7 @@ impl Parameters {
 mod tests {
     use super::*;
     use crate::region::FrameRange;
+    use std::format;
 
     fn parameters(text: &str) -> Result<Parameters, BuildError> {
         let ranges = [FrameRange::new(0, 1 << 16)];
@@ -433,9 +490,35 @@ mod tests {
             ("lbs-31", 31, 186),
             ("lbs-1", 1, 186),
         ] {
-            let marks = parameters(text).unwrap().watermarks;
+            let own = parameters(text).unwrap();
+            let marks = own.watermarks;
             assert_eq!((marks.batch, marks.high), (batch, high), "{text}");
+            assert_eq!(own.batch(), Some(batch), "{text}");
         }
+        assert_eq!(parameters("bs").unwrap().batch(), None);
+        assert_eq!(parameters("spring").unwrap().batch(), None);
+    }
+
+    #[test]
+    fn a_list_of_fixed_length_has_that_length_whatever_the_memory() {
+        for frames in [64, 1 << 10, 76 << 8, 1 << 15, 1 << 20] {
+            let ranges = [FrameRange::new(0, frames)];
+            let marks = |text: &str| {
+                let spec: SystemSpec = text.parse().unwrap();
+                let own = spec.parameters(&Setup::new(&ranges, 2)).unwrap();
+                (own.watermarks.batch, own.watermarks.high)
+            };
+            for (name, batch, high) in [("186", 31, 186), ("372", 62, 372), ("744", 124, 744)] {
+                for prefix in ["fixlazy", "spring-fixlazy"] {
+                    let name = format!("{prefix}-{name}");
+                    assert_eq!(marks(&name), (batch, high), "{name}, {frames} frames");
+                }
+            }
+            // Linux's own formula follows memory: 76 MiB have a batch of 18.
+            let batch = Watermarks::linux_batch(frames);
+            assert_eq!(marks("lbs-31"), (batch, 6 * batch), "{frames} frames");
+        }
+        assert_eq!(Watermarks::linux_batch(76 << 8), 18);
     }
 
     #[test]
@@ -457,11 +540,20 @@ mod tests {
             ("lbs-31+batch=9+high=3", "high"),
             ("serewa+separate=off+manager=thread", "manager"),
             ("serewa+separate=off+remnants=first", "remnants"),
+            ("serewa+separate=off+linking=idle", "linking"),
             ("serewa+separate=off+queue=4", "queue"),
             ("serewa+separate=off+sync=ring", "sync"),
             ("serewa+separate=off+division=on", "division"),
         ] {
-            assert_eq!(parameters(text), Err(BuildError::BadOption(key)), "{text}");
+            let Err(BuildError::Contradiction {
+                key: refused,
+                needs,
+            }) = parameters(text)
+            else {
+                panic!("{text} is not refused as a contradiction");
+            };
+            assert_eq!(refused, key, "{text}");
+            assert!(needs.len() > 10, "{text}: the reason is \"{needs}\"");
         }
     }
 }

@@ -22,16 +22,19 @@ pub type SpringBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, Domains<'m, P>>
 const FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any \
     domain; a ghost that waits receives a part of the domain that comes back; when one comes back, two that \
     have long been idle are merged.";
-const DEVIATES: &str = "A word of 16 bits per frame stores which domain a free block is in; the domain's \
-    holder writes it. A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
-    last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. A ghost receives half of \
-    the blocks of each order, 64 at most, or what was merged last and did not move yet; a second one receives all the \
-    rest. Merging moves no block immediately. After 16 blocks, times the number of domains, a CPU looks whether the \
-    domain that it watches was in use; this takes no lock. If no CPU acquired the domain during 8 looks, the CPU \
-    compares all domains, under the lock, at this look and the next ones. A domain that no CPU acquired during 8 \
-    comparisons has long been idle; this includes one that was made for a ghost. The two that have been idle longest \
-    are merged; a single one joins the domain of the CPU that looks. A request that its domain can't serve merges \
-    domains until one can. The paper specifies none of this.";
+const DEVIATES: &str = "\
+    A word of 16 bits per frame stores which domain a free block is in; the domain's holder writes it. A CPU takes \
+    a domain by an exchange on the domain's own line, preferably the one that it had last, and puts it back by a \
+    store; only a CPU that finds it held takes the spring's lock. If such a CPU finds another domain, it splits \
+    that one and keeps a part, as long as there are fewer domains than CPUs and both parts contain a block of the \
+    largest order. A ghost receives half of the blocks of each order, 64 at most, or what was merged last and did \
+    not move yet; a second one receives all the rest. Merging moves no block immediately. After 16 blocks, times \
+    the number of domains, a CPU looks whether the domain that it watches was in use; this takes no lock. If no \
+    CPU acquired the domain during 8 looks, the CPU compares all domains, under the lock, at this look and the \
+    next ones. A domain that no CPU acquired during 8 comparisons has long been idle; this includes one that was \
+    made for a ghost. The two that have been idle longest are merged; a single one joins the domain of the CPU \
+    that looks. A request that its domain can't serve merges domains until one can. The paper specifies none of \
+    this.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {
@@ -53,10 +56,11 @@ impl System for Spring {
         summary: "Spring Buddy: a list whose length is predicted, in front of as many domains as CPUs work \
             simultaneously.",
         source: "[Spring] III, figures 3 to 7",
-        faithful: "Predicts from the run so far and from the address region, both allocations and frees; the \
-            limit is widened in runs of frees, and what is left is drained when a run has ended. The core layer \
-            is that of spring-core.",
-        deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096. The paper specifies neither how it predicts \
+        faithful: "Predicts from the run so far, both allocations and frees. The address region \
+            distinguishes runs, and shortens a prediction; it never lengthens one. The limit is widened in \
+            runs of frees, and what is left is drained when a run has ended. The core layer is that of spring-core.",
+        deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096: fitted to the paper's figure 11 (experiment \
+            buffers). The paper specifies neither how it predicts \
             nor how far; here a run is predicted to last as long again as it has lasted, and at most to its region's \
             end. There is no clock: the request after a run notices that it has ended. +high=N bounds what a CPU \
             keeps; \
@@ -96,7 +100,10 @@ impl System for SpringFixlazy186 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::Linux),
+        preset: Options {
+            high: Some(Count::preset(186)),
+            ..preset(ListKind::Linux)
+        },
         ..Row::BLANK
     };
 }
@@ -114,7 +121,7 @@ impl System for SpringFixlazy372 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(372),
+            high: Some(Count::preset(372)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -134,7 +141,7 @@ impl System for SpringFixlazy744 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(744),
+            high: Some(Count::preset(744)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK

@@ -13,12 +13,17 @@
 //!
 //! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
 //! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
-//! search for another, under the spring's lock.
+//! search for another, under the spring's lock. While all CPUs find their domains, a visit acquires no lock and writes
+//! no cache line that other CPUs write.
 //!
 //! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it enters a queue and waits. The
 //! next CPU that releases a domain and finds a ghost hands it a part, which is a domain of its own from then on. A
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
+//!
+//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain
+//! held, but another one free, splits that one and keeps a part of it. It does so only while there are fewer domains
+//! than CPUs, and only if both parts contain a block of the largest order.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
@@ -27,7 +32,8 @@
 //!
 //! # Invariants
 //!
-//! 1. All cells here are touched only under the lock, except a ghost's `last` and `until`, which belong to one CPU.
+//! 1. All cells here are touched only under the lock. Exceptions are the cells of a ghost from `last` on, which belong
+//!    to one CPU, and hints.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
 //!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss
@@ -42,7 +48,8 @@
 //! # Design decisions
 //!
 //! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
-//! CPU's cache, and no other CPU is likely to want it.
+//! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left.
+//! Splitting one for a CPU whose own is held is an addition that follows from this preference.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
@@ -98,9 +105,9 @@ pub(super) struct Head<P: Platform> {
 #[repr(C)]
 pub(super) struct Root<P: Platform> {
     pub(super) domain: P::Cell<u32>,
-    /// The state of the domain.
-    pub(super) state: P::Cell<u32>,
-    /// When its state was found changed, on the spring's clock.
+    /// How often the domain had been released.
+    pub(super) uses: P::Cell<u32>,
+    /// When it was found in use, on the spring's clock.
     pub(super) since: P::Cell<u32>,
 }
 
@@ -122,8 +129,8 @@ pub(super) struct Ghost<P: Platform> {
     /// The domain that this CPU watches, and its place among the roots.
     pub(super) watched: P::Cell<u32>,
     pub(super) place: P::Cell<u32>,
-    /// The state of that domain when it was first seen, and the number of looks that found it unchanged.
-    pub(super) state: P::Cell<u32>,
+    /// How often that domain had been released when it was first seen, and the number of looks that found the same.
+    pub(super) uses: P::Cell<u32>,
     pub(super) unchanged: P::Cell<u32>,
     /// The spring's clock when this CPU last read it.
     pub(super) clock: P::Cell<u32>,
@@ -179,7 +186,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             roots: WrappingSlice::new(arena.slice(domains as usize, |_| Root {
                 domain: cell(0),
-                state: cell(0),
+                uses: cell(0),
                 since: cell(0),
             })?),
             vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
@@ -192,7 +199,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 until: cell(patience),
                 watched: cell(NO_DOMAIN),
                 place: cell(0),
-                state: cell(0),
+                uses: cell(0),
                 unchanged: cell(0),
                 clock: cell(0),
             })?,
@@ -232,7 +239,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let live = self.head.live.get();
         let root = self.roots.at(live);
         root.domain.set(domain);
-        root.state.set(0);
+        root.uses.set(0);
         root.since.set(self.head.clock.get());
         self.head.live.set(live + 1);
     }
@@ -244,7 +251,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         if let Some(place) = place {
             let (free, moved) = (self.roots.at(place), self.roots.at(last));
             free.domain.set(moved.domain.get());
-            free.state.set(moved.state.get());
+            free.uses.set(moved.uses.get());
             free.since.set(moved.since.get());
         }
         self.head.live.set(last);
@@ -284,11 +291,20 @@ impl<'a, P: Platform> Spring<'a, P> {
         wants: Option<Order>,
     ) -> u32 {
         let cpu = caller.cpu.index() as u32;
+        // Otherwise it was merged with another domain.
+        let collides = all.records.at(ghost.last.get()).is_held();
         let guard = Guard::lock(&self.head.lock, caller.probe);
         let domain = match self.find(all, cpu) {
             Some(domain) => {
+                let held = all.held(domain);
+                held.take_reusable(|domain| self.vacate(domain));
+                let divides = collides && self.has_fewer_than_cpus() && held.is_large();
+                let fresh = if divides { self.occupy() } else { None };
                 drop(guard);
-                domain
+                match fresh {
+                    Some(fresh) => self.divide(caller, all, domain, (fresh, wants)),
+                    None => domain,
+                }
             }
             None => {
                 ghost
@@ -307,6 +323,34 @@ impl<'a, P: Platform> Spring<'a, P> {
         domain
     }
 
+    /// Returns `true` if there are fewer domains than CPUs. Under the lock.
+    fn has_fewer_than_cpus(&self) -> bool {
+        (self.head.live.get() as usize) < self.ghosts.len()
+    }
+
+    /// Splits a part off a domain that the caller holds, as the unused record `fresh`, and releases the rest. Returns
+    /// the part, which the caller holds.
+    fn divide(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+        domain: u32,
+        (fresh, wants): (u32, Option<Order>),
+    ) -> u32 {
+        let part = all.held(domain).split_off(fresh, wants);
+        let guard = Guard::lock(&self.head.lock, caller.probe);
+        let Some(part) = part else {
+            self.vacate(fresh);
+            return domain;
+        };
+        self.enlist(part);
+        guard.probe.record(Event::Extend);
+        drop(guard);
+        all.records.at(domain).release();
+        self.serve_waiting(caller, all, domain);
+        part
+    }
+
     /// Acquires any domain that no CPU holds. Under the lock. O(domains).
     pub(super) fn find(&self, all: &DomainTable<'a, P>, from: u32) -> Option<u32> {
         let live = self.head.live.get();
@@ -314,7 +358,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
         let places = (start..live).chain(0..start);
         let mut roots = places.map(|at| self.roots.at(at).domain.get());
-        roots.find(|root| all.records.at(*root).try_hold())
+        roots.find(|root| {
+            let record = all.records.at(*root);
+            record.is_free() && record.try_hold()
+        })
     }
 
     /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.
@@ -473,11 +520,16 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         domain: u32,
     ) {
-        let record = all.records.at(domain);
-        record.release();
+        all.records.at(domain).release();
         caller.probe.record(Event::Unlock);
+        self.serve_waiting(caller, all, domain);
+    }
+
+    /// Acquires a domain again that was just released, if a CPU waits, and serves that CPU.
+    #[inline]
+    fn serve_waiting(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
         // Relaxed: see invariant 2.
-        if self.notice.waiting.load(Ordering::Relaxed) != 0 && record.try_hold() {
+        if self.notice.waiting.load(Ordering::Relaxed) != 0 && all.records.at(domain).try_hold() {
             self.serve(caller, all, domain);
         }
     }

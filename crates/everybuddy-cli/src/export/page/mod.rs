@@ -323,7 +323,7 @@ fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> p
         residual: [0, 1].map(|direction: usize| Tally::residual(&outcome.tallies[direction])),
         splits: outcome.moved().0,
         coalescings: outcome.moved().1,
-        refused: outcome.refused,
+        refused: outcome.refusals.refused.total(),
         samples: samples(comparison, outcome),
         maps,
     }

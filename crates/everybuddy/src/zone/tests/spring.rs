@@ -64,7 +64,7 @@ fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'
         .slice::<<Machine as Platform>::Cell<u16>>(words)
         .slice::<DomainRecord<Machine>>(DOMAINS as usize);
     let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS);
-    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+    let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let frame_records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
     let words = arena.slice(words, |_| DomainTags::<Machine>::clear_word());
