@@ -2,5 +2,6 @@
 
 mod common;
 mod conformance;
+mod domains;
 mod machine;
 mod systems;

@@ -24,8 +24,9 @@ const FAITHFUL: &str = "Domains in a global spring, taken and put back by each v
     have long been idle are merged.";
 const DEVIATES: &str = "A word of 16 bits per frame stores which domain a free block is in; the domain's \
     holder writes it. A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
-    last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. A ghost receives half of \
-    the blocks of each order, 64 at most, or what was merged last and did not move yet; a second one receives all the \
+    last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. If such a CPU finds \
+    another domain, it splits that one and keeps a part, as long as there are fewer domains than CPUs and both parts \
+    contain a block of the largest order. A ghost receives half of the blocks of each order, 64 at most, or what was merged last and did not move yet; a second one receives all the \
     rest. Merging moves no block immediately. After 16 blocks, times the number of domains, a CPU looks whether the \
     domain that it watches was in use; this takes no lock. If no CPU acquired the domain during 8 looks, the CPU \
     compares all domains, under the lock, at this look and the next ones. A domain that no CPU acquired during 8 \

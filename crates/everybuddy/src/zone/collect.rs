@@ -81,6 +81,10 @@ impl<'a, P: Platform> Spring<'a, P> {
                 break;
             }
         }
+        // Otherwise it would return to a domain that cannot serve it, and collect again for each request.
+        if let Some(own) = &own {
+            ghost.last.set(own.root());
+        }
         own
     }
 

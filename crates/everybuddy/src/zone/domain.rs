@@ -251,6 +251,12 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         }
     }
 
+    /// Returns `true` if each half can have a block of the largest order, and no absorbed block is left to move.
+    pub(crate) fn is_large(&self) -> bool {
+        let largest = self.all.lists(self.root).length(self.all.max_order);
+        largest >= 2 && self.all.is_settled(self.root)
+    }
+
     /// Returns the number of blocks of a record, and whether one has at least `order`.
     fn blocks_and_reach(&self, domain: u32, order: Order) -> (u32, bool) {
         let lists = self.all.lists(domain);

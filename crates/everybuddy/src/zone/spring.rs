@@ -13,12 +13,17 @@
 //!
 //! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
 //! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
-//! search for another, under the spring's lock.
+//! search for another, under the spring's lock. While all CPUs find their domains, a visit acquires no lock and writes
+//! no cache line that other CPUs write.
 //!
 //! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it enters a queue and waits. The
 //! next CPU that releases a domain and finds a ghost hands it a part, which is a domain of its own from then on. A
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
+//!
+//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
+//! but another one free, splits that one and keeps a part of it. It does so only while there are fewer domains than
+//! CPUs, and only if both parts contain a block of the largest order.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
@@ -27,7 +32,8 @@
 //!
 //! # Invariants
 //!
-//! 1. All cells here are touched only under the lock, except a ghost's `last` and `until`, which belong to one CPU.
+//! 1. All cells here are touched only under the lock. Exceptions are those cells of a ghost that belong to one CPU, from
+//!    `last` on, and hints.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
 //!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss
@@ -42,7 +48,8 @@
 //! # Design decisions
 //!
 //! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
-//! CPU's cache, and no other CPU is likely to want it.
+//! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left; splitting
+//! one for a CPU whose own is held is an addition that follows from this preference.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
@@ -284,11 +291,20 @@ impl<'a, P: Platform> Spring<'a, P> {
         wants: Option<Order>,
     ) -> u32 {
         let cpu = caller.cpu.index() as u32;
+        // Otherwise it was merged with another domain.
+        let collides = all.records.at(ghost.last.get()).is_held();
         let guard = Guard::lock(&self.head.lock, caller.probe);
         let domain = match self.find(all, cpu) {
             Some(domain) => {
+                let held = all.held(domain);
+                held.take_reusable(|domain| self.vacate(domain));
+                let divides = collides && self.has_fewer_than_cpus() && held.is_large();
+                let fresh = if divides { self.occupy() } else { None };
                 drop(guard);
-                domain
+                match fresh {
+                    Some(fresh) => self.divide(caller, all, domain, (fresh, wants)),
+                    None => domain,
+                }
             }
             None => {
                 ghost
@@ -305,6 +321,34 @@ impl<'a, P: Platform> Spring<'a, P> {
         });
         ghost.last.set(domain);
         domain
+    }
+
+    /// Returns `true` if there are fewer domains than CPUs. Under the lock.
+    fn has_fewer_than_cpus(&self) -> bool {
+        (self.head.live.get() as usize) < self.ghosts.len()
+    }
+
+    /// Splits a part off a domain that the caller holds, as the unused record `fresh`, and releases the rest. Returns
+    /// the part, which the caller holds.
+    fn divide(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+        domain: u32,
+        (fresh, wants): (u32, Option<Order>),
+    ) -> u32 {
+        let part = all.held(domain).split_off(fresh, wants);
+        let guard = Guard::lock(&self.head.lock, caller.probe);
+        let Some(part) = part else {
+            self.vacate(fresh);
+            return domain;
+        };
+        self.enlist(part);
+        guard.probe.record(Event::Extend);
+        drop(guard);
+        all.records.at(domain).release();
+        self.serve_waiting(caller, all, domain);
+        part
     }
 
     /// Acquires any domain that no CPU holds. Under the lock. O(domains).
@@ -473,11 +517,16 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         domain: u32,
     ) {
-        let record = all.records.at(domain);
-        record.release();
+        all.records.at(domain).release();
         caller.probe.record(Event::Unlock);
+        self.serve_waiting(caller, all, domain);
+    }
+
+    /// Acquires a domain again that was just released, if a CPU waits, and serves that CPU.
+    #[inline]
+    fn serve_waiting(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
         // Relaxed: see invariant 2.
-        if self.notice.waiting.load(Ordering::Relaxed) != 0 && record.try_hold() {
+        if self.notice.waiting.load(Ordering::Relaxed) != 0 && all.records.at(domain).try_hold() {
             self.serve(caller, all, domain);
         }
     }

@@ -205,3 +205,71 @@ fn a_domain_that_no_cpu_uses_any_more_is_merged() {
         assert_eq!(rig.roots().len(), 1);
     });
 }
+
+/// A CPU that finds its domain held, but another one free, has one of its own from then on.
+#[test]
+fn a_collision_divides_the_domain_that_is_found() {
+    with_rig(256, 4, 64, |rig| {
+        let held = rig.extend(2);
+        rig.ghost(2).last.set(held[0]);
+        assert_eq!(rig.take(0), held[0]);
+        let part = rig.take(2);
+        assert!(!held.contains(&part) && !rig.is_held(held[1]));
+        assert_eq!((rig.roots().len(), rig.extensions()), (3, 2));
+        rig.put(2, part);
+        rig.put(0, held[0]);
+        rig.is_sound();
+        // As many domains as CPUs: the domain that is found is not divided.
+        let held = rig.extend(1);
+        rig.ghost(3).last.set(held[0]);
+        assert_eq!(rig.take(0), held[0]);
+        let fourth = rig.take(3);
+        rig.put(3, fourth);
+        assert_eq!(rig.roots().len(), 4);
+        rig.ghost(3).last.set(held[0]);
+        let other = rig.take(3);
+        assert_eq!((rig.roots().len(), rig.extensions()), (4, 3));
+        rig.put(3, other);
+        rig.put(0, held[0]);
+        rig.is_sound();
+    });
+}
+
+/// One block of the largest order stays in one piece, whoever collides.
+#[test]
+fn a_collision_divides_no_domain_that_is_small() {
+    with_rig(32, 4, 64, |rig| {
+        let held = rig.extend(2);
+        assert_eq!(rig.blocks(held[1]).len(), 1);
+        rig.ghost(2).last.set(held[0]);
+        assert_eq!(rig.take(0), held[0]);
+        assert_eq!(rig.take(2), held[1]);
+        assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
+        rig.put(2, held[1]);
+        rig.put(0, held[0]);
+        rig.is_sound();
+    });
+}
+
+/// A CPU whose domain is used up returns to the domain that served it, and does not collect for each request.
+#[test]
+fn a_cpu_that_collected_returns_to_what_it_collected() {
+    with_rig(64, 4, 64, |rig| {
+        let held = rig.extend(3);
+        let mut found = 0;
+        let served = rig.on(1, |caller| {
+            rig.spring.collect(caller, &rig.all, |_, _| {
+                found += 1;
+                found == 2
+            })
+        });
+        let root = served.unwrap().root();
+        rig.put(1, root);
+        let locks = rig.counts.borrow().locks;
+        assert_eq!(rig.take(1), root);
+        assert_eq!(rig.counts.borrow().locks, locks + 1);
+        rig.put(1, root);
+        assert!(rig.roots().len() < held.len());
+        rig.is_sound();
+    });
+}

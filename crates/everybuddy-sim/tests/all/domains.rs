@@ -1,0 +1,181 @@
+//! Elastic domains on many CPUs: in steady state, what a visit shares with other CPUs.
+//!
+//! # Purpose
+//!
+//! CPUs that free their own frames must not meet. This is tested by counts: locks, lines of metadata that several CPUs
+//! write, and accesses per call. No cost of an access is assumed.
+//!
+//! # Invariants
+//!
+//! Counting starts when every CPU has found its domain, and ends before the first CPU is done.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use everybuddy::platform::CpuToken;
+use everybuddy::{Counts, CpuId, Pfn, Release, Request};
+use everybuddy_sim::{Access, AccessKind, CostModel, Line, Machine};
+
+use crate::common::{Cpu, Random, with_memory};
+
+/// Rounds of each CPU before counting starts, and while it counts.
+const WARM: u64 = 50;
+const COUNTED: u64 = 20;
+
+/// What all CPUs did while counting.
+#[derive(Default)]
+struct Seen {
+    accesses: u64,
+    writers: BTreeMap<Line, BTreeSet<u16>>,
+}
+
+/// A cost model that counts while it is switched on; each access costs the same.
+struct Counting {
+    on: Rc<Cell<bool>>,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl CostModel for Counting {
+    fn reset(&mut self, _: u16) {}
+
+    fn access(&mut self, access: Access) -> u64 {
+        if self.on.get() {
+            let mut seen = self.seen.borrow_mut();
+            seen.accesses += 1;
+            if access.kind != AccessKind::Load {
+                let writers = seen.writers.entry(access.line).or_default();
+                writers.insert(access.cpu.0);
+            }
+        }
+        10
+    }
+
+    fn wake(&mut self, _: CpuId, _: Line) -> u64 {
+        50
+    }
+}
+
+/// The counts of a steady state.
+struct Steady {
+    seen: Seen,
+    counts: Counts,
+    domains: u32,
+    calls: u64,
+    frames: u64,
+}
+
+/// Each CPU allocates frames in bursts and frees them itself.
+fn steady(system: &str, cpus: u16, burst: u64, think: u64) -> Steady {
+    let (on, seen) = (Rc::new(Cell::new(false)), Rc::<RefCell<Seen>>::default());
+    let model = Counting {
+        on: Rc::clone(&on),
+        seen: Rc::clone(&seen),
+    };
+    let mut machine = Machine::new(cpus).cost(model).jitter(7).seed(5);
+    let rounds = RefCell::new(vec![0; usize::from(cpus)]);
+    let (calls, domains) = (Cell::new(0), Cell::new(0));
+    // Four blocks of the largest order for each CPU.
+    let frames = u64::from(cpus) << 12;
+    let counts = with_memory(system, cpus, frames, 0, |region, built| {
+        let body = |cpu: &mut Cpu| {
+            let mut random = Random::new(u64::from(cpu.id().0) + 1);
+            let mut before = None;
+            let mut after = None;
+            while after.is_none() || rounds.borrow().iter().any(|round| *round < WARM + COUNTED) {
+                let (least, most) = {
+                    let rounds = rounds.borrow();
+                    let least = rounds.iter().min().copied().unwrap_or(0);
+                    (least, rounds.iter().max().copied().unwrap_or(0))
+                };
+                let counts = least >= WARM && most < WARM + COUNTED;
+                on.set(counts);
+                match counts {
+                    true => _ = before.get_or_insert(*cpu.probe()),
+                    false if before.is_some() => _ = after.get_or_insert(*cpu.probe()),
+                    false => {}
+                }
+                let held: Vec<Pfn> = (0..burst)
+                    .map(|_| {
+                        cpu.work(random.below(think + 1) as u32);
+                        built.allocate(cpu, Request::FRAME).unwrap()
+                    })
+                    .collect();
+                for frame in held {
+                    cpu.work(random.below(think + 1) as u32);
+                    built.free(cpu, Release::frame(frame)).unwrap();
+                }
+                if counts {
+                    calls.set(calls.get() + 2 * burst);
+                }
+                rounds.borrow_mut()[usize::from(cpu.id().0)] += 1;
+            }
+            domains.set(built.snapshot(cpu).domains);
+            built.park(cpu);
+            after
+                .zip(before)
+                .map(|(after, before)| after.since(&before))
+        };
+        let report = machine.run(region, body).unwrap();
+        let mut sum = Counts::default();
+        for counts in report.results {
+            sum.add(&counts.expect("each CPU was counted"));
+        }
+        sum
+    });
+    let seen = seen.take();
+    Steady {
+        seen,
+        counts,
+        domains: domains.get(),
+        calls: calls.get(),
+        frames,
+    }
+}
+
+#[test]
+fn in_steady_state_a_visit_takes_no_lock_and_writes_no_line_of_other_cpus() {
+    for (system, cpus, burst, think) in [
+        ("spring-core", 8, 64, 0),
+        ("spring-core", 24, 64, 300),
+        ("spring-fixlazy-186", 8, 512, 300),
+        ("spring+high=512", 8, 1024, 300),
+    ] {
+        let steady = steady(system, cpus, burst, think);
+        let name = format!("{system}, {cpus} CPUs, think {think}");
+        let Counts {
+            refills,
+            drains,
+            bypasses_order0,
+            ..
+        } = steady.counts;
+        let visits = match refills + drains {
+            0 => bypasses_order0,
+            visits => visits,
+        };
+        eprintln!(
+            "{name}: {} calls, {:?}, {} domains",
+            steady.calls, steady.counts, steady.domains
+        );
+        // Acquiring a domain is the only acquisition of a visit.
+        assert_eq!(steady.counts.locks, visits, "{name}");
+        assert_eq!(steady.counts.locks_contended, 0, "{name}");
+        // Behind the records and tags of frames, which lie side by side whoever uses the frames.
+        let first = Line(steady.frames * 10 / 64);
+        let writers = steady.seen.writers.range(first..);
+        let shared: Vec<_> = writers.filter(|(_, cpus)| cpus.len() > 1).collect();
+        assert!(shared.is_empty(), "{name}: {shared:?}");
+        assert_eq!(steady.domains, u32::from(cpus), "{name}");
+    }
+}
+
+/// The work of a call does not grow with the number of CPUs.
+#[test]
+fn a_call_takes_as_many_accesses_on_many_cpus_as_on_few() {
+    let per_call = |cpus| {
+        let steady = steady("spring-core", cpus, 64, 300);
+        steady.seen.accesses as f64 / steady.calls as f64
+    };
+    let (few, many) = (per_call(2), per_call(16));
+    assert!(many < few * 1.02, "{few} accesses per call, {many}");
+}
