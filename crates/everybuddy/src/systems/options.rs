@@ -21,7 +21,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Select, SpringKind};
 
 /// One entry of the table of options.
 #[derive(Clone, Copy, Debug)]
@@ -161,9 +161,15 @@ options! {
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
     idle = "idle": Count, "16",
-        "A CPU looks for idle domains each time it has moved this many blocks per domain.",
+        "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \
+        domain is idle after this many acquisitions per domain.",
         for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
         sets |parameters, blocks, _| parameters.idle = blocks.get();
+    spring = "spring": SpringKind, "`own`",
+        "How a CPU acquires a domain: by an exchange the one that it had last, or, as the paper describes, under the \
+        spring's lock the one that was put back last.",
+        for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
+        sets |parameters, kind, _| parameters.spring = kind;
     lock = "lock": LockKind, "`spin`",
         "The kind of a zone's lock.",
         for |_| true, sets |parameters, lock, _| parameters.lock = lock;
@@ -385,6 +391,9 @@ mod tests {
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
             ("spring-core", "idle=8", |p| p.idle = 8),
+            ("spring-core", "spring=locked", |p| {
+                p.spring = SpringKind::Locked
+            }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("lbs-31", "hold=iteration", |p| {
                 p.bulk.hold = Hold::Iteration

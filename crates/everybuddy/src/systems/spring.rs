@@ -32,7 +32,9 @@ const DEVIATES: &str = "A word of 16 bits per frame stores which domain a free b
     compares all domains, under the lock, at this look and the next ones. A domain that no CPU acquired during 8 \
     comparisons has long been idle; this includes one that was made for a ghost. The two that have been idle longest \
     are merged; a single one joins the domain of the CPU that looks. A request that its domain can't serve merges \
-    domains until one can. The paper specifies none of this.";
+    domains until one can. The paper specifies none of this, but that a CPU takes a domain from a global spring: \
+    +spring=locked does it under the spring's lock, takes the one that was put back last, and merges the two lowest \
+    ones if neither was taken during 16 acquisitions per domain.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {

@@ -9,7 +9,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::Select;
+use crate::zone::{Select, SpringKind};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -174,6 +174,12 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
+);
+named_values!(
+    SpringKind,
+    "`own` or `locked`",
+    "own" = Self::Own,
+    "locked" = Self::Locked
 );
 named_values!(
     LockKind,

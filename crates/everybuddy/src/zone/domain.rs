@@ -119,6 +119,13 @@ impl<P: Platform> DomainRecord<P> {
         false
     }
 
+    /// Acquires this domain, which no CPU holds, under a lock.
+    pub(crate) fn hold(&self) {
+        // Relaxed: the lock orders it.
+        let state = self.state.load(Ordering::Relaxed);
+        self.state.store(state | HELD, Ordering::Relaxed);
+    }
+
     /// Releases it. For its holder.
     #[inline(always)]
     pub(crate) fn release(&self) {
