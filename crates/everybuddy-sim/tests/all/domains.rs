@@ -165,7 +165,9 @@ fn in_steady_state_a_visit_takes_no_lock_and_writes_no_line_of_other_cpus() {
         let writers = steady.seen.writers.range(first..);
         let shared: Vec<_> = writers.filter(|(_, cpus)| cpus.len() > 1).collect();
         assert!(shared.is_empty(), "{name}: {shared:?}");
-        assert_eq!(steady.domains, u32::from(cpus), "{name}");
+        // One for each CPU, and those that ghosts made meanwhile and that have not been idle for long.
+        let cpus = u32::from(cpus);
+        assert!((cpus..cpus + cpus / 4).contains(&steady.domains), "{name}");
     }
 }
 

@@ -12,12 +12,12 @@
 //!
 //! # Mechanism
 //!
-//! After a number of blocks a CPU **looks**. It *watches* one domain, whose state counts how often the domain was
-//! released. If the state has changed, the domain is in use, and the CPU watches the next one. This reads one cache
+//! After a number of blocks a CPU **looks**. It *watches* one domain, whose record counts how often the domain was
+//! released. If the count has changed, the domain is in use, and the CPU watches the next one. This reads one cache
 //! line of another CPU, acquires no lock, and writes only the line of the CPU that looks.
 //!
 //! If the domain that a CPU watches stays idle for [`IDLE_LOOKS`] of its looks, the CPU *compares*, at this look and at
-//! the following ones: under the spring's lock, it reads the states of all domains and stores which ones have changed.
+//! the following ones: under the spring's lock, it reads the counts of all domains and stores which ones have changed.
 //! The spring's clock counts these comparisons. A domain that did not change during [`IDLE_LOOKS`] of them is idle for
 //! long. The comparison merges the two domains that have been idle for longest. If only one is idle for long, it joins
 //! the domain that the CPU releases. The number of domains therefore falls by one per look to the number of domains in
@@ -80,19 +80,19 @@ impl<'a, P: Platform> Spring<'a, P> {
     /// Returns `true` if the domain that a CPU watches is idle for long, and no other CPU compares. Chooses the next
     /// domain to watch if this one is in use. Acquires no lock. O(1).
     fn sees_idle(&self, all: &DomainTable<'a, P>, ghost: &Ghost<P>, live: u32) -> bool {
-        let mut state = all.records.at(ghost.watched.get()).idle_state();
-        if state == Some(ghost.state.get()) {
+        let at = |place| self.roots.at(place).domain.peek();
+        let mut place = ghost.place.get();
+        let is_same = place < live && at(place) == ghost.watched.get();
+        if is_same && all.records.at(ghost.watched.get()).uses() == ghost.uses.get() {
             ghost.unchanged.set(ghost.unchanged.get().saturating_add(1));
         } else {
-            let next = ghost.place.get() + 1;
-            ghost.place.set(if next < live { next } else { 0 });
-            let watched = self.roots.at(ghost.place.get()).domain.peek();
-            state = all.records.at(watched).idle_state();
-            ghost.watched.set(watched);
-            ghost.state.set(state.unwrap_or_default());
+            place = if place + 1 < live { place + 1 } else { 0 };
+            ghost.place.set(place);
+            ghost.watched.set(at(place));
+            ghost.uses.set(all.records.at(ghost.watched.get()).uses());
             ghost.unchanged.set(0);
         }
-        if state.is_none() || ghost.unchanged.get() < self.idle_looks() {
+        if ghost.unchanged.get() < self.idle_looks() {
             return false;
         }
         let (clock, seen) = (self.head.clock.peek(), ghost.clock.get());
@@ -100,7 +100,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         clock == seen
     }
 
-    /// Compares the states of all domains with those at the last comparison, merges two that are idle for long, and
+    /// Compares the counts of all domains with those at the last comparison, merges two that are idle for long, and
     /// releases the given domain. Returns `true` if there may be more to do. O(domains + blocks that move).
     #[cold]
     #[inline(never)]
@@ -132,11 +132,8 @@ impl<'a, P: Platform> Spring<'a, P> {
                 let root = merged.root();
                 self.delist(if root == first { second } else { first });
                 // It stays as old as it was.
-                self.mark(
-                    root,
-                    all.records.at(root).state_after_release(),
-                    clock.wrapping_sub(age),
-                );
+                let uses = all.records.at(root).uses().wrapping_add(1);
+                self.mark(root, uses, clock.wrapping_sub(age));
                 drop(guard);
                 merged.settle(MIGRATE_PER_LOOK, caller.probe);
                 self.put_back(caller, all, root);
@@ -153,7 +150,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         found
     }
 
-    /// Compares the states of all domains with those at the last comparison. Returns the two that have been idle for
+    /// Compares the counts of all domains with those at the last comparison. Returns the two that have been idle for
     /// longest, each with its age, if they are idle for long; and whether any domain is not held. Under the lock.
     /// O(domains).
     fn longest_idle(
@@ -166,13 +163,14 @@ impl<'a, P: Platform> Spring<'a, P> {
         for place in 0..self.head.live.get() {
             let root = self.roots.at(place);
             let domain = root.domain.get();
-            let Some(state) = all.records.at(domain).idle_state() else {
+            let record = all.records.at(domain);
+            if !record.is_free() {
                 root.since.set(clock);
                 continue;
-            };
+            }
             found = true;
-            if state != root.state.get() {
-                root.state.set(state);
+            if record.uses() != root.uses.get() {
+                root.uses.set(record.uses());
                 root.since.set(clock);
             }
             let age = clock.wrapping_sub(root.since.get());
@@ -186,11 +184,11 @@ impl<'a, P: Platform> Spring<'a, P> {
         (idle, found)
     }
 
-    /// Stores since when a root has had a state. Under the lock. O(domains).
-    fn mark(&self, domain: u32, state: u32, since: u32) {
+    /// Stores since when a root was not used. Under the lock. O(domains).
+    fn mark(&self, domain: u32, uses: u32, since: u32) {
         let mut places = (0..self.head.live.get()).map(|place| self.roots.at(place));
         if let Some(root) = places.find(|root| root.domain.get() == domain) {
-            root.state.set(state);
+            root.uses.set(uses);
             root.since.set(since);
         }
     }

@@ -65,18 +65,16 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// A record that is not a root.
 const ABSORBED: u32 = 2;
-/// The bits of a state that contain one of these; the others count how often the domain was released.
-const CODE: u32 = 3;
-/// The difference between the state of a domain that was released and its state before.
-const RELEASED: u32 = CODE + 1 - HELD;
 
 /// A domain's record: lists by order, and the words that make it a root or an absorbed record. A visit touches the
 /// first cache line and those of its lists. A CPU that finds a block of another domain reads the last one.
 #[repr(C, align(64))]
 pub(crate) struct DomainRecord<P: Platform> {
-    /// Whether it is a root, whether a CPU holds it, and how often it was released, modulo 2^30. The count shows other
-    /// CPUs whether a domain was in use since they last looked, and costs its holder no other cache line.
+    /// Whether it is a root, and whether a CPU holds it.
     state: P::AtomicU32,
+    /// How often it was released, modulo 2^32: shows other CPUs whether it was in use since they last looked. Its holder
+    /// writes it, on a line that it writes in any case.
+    uses: P::Cell<u32>,
     /// In a root: the first record that it has absorbed.
     absorbed: P::Cell<u32>,
     /// In a root: the first record that is reusable.
@@ -92,6 +90,7 @@ impl<P: Platform> DomainRecord<P> {
     pub(crate) fn new(domain: u32) -> Self {
         Self {
             state: P::AtomicU32::new(if domain == 0 { FREE } else { ABSORBED }),
+            uses: P::Cell::new(0),
             absorbed: P::Cell::new(NO_DOMAIN),
             reusable: P::Cell::new(NO_DOMAIN),
             next: P::Cell::new(NO_DOMAIN),
@@ -103,62 +102,40 @@ impl<P: Platform> DomainRecord<P> {
     /// Acquires this domain, if it is a root that no CPU holds. Returns `true` if it did.
     #[inline(always)]
     pub(crate) fn try_hold(&self) -> bool {
-        // Relaxed: a test. A CPU that fails it leaves the cache line where it is.
-        let mut state = self.state.load(Ordering::Relaxed);
-        while state & CODE == FREE {
-            // Acquire: pairs with the release in `release`: the writes of its last holder are seen.
-            let held = state | HELD;
-            let exchange =
-                self.state
-                    .compare_exchange(state, held, Ordering::Acquire, Ordering::Relaxed);
-            match exchange {
-                Ok(_) => return true,
-                Err(other) => state = other,
-            }
-        }
-        false
+        // Acquire: pairs with the release in `release`: the writes of its last holder are seen.
+        self.state
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Acquires this domain, which no CPU holds, under a lock.
     pub(crate) fn hold(&self) {
         // Relaxed: the lock orders it.
-        let state = self.state.load(Ordering::Relaxed);
-        self.state.store(state | HELD, Ordering::Relaxed);
+        self.state.store(HELD, Ordering::Relaxed);
     }
 
     /// Releases it. For its holder.
     #[inline(always)]
     pub(crate) fn release(&self) {
-        // Relaxed: only its holder changes it.
-        let state = self.state.load(Ordering::Relaxed);
+        self.uses.set(self.uses.get().wrapping_add(1));
         // Release: pairs with the acquire in `try_hold`.
-        self.state
-            .store(state.wrapping_add(RELEASED), Ordering::Release);
-    }
-
-    /// Changes what it is. For its holder.
-    fn turn_into(&self, code: u32) {
-        let state = self.state.load(Ordering::Relaxed) & !CODE;
-        // Relaxed: other CPUs see it by `release`, or by the word of a ghost.
-        self.state
-            .store(state.wrapping_add(CODE + 1) | code, Ordering::Relaxed);
+        self.state.store(FREE, Ordering::Release);
     }
 
     /// Returns `true` if a CPU holds it; a hint.
     pub(crate) fn is_held(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & CODE == HELD
+        self.state.load(Ordering::Relaxed) == HELD
     }
 
-    /// Returns a number that is the same as long as no CPU acquires this domain. Returns `None` if a CPU holds it, or
-    /// if it is not a root. A hint.
-    pub(crate) fn idle_state(&self) -> Option<u32> {
-        let state = self.state.load(Ordering::Relaxed);
-        (state & CODE == FREE).then_some(state)
+    /// Returns `true` if it is a root that no CPU holds; a hint. A CPU that tests this before it tries to acquire the
+    /// domain leaves the cache line with the holder.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FREE
     }
 
-    /// Returns the number that [`idle_state`](Self::idle_state) returns after the release. For its holder.
-    pub(crate) fn state_after_release(&self) -> u32 {
-        self.state.load(Ordering::Relaxed).wrapping_add(RELEASED)
+    /// Returns a number that is the same as long as no CPU releases this domain; a hint for other CPUs than its holder.
+    pub(crate) fn uses(&self) -> u32 {
+        self.uses.peek()
     }
 }
 
@@ -286,7 +263,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
             last = domain;
         }
         from.owner.store(self.root, Ordering::Relaxed);
-        from.turn_into(ABSORBED);
+        from.state.store(ABSORBED, Ordering::Relaxed);
         from.next.set(from.absorbed.get());
         from.absorbed.set(NO_DOMAIN);
         self.all.records.at(last).next.set(own.absorbed.get());
@@ -399,7 +376,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
         let root = self.all.records.at(domain);
         // Relaxed: the CPU that it is handed to sees it by the word of its ghost, all others by `release`.
         root.owner.store(domain, Ordering::Relaxed);
-        root.turn_into(HELD);
+        root.state.store(HELD, Ordering::Relaxed);
     }
 
     /// Moves the first block of an order to another record.

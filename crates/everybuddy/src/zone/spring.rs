@@ -111,9 +111,9 @@ pub(super) struct Head<P: Platform> {
 #[repr(C)]
 pub(super) struct Root<P: Platform> {
     pub(super) domain: P::Cell<u32>,
-    /// The state of the domain.
-    pub(super) state: P::Cell<u32>,
-    /// When its state was found changed, on the spring's clock.
+    /// How often the domain had been released.
+    pub(super) uses: P::Cell<u32>,
+    /// When it was found in use, on the spring's clock.
     pub(super) since: P::Cell<u32>,
 }
 
@@ -135,8 +135,8 @@ pub(super) struct Ghost<P: Platform> {
     /// The domain that this CPU watches, and its place among the roots.
     pub(super) watched: P::Cell<u32>,
     pub(super) place: P::Cell<u32>,
-    /// The state of that domain when it was first seen, and the number of looks that found it unchanged.
-    pub(super) state: P::Cell<u32>,
+    /// How often that domain had been released when it was first seen, and the number of looks that found the same.
+    pub(super) uses: P::Cell<u32>,
     pub(super) unchanged: P::Cell<u32>,
     /// The spring's clock when this CPU last read it.
     pub(super) clock: P::Cell<u32>,
@@ -200,7 +200,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             roots: WrappingSlice::new(arena.slice(domains as usize, |_| Root {
                 domain: cell(0),
-                state: cell(0),
+                uses: cell(0),
                 since: cell(0),
             })?),
             vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
@@ -215,7 +215,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 until: cell(if is_locked { 0 } else { patience }),
                 watched: cell(NO_DOMAIN),
                 place: cell(0),
-                state: cell(0),
+                uses: cell(0),
                 unchanged: cell(0),
                 clock: cell(0),
             })?,
@@ -257,7 +257,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let live = self.head.live.get();
         let root = self.roots.at(live);
         root.domain.set(domain);
-        root.state.set(0);
+        root.uses.set(0);
         root.since.set(self.head.clock.get());
         self.head.live.set(live + 1);
     }
@@ -269,7 +269,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         if let Some(place) = place {
             let (free, moved) = (self.roots.at(place), self.roots.at(last));
             free.domain.set(moved.domain.get());
-            free.state.set(moved.state.get());
+            free.uses.set(moved.uses.get());
             free.since.set(moved.since.get());
         }
         self.head.live.set(last);
@@ -389,7 +389,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
         let places = (start..live).chain(0..start);
         let mut roots = places.map(|at| self.roots.at(at).domain.get());
-        roots.find(|root| all.records.at(*root).try_hold())
+        roots.find(|root| {
+            let record = all.records.at(*root);
+            record.is_free() && record.try_hold()
+        })
     }
 
     /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.
