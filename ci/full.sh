@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 5 hours.
+# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 7 hours.
 #
 # A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
 # checked out without changes; so an interrupted run is resumed by the same command. Changes of fuzz/corpus, which fuzzing
@@ -13,13 +13,14 @@ export CARGO_TERM_COLOR=never
 parts='
 operations     20 min   ci/stress.sh operations
 programs        5 min   ci/stress.sh programs
-schedules      40 min   ci/stress.sh schedules
+schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 architectures   3 min   ci/architectures.sh
 page            3 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+weaken         90 min   ci/weaken.sh
 mutants       150 min   ci/mutants.sh
 fuzz           55 min   ci/fuzz.sh
 '

@@ -5,7 +5,7 @@
 #   ci/instructions.sh --against OLD.tsv [OUTPUT]    also fails if a path takes more than before: by more than
 #                                                    2 instructions and 1 % of each operation
 #
-# crates/everybuddy/examples/paths.rs defines the paths. PATHS=FILE counts another build of that program.
+# examples/instructions/src/bin/paths.rs defines the paths. PATHS=FILE counts another build of that program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,8 +22,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 program=${PATHS:-}
 if [ -z "$program" ]; then
-    cargo build --quiet --release --locked -p everybuddy --example paths
-    program=${CARGO_TARGET_DIR:-target}/release/examples/paths
+    cargo build --quiet --release --locked -p everybuddy-example-instructions --bin paths
+    program=${CARGO_TARGET_DIR:-target}/release/paths
 fi
 
 # One line of the program's output belongs to one dump, in this order.

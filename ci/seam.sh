@@ -10,8 +10,8 @@ if ! command -v valgrind >/dev/null; then
     echo "seam: no valgrind (ci/install.sh installs it): skipped"
     exit 77
 fi
-cargo build --quiet --release --locked -p everybuddy --example hit_cost
-program=${CARGO_TARGET_DIR:-target}/release/examples/hit_cost
+cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost
+program=${CARGO_TARGET_DIR:-target}/release/hit_cost
 
 instructions() { # WHO: instructions of a pair, from the difference of two runs
     local few many

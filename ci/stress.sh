@@ -3,8 +3,9 @@
 #
 #   operations  10^8 operations on two threads over a shadow bitmap, for every system
 #   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged
-#   schedules   the models of the protocol between CPUs, of buddy spaces, of domains, of Serewa's queues and of batches,
-#               with one or two preemptions more than in the gate
+#   schedules   all models with the bounds that are too long for the gate; the virtual machine with other interleavings;
+#               then the models of the protocol between CPUs, of buddy spaces, of domains, of Serewa's queues and of
+#               batches with one or two preemptions more
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,6 +25,8 @@ programs() {
 }
 
 schedules() {
+    EVERYBUDDY_BOUNDS=full cargo test --profile gate --locked -p everybuddy-model
+    cargo test --profile gate --locked -p everybuddy-sim --test all -- --ignored
     loom 4 protocol::linux:: protocol::linux_locked:: protocol::linux6:: --skip two_askers_and_a_running_cpu
     loom 4 spaces::inverse:: spaces::inverse_single:: --skip three_cpus_take_all_frames
     loom 3 both_exchange a_space_is_picked_up two_cpus_run_through \

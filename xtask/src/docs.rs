@@ -88,10 +88,8 @@ pub(crate) fn systems() -> String {
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
-        let name = row.alias_of.map_or(format!("`{}`", row.name), |of| {
-            format!("`{}` (another name for `{of}`)", row.name)
-        });
-        let _ = writeln!(text, "| {name} | {} | {} |", row.composition(), row.source);
+        let (name, layers, source) = (row.name, row.composition(), row.source);
+        let _ = writeln!(text, "| `{name}` | {layers} | {source} |");
     }
     text.push_str(
         "\n# Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named.\n\n\

@@ -24,4 +24,5 @@ pub mod processes;
 #[cfg(target_os = "linux")]
 pub mod recording;
 pub mod show;
+mod signals;
 pub mod time;

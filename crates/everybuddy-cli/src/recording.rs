@@ -13,17 +13,15 @@ use std::env;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use everybuddy_record::record::{RecordError, Recorder, terminate};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use everybuddy_trace::files;
 
 use crate::show::live::Live;
+use crate::signals::Hold;
 use everybuddy_measure::Error;
 
 /// The interval for polling the flag and drawing the live line.
@@ -32,12 +30,11 @@ const TICK: Duration = Duration::from_millis(200);
 /// The time that a command has to terminate after the request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Whether termination was requested by Ctrl-C or a signal.
+/// Whether termination was requested by Ctrl-C or a signal. Once it is dropped, because nothing is left to clean up,
+/// signals terminate the program.
 #[derive(Debug)]
 pub struct Stop {
-    is_asked: Arc<AtomicBool>,
-    /// From then on signals terminate the program as usual.
-    is_over: Arc<AtomicBool>,
+    hold: Hold,
 }
 
 impl Stop {
@@ -46,28 +43,17 @@ impl Stop {
     /// # Errors
     /// Returns an error if the operating system rejects the handlers.
     pub fn on_signals() -> Result<Stop, Error> {
-        let stop = Stop {
-            is_asked: Arc::new(AtomicBool::new(false)),
-            is_over: Arc::new(AtomicBool::new(false)),
-        };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let registered = flag::register_conditional_default(signal, Arc::clone(&stop.is_over))
-                .and_then(|_| flag::register(signal, Arc::clone(&stop.is_asked)));
-            registered.map_err(|error| {
-                Error::usage(format!("failed to install signal handlers: {error}"))
-            })?;
+        match Hold::new() {
+            Ok(hold) => Ok(Stop { hold }),
+            Err(error) => Err(Error::usage(format!(
+                "failed to install signal handlers: {error}"
+            ))),
         }
-        Ok(stop)
-    }
-
-    /// Declares that nothing is left to clean up: from now on signals terminate the program.
-    pub fn is_over(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Returns `true` if termination was requested.
     pub fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::Relaxed)
+        self.hold.signal().is_some()
     }
 }
 
@@ -211,8 +197,8 @@ pub fn give_to_user(trace: &Path) {
     let (Some(user), Some(group)) = (number("SUDO_UID"), number("SUDO_GID")) else {
         return;
     };
-    for file in ["parquet", "faults.parquet", "vmas.parquet"] {
+    for file in files(trace) {
         // Not every trace has all files, and not every file system has owners.
-        let _ = chown(trace.with_extension(file), Some(user), Some(group));
+        let _ = chown(file, Some(user), Some(group));
     }
 }

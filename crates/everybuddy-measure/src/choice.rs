@@ -13,12 +13,9 @@ use everybuddy::systems::{OPTIONS, ROWS, SpecError};
 
 use crate::Error;
 
-/// Returns every system, without aliases.
+/// Returns every system.
 pub fn all() -> Vec<SystemSpec> {
-    ROWS.iter()
-        .filter(|row| row.alias_of.is_none())
-        .map(SystemSpec::of)
-        .collect()
+    ROWS.iter().map(SystemSpec::of).collect()
 }
 
 /// Parses a list of systems, each `NAME` or `NAME+key=value+...`.
@@ -187,7 +184,7 @@ mod tests {
         let list = ["bs", "lbs-31", "bs"].map(String::from);
         assert_eq!(parse(&list).unwrap().len(), 2);
         assert!(parse(&[]).is_err());
-        assert!(all().iter().all(|spec| spec.row().alias_of.is_none()));
+        assert_eq!(all().len(), ROWS.len());
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
     }
 }

@@ -8,6 +8,7 @@
 //! |--------|---------------|
 //! | [`replay`] | the replay of traces: preparation, aging of memory, timing, counting |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
+//! | [`refusals`] | requests and refusals by order |
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
 //!
@@ -22,6 +23,7 @@ pub mod choice;
 pub mod claim;
 pub mod error;
 pub mod library;
+pub mod refusals;
 pub mod replay;
 pub mod rows;
 pub mod size;

@@ -11,13 +11,21 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use everybuddy_trace::{Leniency, Repairs, Trace};
+use everybuddy_trace::{Leniency, Repairs, Trace, files};
 
 use crate::Error;
 use crate::choice::nearest;
 
-/// The traces of the project, in the order in which they run.
+/// The traces of the project that run if none is named, in the order in which they run.
 pub const BUNDLED: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
+
+/// The other traces of the project, for experiments that name them.
+pub const NAMED: [&str; 1] = ["sysbench_mt_cut"];
+
+/// Returns `true` if a trace belongs to the project.
+pub fn is_bundled(name: &str) -> bool {
+    BUNDLED.iter().chain(&NAMED).any(|known| *known == name)
+}
 
 /// The environment variable that names a directory of traces, which replaces the default locations.
 pub const FOLDER_VARIABLE: &str = "EVERYBUDDY_TRACES";
@@ -63,14 +71,15 @@ pub fn locate(name: &str) -> Result<PathBuf, Error> {
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    let hint = match nearest(name, &BUNDLED) {
+    let known = [&BUNDLED[..], &NAMED].concat();
+    let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };
     Err(Error::usage(format!(
         "trace `{name}` not found (no {file} in {})\nhelp: {hint}pass a .parquet file, or one of {}",
         places.join(" or "),
-        BUNDLED.join(", "),
+        known.join(", "),
     )))
 }
 
@@ -99,32 +108,30 @@ pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
         )));
     }
     // Three files are written.
-    of_trace(output)
-        .iter()
-        .try_for_each(|file| check_distinct(file, input))
+    let mut written = files(output).into_iter();
+    written.try_for_each(|file| check_distinct("-o", &file, input))
 }
 
-/// Rejects an output file that is one of the files of `input`.
+/// Rejects an output file, named by an option, that is `input` or, if that is a trace, a companion of it.
 ///
 /// # Errors
 /// Returns a usage error.
-pub fn check_distinct(output: &Path, input: &Path) -> Result<(), Error> {
+pub fn check_distinct(option: &str, output: &Path, input: &Path) -> Result<(), Error> {
     let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     };
-    match same(output, input) || of_trace(input).iter().any(|read| same(output, read)) {
+    let is_trace = input.extension().is_some_and(|end| end == "parquet");
+    // Only a trace has companions: next to `perf.data`, `perf.parquet` is the result of an earlier import.
+    let companions = files(input).into_iter().skip(1).filter(|_| is_trace);
+    let mut read = std::iter::once(input.to_path_buf()).chain(companions);
+    match read.any(|read| same(output, &read)) {
         true => Err(Error::usage(format!(
-            "{}: the input file is never changed\nhelp: choose another file with -o",
+            "{option} {}: the input file is never changed\nhelp: choose another file",
             output.display()
         ))),
         false => Ok(()),
     }
-}
-
-/// Returns the three files of a trace.
-fn of_trace(path: &Path) -> [PathBuf; 3] {
-    ["parquet", "faults.parquet", "vmas.parquet"].map(|end| path.with_extension(end))
 }
 
 #[cfg(test)]
@@ -144,6 +151,9 @@ mod tests {
         assert!(check_output(&folder.join("b"), &input).is_err());
         // Its faults would replace those of the input.
         assert!(check_output(&folder.join("a.faults.parquet"), &input).is_err());
+        // A recording has no companions: this trace was made of it before.
+        std::fs::write(folder.join("a.data"), "").unwrap();
+        assert!(check_output(&input, &folder.join("a.data")).is_ok());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -193,6 +193,15 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(1),
     ),
     column(
+        "batch",
+        ["all", "value"],
+        1.0,
+        Places::Fixed(0),
+    )
+    .head(["list", "batch"])
+    .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory")
+    .default(),
+    column(
         "miss_rate",
         ["all", "value"],
         100.0,
@@ -288,6 +297,16 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(0),
     )
     .head(["refused", "requests"])
+    .when(When::AnyOther(0.0))
+    .default(),
+    column(
+        "blocking_probability_large",
+        ["allocate", "rate"],
+        100.0,
+        Places::Fixed(1),
+    )
+    .head(["refused", "order>0 %"])
+    .legend("share of the requests above order 0 that were refused")
     .when(When::AnyOther(0.0))
     .default(),
     column(

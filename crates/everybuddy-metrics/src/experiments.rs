@@ -16,6 +16,9 @@ use crate::table::{OF_COUNTS, VALUE};
 /// Statistics of a ratio, with every seed or in every round.
 const RATIOS: &[&str] = &["mean", "ci95", "p50", "min", "max"];
 
+/// Statistics of something that every round has, with the rounds themselves.
+const ROUNDS: &[&str] = &["p50", "min", "max", "value"];
+
 /// The metrics of `reproduce` alone.
 pub(crate) const OWN: &[Metric] = &[
     Metric {
@@ -27,7 +30,7 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["count", "mean", "stddev"],
         formula: "stddev = sqrt(sum n^2 / count - mean^2)",
         definition: "Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that \
-                     each moves. Lists that keep single frames only move blocks of order 0.",
+                     each moves. Bulk calls during one call of a program count once, with their mean.",
         counted: None,
     },
     Metric {
@@ -36,10 +39,10 @@ pub(crate) const OWN: &[Metric] = &[
         head: "order moved",
         unit: "1",
         better: Neither,
-        statistics: &["mean"],
+        statistics: &["count", "mean", "stddev"],
         formula: "",
-        definition: "Order of the blocks that a refill or a drain moves. Sources print it; here the order is a \
-                     column of its own.",
+        definition: "Order of the call during which a list was refilled or drained. Lists that keep single frames \
+                     only move blocks of order 0; lists of several orders drain in turns, starting with this one.",
         counted: None,
     },
     Metric {
@@ -67,6 +70,65 @@ pub(crate) const OWN: &[Metric] = &[
                      each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
                      standard deviation contains the timer's own. A lock that is released between two blocks of a \
                      batch counts as two acquisitions.",
+        counted: None,
+    },
+    Metric {
+        name: "lock_time",
+        group: Experiment,
+        head: "lock time",
+        unit: "ns",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "(waits + holds) / calls",
+        definition: "Time that a call spends waiting for locks and holding them: of all CPUs together, per call. It \
+                     is what a hold policy trades: a lock that is released more often is held for a shorter time, \
+                     and acquired more often.",
+        counted: None,
+    },
+    Metric {
+        name: "acquisitions_per_call",
+        group: Experiment,
+        head: "locks per call",
+        unit: "1",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "acquisitions / calls",
+        definition: "Acquisitions of locks per call. With `hold=when-contended` it varies with what else runs.",
+        counted: None,
+    },
+    Metric {
+        name: "replay_time",
+        group: Experiment,
+        head: "replay time",
+        unit: "ns",
+        better: Lower,
+        statistics: ROUNDS,
+        formula: "time of the whole replay / calls",
+        definition: "Time from the first call of a replay to the last, per call of all threads. Waiting and the \
+                     replay's own work are included.",
+        counted: None,
+    },
+    Metric {
+        name: "speedup",
+        group: Experiment,
+        head: "speedup",
+        unit: "1",
+        better: Higher,
+        statistics: ROUNDS,
+        formula: "time of a call of the base / time of a call",
+        definition: "How many times as fast a call is as with the experiment's base, the first system or `lbs-31`, in \
+                     the same round.",
+        counted: None,
+    },
+    Metric {
+        name: "single_frames",
+        group: Experiment,
+        head: "single frames",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "requests of order 0 / requests",
+        definition: "Share of the requests that are for a single frame (iBuddy, figure 3).",
         counted: None,
     },
     Metric {
@@ -112,8 +174,67 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate"],
         formula: "",
-        definition: "Blocks of the largest order that the first requests split, and their share of all such \
-                     blocks.",
+        definition: "Requests that found no block of their order and broke a larger one, of as many as the source \
+                     names, and their share of these requests.",
+        counted: None,
+    },
+    Metric {
+        name: "start_splits",
+        group: Experiment,
+        head: "splits at the start",
+        unit: "1",
+        better: Lower,
+        statistics: &["count"],
+        formula: "",
+        definition: "Blocks split before the first request, because memory is divided beforehand.",
+        counted: None,
+    },
+    Metric {
+        name: "fragmentation_change",
+        group: Experiment,
+        head: "change",
+        unit: "1",
+        better: Neither,
+        statistics: &["mean"],
+        formula: "fragmentation rate at the end of the stage - at the end of the stage before",
+        definition: "`stages`: what a stage changes. Above 0 memory is more fragmented when the stage ends than when \
+                     it began.",
+        counted: None,
+    },
+    Metric {
+        name: "prediction_excess",
+        group: Experiment,
+        head: "too long",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "predictions with predicted > came / predictions",
+        definition: "Share of a list's predictions that were longer than what came.",
+        counted: None,
+    },
+    Metric {
+        name: "residual_ratio",
+        group: Experiment,
+        head: "residual ratio",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "residual of the list / residual of a list of fixed length",
+        definition: "What a predicting list leaves when runs end, in units of what a list of fixed length leaves \
+                     (Spring Buddy, figure 11). The system names that length after the `/`. `chosen elsewhere` is \
+                     the variant that comes nearest to the figure on the other traces.",
+        counted: None,
+    },
+    Metric {
+        name: "run_length_ratio",
+        group: Experiment,
+        head: "frees / allocations",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "mean run of frees / mean run of allocations",
+        definition: "How many times as long the runs of frees of a trace are as its runs of allocations, on average \
+                     over runs (Spring Buddy, table II).",
         counted: None,
     },
     Metric {
@@ -138,28 +259,6 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "list operations + map operations",
         definition: "Operations of a call on free blocks. `rate`: the share of the calls with as many as the \
                      number after `@`.",
-        counted: None,
-    },
-    Metric {
-        name: "list_operations",
-        group: Experiment,
-        head: "list operations",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Free blocks put into a list, or taken out of one, per call.",
-        counted: None,
-    },
-    Metric {
-        name: "map_operations",
-        group: Experiment,
-        head: "map operations",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Bits of the map that are read or written, per call.",
         counted: None,
     },
     Metric {
@@ -306,8 +405,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "ci95", "p5", "p50", "p95", "rate"],
         formula: "",
-        definition: "Requests refused of 74,000, over 200 runs; `rate`: the share of the runs that refuse no more \
-                     than the paper's share. `emulation`: in the whole run.",
+        definition: "Requests refused in a run, of 74,000 or as many as the source names; `rate`: the share of the \
+                     runs that refuse no more than the paper's share. `emulation`: in the whole run.",
         counted: None,
     },
     Metric {
@@ -349,10 +448,11 @@ pub(crate) const OWN: &[Metric] = &[
         head: "steps",
         unit: "1",
         better: Lower,
-        statistics: &["mean", "ci95"],
+        statistics: &["mean", "ci95", "p99", "p999", "max"],
         formula: "",
         definition: "Reads and writes of words that the store of free blocks keeps, per call of the function \
-                     itself; `all`: per iteration of the main loop. Passing a node of a queue is one step, of a \
+                     itself; `all`: per iteration of the main loop; `allocate`, `free`: per call, of all words \
+                     that the system shares. Passing a node of a queue is one step, of a \
                      tree one or two.",
         counted: None,
     },

@@ -50,10 +50,12 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "mean = (sum of segment times - segments * timer) / calls",
         definition: "Time of a call, without the cost of the timer. `compare`: the mean is taken over segments of \
                      up to 64 successive calls in one direction, each timed as a whole; percentiles, maximum and \
-                     standard deviation are of calls timed one by one, and exist only above the timer's floor. \
+                     standard deviation are of calls timed one by one between fences, so that no call overlaps \
+                     with the clock, and exist only above the timer's floor. \
                      `bench`: of a pair, an allocation, a free or an operation, per thread; each round is the \
                      median of its sections, and `p50`, `min` and `max` are over the rounds. `count` is the number \
-                     of calls. Of the system `timer`: 100,000 empty measurements; `value` is the floor.",
+                     of calls. Of the system `timer`: 100,000 empty measurements; `p50` and `value`, the \
+                     floor, are of those between fences.",
         counted: None,
     },
     Metric {
@@ -95,6 +97,19 @@ pub(crate) const OWN: &[Metric] = &[
         definition: "Share of the order-0 calls that the per-CPU lists served, by frames: `crossed` are the frames \
                      that moved between lists and zone during order-0 calls, by a refill, a drain, or one by one \
                      (iBuddy, figure 2). Negative if more frames move than are asked for. 0 without lists.",
+        counted: None,
+    },
+    Metric {
+        name: "batch",
+        group: Inside,
+        head: "list batch",
+        unit: "frames",
+        better: Neither,
+        statistics: VALUE,
+        formula: "",
+        definition: "Frames that a refill or a drain of a CPU's list moves, if that is fixed: as the options of the \
+                     system and the managed memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the \
+                     batch of `lbs-31` is smaller than 31 below 128 MiB.",
         counted: None,
     },
     Metric {
@@ -203,8 +218,22 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["count", "rate", "mean", "ci95", "published"],
         formula: "requests refused / requests",
-        definition: "Requests for which no block was found. `rate` is their share of all requests. `bench`: of all \
-                     rounds, preparation left out. On several threads it varies from run to run.",
+        definition: "Requests for which no block was found. `rate` is their share of all requests. With an order, the \
+                     requests of that order, and their share of them. `bench`: of all rounds, preparation left out. \
+                     On several threads it varies from run to run.",
+        counted: None,
+    },
+    Metric {
+        name: "blocking_probability_large",
+        group: Inside,
+        head: "refused large",
+        unit: "1",
+        better: Lower,
+        statistics: &["count", "rate"],
+        formula: "requests above order 0 refused / requests above order 0",
+        definition: "Requests for more than one frame for which no block was found. `rate` is their share of the \
+                     requests above order 0: where most requests are for single frames, a share of all requests \
+                     hides that larger ones are refused. Without such requests there is no value.",
         counted: None,
     },
     Metric {

@@ -43,6 +43,18 @@ use core::mem::MaybeUninit;
 use everybuddy::platform::{CellValue, SharedCell};
 use everybuddy::{BuildError, FrameAllocator, Setup, SystemSpec, with_any_system};
 
+/// Selects a bound: the first, or the last if the environment variable `EVERYBUDDY_BOUNDS` is `full`.
+///
+/// The gate runs each model with its first bound, and `ci/stress.sh schedules` with its last one.
+///
+/// # Panics
+/// If there is no bound.
+pub fn bound<T: Copy>(bounds: &[T]) -> T {
+    let full = std::env::var("EVERYBUDDY_BOUNDS").is_ok_and(|value| value == "full");
+    let bound = if full { bounds.last() } else { bounds.first() };
+    *bound.expect("a model has a bound")
+}
+
 /// What is called with a system on the platform `P`.
 pub type Visitor<'v, P> = &'v mut dyn FnMut(&dyn FrameAllocator<P>);
 

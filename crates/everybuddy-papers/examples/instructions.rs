@@ -81,7 +81,7 @@ impl WithManager for Perform<'_> {
 fn measure(system: &str, timing: Timing, seed: u64, calls: usize) -> Result<[u64; 2], String> {
     let traffic = Traffic {
         timing,
-        users: 3,
+        users: 3.0,
         seed,
     };
     let recording = Recording::of(traffic, WARM, calls);

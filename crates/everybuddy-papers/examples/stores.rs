@@ -52,7 +52,7 @@ fn main() -> Result<(), String> {
     }
     for (store, times) in stores.iter().zip(&times) {
         let mut steps = [const { Vec::new() }; 2];
-        let seeds = if *store == StoreKind::Queue { 1 } else { SEEDS };
+        let seeds = if store.is_walked() { 1 } else { SEEDS };
         for (case, steps) in Case::ALL.into_iter().zip(&mut steps) {
             let (mut merges, mut splits) = (Vec::new(), Vec::new());
             for seed in 1..=seeds {

@@ -19,10 +19,10 @@ use crate::shared::Experiment;
 use crate::shared::figure::Figure;
 use crate::shared::method::{Measure, Method};
 use crate::{
-    actions, break_even, buffers, bulk_sizes, coalescing, contention, division, emulation,
-    fill_levels, fragmentation, latency_distribution, lock_hold, odd_sizes, prediction,
-    run_lengths, space_size, stages, streams_blocking, streams_costs, streams_distribution,
-    streams_memory,
+    actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
+    emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
+    odd_sizes, prediction, request_sizes, run_lengths, space_size, stages, streams_blocking,
+    streams_costs, streams_distribution, streams_memory, structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -35,6 +35,9 @@ pub const METHODS: &[Method] = &[
     Method::of::<space_size::measure::Parameters>("spaces"),
     Method::of::<bulk_sizes::measure::Parameters>("bulk"),
     Method::of::<lock_hold::measure::Parameters>("locks"),
+    Method::of::<components::measure::Parameters>("calls"),
+    Method::of::<list_operations::measure::Parameters>("counts"),
+    Method::of::<request_sizes::measure::Parameters>("sizes"),
     Method::of::<latency_distribution::measure::Parameters>("distribution"),
     Method::of::<run_lengths::measure::Parameters>("lengths"),
     Method::of::<contention::measure::Parameters>("contention"),
@@ -51,6 +54,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<streams_blocking::measure::Parameters>("streams-blocking"),
     Method::of::<streams_distribution::measure::Parameters>("streams-distribution"),
     Method::of::<streams_memory::measure::Parameters>("streams-memory"),
+    Method::of::<structures::measure::Parameters>("structures"),
 ];
 
 /// All figures.
@@ -59,6 +63,9 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("space-size", space_size::figure::draw),
     Figure::of("fill-levels", fill_levels::figure::draw),
     Figure::of("latency-distribution", latency_distribution::figure::draw),
+    Figure::of("calls", components::figure::draw),
+    Figure::of("list-operations", list_operations::figure::draw),
+    Figure::of("request-sizes", request_sizes::figure::draw),
     Figure::of("lock-hold", lock_hold::figure::draw),
     Figure::of("run-lengths", run_lengths::figure::draw),
     Figure::of("contention", contention::figure::draw),
@@ -75,6 +82,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("streams-blocking", streams_blocking::figure::draw),
     Figure::of("streams-distribution", streams_distribution::figure::draw),
     Figure::of("streams-memory", streams_memory::figure::draw),
+    Figure::of("structures", structures::figure::draw),
 ];
 
 /// Parses the file of an experiment.
@@ -199,15 +207,11 @@ mod tests {
                 "did you mean `fragmentation`?",
             ),
             (
-                "sources = [\"at-once\"]",
-                "sources = [\"atonce\"]",
-                "source `atonce` does not exist; did you mean `at-once`?",
+                "\"single:at-once\"]",
+                "\"single:atonce\"]",
+                "source `single:atonce` does not exist; did you mean `single:at-once`?",
             ),
-            (
-                "\nplatform",
-                "\ntraces = [\"gcc_biuld\"]\nplatform",
-                "`gcc_build`",
-            ),
+            ("[\"gcc_build\"", "[\"gcc_biuld\"", "`gcc_build`"),
             (
                 "\nplatform",
                 "\nworkloads = [\"steady:5O\"]\nplatform",

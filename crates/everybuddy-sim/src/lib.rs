@@ -81,6 +81,6 @@ mod schedule;
 
 pub use cost::{Access, AccessKind, CostModel, Flat};
 pub use machine::Machine;
-pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu};
+pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, with_any_system};
 pub use region::{Line, Region};
 pub use report::{CpuReport, Report, SimError, Waiting};

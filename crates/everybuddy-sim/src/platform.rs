@@ -19,12 +19,15 @@
 
 use core::hint::spin_loop;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 use everybuddy::platform::{
     AtomicWord, CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, Ordering, SharedCell,
 };
-use everybuddy::{CpuId, CpuToken, NoProbe, Platform, Probe};
+use everybuddy::{
+    BuildError, CpuId, CpuToken, FrameAllocator, NoProbe, Platform, Probe, Setup, SystemSpec,
+};
 
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
 use crate::engine;
@@ -228,6 +231,22 @@ impl<B: Probe> CpuToken for SimCpu<B> {
     fn probe(&mut self) -> &mut B {
         &mut self.probe
     }
+}
+
+/// Builds a system on the plain virtual machine and calls `visit` with it.
+///
+/// The function is not generic, so the systems are compiled into this crate, and not into each crate that uses it.
+///
+/// # Errors
+/// Any [`BuildError`].
+#[inline(never)]
+pub fn with_any_system(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visit: &mut dyn FnMut(&dyn FrameAllocator<Sim>),
+) -> Result<(), BuildError> {
+    everybuddy::with_any_system(spec, setup, memory, visit)
 }
 
 #[cfg(test)]

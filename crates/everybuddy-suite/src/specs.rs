@@ -60,6 +60,10 @@ pub fn specs() -> Vec<SystemSpec> {
             // Memory in very many spaces, in few, and in one.
             texts.push(format!("{}+order=3+zone=spaces+space=32KiB", row.name));
             texts.push(format!("{}+zone=spaces+select=fresh", row.name));
+            texts.push(format!(
+                "{}+order=3+zone=spaces+space=32KiB+exchange=single",
+                row.name
+            ));
             texts.push(format!("{}+zone=one", row.name));
         }
         if takes("lock") {

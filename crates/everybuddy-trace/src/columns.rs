@@ -22,6 +22,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::error::{Problem, TraceError};
 use crate::guard::guarded;
+use crate::identity;
 use crate::repair::{Leniency, Repair, Repairs};
 
 /// The number of values decoded per call: large enough to amortize the call, small enough for the cache.
@@ -132,6 +133,14 @@ impl Table {
             .iter()
             .map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()))
             .collect()
+    }
+
+    /// Returns the identity of the trace that the file belongs to, if the file has one.
+    pub(crate) fn identity(&self) -> Option<String> {
+        let own = self.metadata().into_iter();
+        own.rev()
+            .find(|(key, _)| key == identity::KEY)
+            .map(|(_, value)| value)
     }
 
     /// Creates an error about this file.

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! The faults are sorted by row, each belongs to an allocation, and their regions exist.
+//! Files of another trace are not read. The faults are sorted by row, each belongs to an allocation, and their regions
+//! exist.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,45 @@ use crate::repair::{Leniency, Repair, Repairs};
 use crate::repair_events::DROPPED;
 use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_REGIONS};
 
-/// Returns the path of a companion file: `NAME.KIND.parquet` for `NAME.parquet`.
-pub(crate) fn beside(trace: &Path, kind: &str) -> PathBuf {
-    let name = trace.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_suffix(".parquet").unwrap_or(&name);
-    trace.with_file_name(format!("{name}.{kind}.parquet"))
+/// Returns the files of the trace `NAME.parquet`: itself, `NAME.faults.parquet` and `NAME.vmas.parquet`. The companions
+/// need not exist.
+pub fn files(trace: &Path) -> [PathBuf; 3] {
+    let mut stem = trace.file_name().unwrap_or_default().to_os_string();
+    if trace.extension().is_some_and(|end| end == "parquet") {
+        stem = trace.file_stem().unwrap_or_default().to_os_string();
+    }
+    let companion = |end: &str| {
+        let mut name = stem.clone();
+        name.push(end);
+        trace.with_file_name(name)
+    };
+    let [faults, regions] = [".faults.parquet", ".vmas.parquet"].map(companion);
+    [trace.to_path_buf(), faults, regions]
+}
+
+/// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a
+/// file of another trace was dropped.
+fn open(
+    path: &Path,
+    needed: &[&'static str],
+    identity: Option<&str>,
+    leniency: Leniency,
+    repairs: &mut Repairs,
+) -> Result<Option<Table>, TraceError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::open(path, needed)?;
+    if table.identity().as_deref() == identity {
+        return Ok(Some(table));
+    }
+    match leniency {
+        Leniency::Strict => Err(table.error(None, Problem::OtherTrace)),
+        Leniency::Lenient => {
+            repairs.add(Repair::OtherTrace, 1);
+            Ok(None)
+        }
+    }
 }
 
 /// The address regions of a trace, by position and by number.
@@ -39,16 +74,17 @@ impl Regions {
     /// Reads the table of regions of a trace, if there is one.
     pub(crate) fn read(
         trace: &Path,
+        identity: Option<&str>,
         leniency: Leniency,
         repairs: &mut Repairs,
     ) -> Result<Regions, TraceError> {
-        let path = beside(trace, "vmas");
+        let [_, _, path] = files(trace);
         let mut regions = Regions::default();
-        if !path.exists() {
+        let table = open(&path, &NEEDED_OF_REGIONS, identity, leniency, repairs)?;
+        let Some(table) = table else {
             return Ok(regions);
-        }
+        };
         regions.described = true;
-        let table = Table::open(&path, &NEEDED_OF_REGIONS)?;
         let mut sieve = Sieve::new(leniency);
         let number = table.column::<u64>("vma", 0, &mut sieve)?;
         let tgid = table.column::<u32>("tgid", 0, &mut sieve)?;
@@ -105,17 +141,18 @@ impl Regions {
 /// `rows` contains, for each row of the trace's file, the position of its event, or [`DROPPED`].
 pub(crate) fn read_faults(
     trace: &Path,
+    identity: Option<&str>,
     events: &[Event],
     rows: &[u32],
     regions: &mut Regions,
     leniency: Leniency,
     repairs: &mut Repairs,
 ) -> Result<Vec<Fault>, TraceError> {
-    let path = beside(trace, "faults");
-    if !path.exists() {
+    let [_, path, _] = files(trace);
+    let table = open(&path, &NEEDED_OF_FAULTS, identity, leniency, repairs)?;
+    let Some(table) = table else {
         return Ok(Vec::new());
-    }
-    let table = Table::open(&path, &NEEDED_OF_FAULTS)?;
+    };
     let mut sieve = Sieve::new(leniency);
     let row = table.column::<u64>("row", 0, &mut sieve)?;
     let vpn = table.column::<u64>("vpn", 0, &mut sieve)?;

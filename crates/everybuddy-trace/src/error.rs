@@ -150,6 +150,8 @@ pub enum Problem {
         /// Number of the region.
         number: u64,
     },
+    /// A companion file and the trace were not written together.
+    OtherTrace,
     /// Two address regions have the same number, or one has the number 0.
     RegionNumber {
         /// The number.
@@ -230,6 +232,9 @@ impl Problem {
             | Problem::FaultTwice { .. }
             | Problem::UnknownRegion { .. } => {
                 "check that the file belongs to this trace, or use --lenient to drop such faults"
+            }
+            Problem::OtherTrace => {
+                "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it"
             }
             Problem::RegionNumber { .. } => {
                 "number regions from 1 without duplicates, or use --lenient to drop such regions"
@@ -326,6 +331,10 @@ impl fmt::Display for Problem {
             Problem::UnknownRegion { number } => {
                 write!(out, "fault in unknown address region {number}")
             }
+            Problem::OtherTrace => write!(
+                out,
+                "the file does not belong to the trace next to it; writing them was interrupted, or one was replaced"
+            ),
             Problem::RegionNumber { number } => {
                 write!(out, "address region number {number} is 0 or a duplicate")
             }

@@ -43,7 +43,9 @@ mod companions;
 mod cut;
 mod error;
 mod export;
+mod file;
 mod guard;
+mod identity;
 mod live;
 mod model;
 mod read;
@@ -56,9 +58,11 @@ mod statistics;
 mod write;
 
 pub use check::{Broken, LARGEST_SPAN};
+pub use companions::files;
 pub use cut::{Cut, CutReport, cut};
 pub use error::{Problem, TraceError};
 pub use export::{CSV_COLUMNS, ExportFormat, export};
+pub use file::Pending;
 pub use guard::quietly;
 pub use model::{
     AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, RegionId,
@@ -72,4 +76,4 @@ pub use statistics::{
     CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs, region_runs,
     task_runs,
 };
-pub use write::write;
+pub use write::{Prepared, prepare, write};

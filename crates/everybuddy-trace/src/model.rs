@@ -47,7 +47,7 @@ impl Trace {
 /// One call of the allocator: an allocation or a free of a block of frames.
 ///
 /// 40 bytes. A column that a file lacks has the value given for its field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// Nanoseconds since the recording started.
     pub time_ns: u64,
@@ -222,7 +222,7 @@ impl RegionId {
 }
 
 /// A range of virtual addresses of one process, mapped as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressRegion {
     /// The number of this region in the file (column `vma`); never 0.
     pub number: u64,
@@ -315,7 +315,7 @@ impl RegionKind {
 }
 
 /// A page fault that caused an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// The position of the allocation in [`Trace::events`].
     pub row: u32,

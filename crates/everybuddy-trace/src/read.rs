@@ -48,9 +48,12 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
         return Err(table.error(None, Problem::NoRows));
     }
 
-    let mut regions = Regions::read(path, leniency, &mut repairs)?;
+    let identity = table.identity();
+    let identity = identity.as_deref();
+    let mut regions = Regions::read(path, identity, leniency, &mut repairs)?;
     let faults = read_faults(
         path,
+        identity,
         &legal.events,
         &legal.rows,
         &mut regions,

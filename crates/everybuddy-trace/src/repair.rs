@@ -54,11 +54,13 @@ pub enum Repair {
     UnknownRegion,
     /// An address region without a unique number was dropped.
     RegionDropped,
+    /// A companion file of another trace was ignored.
+    OtherTrace,
 }
 
 impl Repair {
     /// Every kind, in the order of the report.
-    pub const ALL: [Repair; 14] = [
+    pub const ALL: [Repair; 15] = [
         Repair::NoValue,
         Repair::OutOfRange,
         Repair::UnknownOp,
@@ -73,6 +75,7 @@ impl Repair {
         Repair::FaultDropped,
         Repair::UnknownRegion,
         Repair::RegionDropped,
+        Repair::OtherTrace,
     ];
 
     /// Returns a description of the repair.
@@ -92,6 +95,7 @@ impl Repair {
             Repair::FaultDropped => "faults without allocation dropped",
             Repair::UnknownRegion => "faults in unknown address regions",
             Repair::RegionDropped => "address regions dropped",
+            Repair::OtherTrace => "files of another trace ignored",
         }
     }
 }

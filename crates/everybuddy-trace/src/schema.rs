@@ -62,6 +62,6 @@ message vmas {
 /// and are stored by dictionary.
 pub(crate) const DIFFERENCES: [&str; 5] = ["time_ns", "pfn", "row", "vpn", "fault"];
 
-/// Metadata that describes the columns of a file for the program that wrote it. It would be wrong for a file with
-/// other types, so it is not copied to other files.
-pub(crate) const FOREIGN_METADATA: [&str; 2] = ["ARROW:schema", "pandas"];
+/// Metadata about one file, which would be wrong for another: the columns as the program that wrote it describes them,
+/// and the identity of the trace. It is not copied to other files.
+pub(crate) const FOREIGN_METADATA: [&str; 3] = ["ARROW:schema", "pandas", crate::identity::KEY];

@@ -7,10 +7,11 @@
 //!
 //! # Invariants
 //!
-//! Each file appears completely or not at all. It is written under a temporary name in the same directory and renamed
-//! when complete; the trace itself is renamed last.
+//! Each file appears completely or not at all, after all of them have been written: first the companions, then the
+//! trace itself. Files of an older trace are deleted last. All files contain the [identity](crate::identity) of the
+//! trace, so a set that was interrupted in between is rejected when it is read.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +25,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::companions::beside;
+use crate::companions::files;
 use crate::error::TraceError;
+use crate::file::Pending;
+use crate::identity;
 use crate::model::{AddressRegion, Event, Fault, Trace};
 use crate::schema::{DIFFERENCES, EVENTS, FAULTS, REGIONS};
 
@@ -35,11 +38,13 @@ const ROWS_OF_GROUP: usize = 1 << 20;
 /// The zstd level: higher levels reduce the size by a few per cent but take many times as long.
 const ZSTD_LEVEL: i32 = 9;
 
-/// A file under its temporary name, deleted unless it is kept.
-struct Draft {
-    temporary: PathBuf,
-    place: PathBuf,
-    kept: bool,
+/// A trace that has been written and not yet appeared.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The files that will appear, in this order.
+    written: Vec<Pending>,
+    /// The files of an older trace that will be deleted.
+    outdated: Vec<PathBuf>,
 }
 
 /// Writes `trace` to `path`, which should end in `.parquet`, and its faults and address regions to companion files.
@@ -54,89 +59,81 @@ struct Draft {
 /// Returns a [`TraceError`] with the file that could not be written. Existing files are unchanged unless a rename
 /// fails after all files were written.
 pub fn write(trace: &Trace, path: &Path) -> Result<(), TraceError> {
-    let write_faults =
-        |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
-    let main = draft(path, EVENTS, &trace.metadata, &trace.events, write_events)?;
-    let faults = draft(
-        &beside(path, "faults"),
-        FAULTS,
-        &[],
-        &trace.faults,
-        write_faults,
-    )?;
-    let regions = draft(
-        &beside(path, "vmas"),
-        REGIONS,
-        &[],
-        &trace.regions,
-        write_regions,
-    )?;
-    // From here on nothing is written, only renamed.
-    if trace.faults.is_empty() {
-        faults.leave_out()?
-    } else {
-        faults.keep()?
-    }
-    if trace.regions.is_empty() {
-        regions.leave_out()?
-    } else {
-        regions.keep()?
-    }
-    main.keep()
+    prepare(trace, path)?.publish()
 }
 
-impl Draft {
-    fn new(place: &Path) -> Draft {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = place.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        Draft {
-            temporary,
-            place: place.to_path_buf(),
-            kept: false,
+/// Like [`write()`], up to the moment at which the files appear.
+///
+/// # Errors
+///
+/// Returns a [`TraceError`] with the file that could not be written; nothing has changed then.
+pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
+    let [main, faults, regions] = files(path);
+    let own = (identity::KEY.to_string(), identity::of(trace));
+    let pairs = std::slice::from_ref(&own);
+    let mut prepared = Prepared {
+        written: Vec::new(),
+        outdated: Vec::new(),
+    };
+    match trace.faults.is_empty() {
+        true => prepared.outdated.push(faults),
+        false => {
+            let write_faults =
+                |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
+            let written = written(&faults, FAULTS, pairs, &trace.faults, write_faults)?;
+            prepared.written.push(written);
         }
     }
+    match trace.regions.is_empty() {
+        true => prepared.outdated.push(regions),
+        false => {
+            let written = written(&regions, REGIONS, pairs, &trace.regions, write_regions)?;
+            prepared.written.push(written);
+        }
+    }
+    let pairs: Vec<_> = trace.metadata.iter().cloned().chain([own]).collect();
+    let written = written(&main, EVENTS, &pairs, &trace.events, write_events)?;
+    prepared.written.push(written);
+    Ok(prepared)
+}
 
-    fn keep(mut self) -> Result<(), TraceError> {
-        fs::rename(&self.temporary, &self.place)
-            .map_err(|error| TraceError::io(&self.place, error))?;
-        self.kept = true;
+impl Prepared {
+    /// Lets the files appear.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`TraceError`] with the file that could not be renamed or deleted.
+    pub fn publish(self) -> Result<(), TraceError> {
+        for pending in self.written {
+            let path = pending.path().to_path_buf();
+            let finished = pending.finish(&[]);
+            finished.map_err(|error| TraceError::io(&path, error))?;
+        }
+        for path in self.outdated {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(TraceError::io(&path, error));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
-
-    /// Deletes the file that the draft would have replaced: it belongs to an older trace.
-    fn leave_out(self) -> Result<(), TraceError> {
-        match fs::remove_file(&self.place) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(TraceError::io(&self.place, error))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Nothing can be done about a leftover that cannot be deleted.
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-/// Writes a whole file under its temporary name.
-fn draft<R>(
-    place: &Path,
+/// Writes a whole file that has not appeared yet.
+fn written<R>(
+    path: &Path,
     schema: &str,
     metadata: &[(String, String)],
     rows: &[R],
     write_rows: impl Fn(&mut Group<'_>, &[R]) -> Result<(), ParquetError>,
-) -> Result<Draft, TraceError> {
-    let draft = Draft::new(place);
-    let file = File::create(&draft.temporary).map_err(|error| TraceError::io(place, error))?;
-    let write = || -> Result<File, ParquetError> {
+) -> Result<Pending, TraceError> {
+    let pending = Pending::create(path).map_err(|error| TraceError::io(path, error))?;
+    let write = || -> Result<Pending, ParquetError> {
         let schema = Arc::new(parse_message_type(schema)?);
         let properties = Arc::new(properties(metadata)?);
-        let mut writer = SerializedFileWriter::new(BufWriter::new(file), schema, properties)?;
+        let mut writer = SerializedFileWriter::new(BufWriter::new(pending), schema, properties)?;
         for rows in rows.chunks(ROWS_OF_GROUP) {
             let mut group = Group(writer.next_row_group()?);
             write_rows(&mut group, rows)?;
@@ -147,11 +144,7 @@ fn draft<R>(
             .into_inner()
             .map_err(|error| ParquetError::External(Box::new(error.into_error())))
     };
-    let file = write().map_err(|error| TraceError::io(place, std::io::Error::other(error)))?;
-    // The rename must not be persisted before the contents, in case the machine crashes in between.
-    file.sync_all()
-        .map_err(|error| TraceError::io(place, error))?;
-    Ok(draft)
+    write().map_err(|error| TraceError::io(path, std::io::Error::other(error)))
 }
 
 fn properties(metadata: &[(String, String)]) -> Result<WriterProperties, ParquetError> {
@@ -172,7 +165,7 @@ fn properties(metadata: &[(String, String)]) -> Result<WriterProperties, Parquet
 }
 
 /// A row group that receives its columns one after another.
-struct Group<'a>(SerializedRowGroupWriter<'a, BufWriter<File>>);
+struct Group<'a>(SerializedRowGroupWriter<'a, BufWriter<Pending>>);
 
 impl Group<'_> {
     fn column<T: DataType>(&mut self, values: Vec<T::T>) -> Result<(), ParquetError> {

@@ -1,13 +1,14 @@
-//! Short runs of allocations in memory that is filled to a given level.
+//! Single frames from memory that is filled: to a given level, or so that only blocks of one order are free.
 //!
 //! # Purpose
 //!
-//! Allocators that search slow down when little memory is free; this workload shows at which level.
+//! Allocators that search slow down when little memory is free; `fill` shows at which level. But frames that are freed
+//! at random leave single frames free at every level, so that nothing must be split. `split` leaves none.
 //!
 //! # Invariants
 //!
-//! The held frames are scattered over all of memory at random, one by one. The number of held frames is the same at
-//! the start and the end of a section.
+//! `fill`: the held frames are scattered over all of memory at random, one by one. `split`: of each two buddies one is
+//! held. The number of held frames is the same at the start and the end of a section.
 
 use everybuddy::Order;
 
@@ -47,6 +48,41 @@ pub(crate) fn fill(setting: &Setting, thread: u16, percent: u32) -> Program {
         let body = Body::Batches {
             order: Order::ZERO,
             slots: frames..frames + run,
+            count,
+        };
+        vec![Section {
+            part: Part::Pair,
+            body,
+        }]
+    })
+}
+
+/// Creates the program for pairs of a single frame where all free memory consists of blocks of `order`.
+///
+/// The first thread prepares the memory for all threads: it allocates all of it in such blocks, and frees every second
+/// one, in random order.
+pub(crate) fn split(setting: &Setting, thread: u16, order: Order) -> Program {
+    let blocks = match thread {
+        0 => setting.frames >> order.get(),
+        _ => 0,
+    };
+    let mut random = Random::new(setting.seed, thread);
+    let mut leave: Vec<u32> = (0..blocks).step_by(2).collect();
+    random.shuffle(&mut leave);
+    let mut prepare = Vec::new();
+    if blocks > 0 {
+        prepare.push(Body::Allocate {
+            order,
+            slots: 0..blocks,
+        });
+        prepare.push(Body::Arrange { slots: 0..blocks });
+        prepare.push(Body::Free { slots: leave });
+    }
+    let count = setting.count(100_000);
+    Program::new(blocks + 1, prepare, move || {
+        let body = Body::Pairs {
+            order: Order::ZERO,
+            slot: blocks,
             count,
         };
         vec![Section {

@@ -190,6 +190,24 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
         ],
     },
     WorkloadInfo {
+        name: "split",
+        summary: "Allocates and frees a single frame where all free memory consists of blocks of one order.",
+        source: OURS,
+        variants: &[
+            variant("split:0", "free frames", |s, t| {
+                fill::split(s, t, Order::ZERO)
+            }),
+            variant("split:4", "free blocks of 16 frames", |s, t| {
+                fill::split(s, t, FOUR)
+            })
+            .up_to(FOUR),
+            variant("split:9", "free blocks of 512 frames", |s, t| {
+                fill::split(s, t, NINE)
+            })
+            .up_to(NINE),
+        ],
+    },
+    WorkloadInfo {
         name: "churn",
         summary: "Random replacement, 10 million operations: each step empties a random slot or fills it; \
             finally counts the large blocks that can still be allocated.",

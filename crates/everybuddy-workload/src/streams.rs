@@ -83,6 +83,21 @@ pub enum Timing {
     Batches(u32),
     /// Batches of random size, geometrically distributed with this mean.
     Geometric(u32),
+    /// The same for blocks of the largest class only; all other requests arrive one by one.
+    GeometricLargest(u32),
+}
+
+impl Timing {
+    /// Returns the mean number of requests per arrival, for a class.
+    fn per_arrival(self, class: Class) -> u32 {
+        let is_largest = CLASSES.iter().all(|other| other.bytes <= class.bytes);
+        match self {
+            Timing::Deterministic | Timing::Exponential => 1,
+            Timing::Batches(mean) | Timing::Geometric(mean) => mean.max(1),
+            Timing::GeometricLargest(mean) if is_largest => mean.max(1),
+            Timing::GeometricLargest(_) => 1,
+        }
+    }
 }
 
 /// The parameters of the traffic.
@@ -90,8 +105,8 @@ pub enum Timing {
 pub struct Traffic {
     /// The distributions.
     pub timing: Timing,
-    /// The number of users, at least one.
-    pub users: u32,
+    /// The number of users, which need not be whole: the rate of the requests is that of one user times this number.
+    pub users: f64,
     /// The seed of the random choices.
     pub seed: u64,
 }
@@ -128,6 +143,8 @@ struct Source {
     order: Order,
     interarrival: f64,
     holding: f64,
+    /// The mean number of requests per arrival.
+    batch: u32,
 }
 
 /// The endless stream of calls of some traffic. See the module documentation.
@@ -146,22 +163,22 @@ pub struct Streams {
 impl Streams {
     /// Starts the traffic, with no blocks held. O(users).
     pub fn new(traffic: Traffic) -> Self {
-        let users = traffic.users.max(1);
+        let users = traffic.users.max(f64::MIN_POSITIVE);
         // One clock per user, or one source for all users.
-        let (clocks, rate) = match traffic.timing {
-            Timing::Deterministic => (users, 1.0),
-            Timing::Exponential => (1, f64::from(users)),
-            Timing::Batches(mean) | Timing::Geometric(mean) => {
-                (1, f64::from(users) / f64::from(mean.max(1)))
-            }
+        let clocks = match traffic.timing {
+            Timing::Deterministic => (users.ceil() as u32).max(1),
+            _ => 1,
         };
         let sources: Vec<Source> = CLASSES
             .iter()
             .flat_map(|class| {
+                let batch = traffic.timing.per_arrival(*class);
+                let rate = users / f64::from(clocks) / f64::from(batch);
                 let source = Source {
                     order: class.order(),
                     interarrival: f64::from(class.interarrival_ms) * NANOS_PER_MILLI / rate,
                     holding: f64::from(class.holding_ms) * NANOS_PER_MILLI,
+                    batch,
                 };
                 (0..clocks).map(move |_| source)
             })
@@ -203,14 +220,14 @@ impl Streams {
         }
     }
 
-    /// Draws the number of requests of an arrival.
-    fn batch(&mut self) -> u32 {
+    /// Draws the number of requests of an arrival whose mean is `batch`.
+    fn batch(&mut self, batch: u32) -> u32 {
         match self.timing {
             Timing::Deterministic | Timing::Exponential => 1,
-            Timing::Batches(size) => size.max(1),
-            Timing::Geometric(mean) => {
+            Timing::Batches(_) => batch,
+            Timing::Geometric(_) | Timing::GeometricLargest(_) => {
                 let mut size = 1;
-                while self.random.below(mean.max(1)) > 0 {
+                while batch > 1 && self.random.below(batch) > 0 {
                     size += 1;
                 }
                 size
@@ -251,7 +268,7 @@ impl Iterator for Streams {
             What::Arrival(source) => {
                 let next = at + self.time(self.sources[source].interarrival);
                 self.expect(next, What::Arrival(source));
-                let count = self.batch();
+                let count = self.batch(self.sources[source].batch);
                 self.rest = (count > 1).then_some((at, source, count - 1));
                 Some(self.request(at, source))
             }
@@ -285,15 +302,16 @@ fn logarithm(number: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const TIMINGS: [Timing; 4] = [
+    const TIMINGS: [Timing; 5] = [
         Timing::Deterministic,
         Timing::Exponential,
         Timing::Batches(4),
         Timing::Geometric(4),
+        Timing::GeometricLargest(4),
     ];
 
     fn calls(timing: Timing, seed: u64, count: usize) -> Vec<Call> {
-        let users = 3;
+        let users = 3.0;
         Streams::new(Traffic {
             timing,
             users,
@@ -339,41 +357,69 @@ mod tests {
         }
     }
 
-    /// By Little's law, the mean number of blocks of a class is its rate times its holding time.
+    /// Returns the requests per second and the mean number of live blocks of each order.
+    fn load(timing: Timing, users: f64, count: usize) -> [(f64, f64, f64); 8] {
+        let seed = 1;
+        let mut held = [0u32; 8];
+        let mut area = [0f64; 8];
+        let mut requests = [0u32; 8];
+        let mut slots = vec![0; 1000];
+        let mut before = 0;
+        let traffic = Traffic {
+            timing,
+            users,
+            seed,
+        };
+        for call in Streams::new(traffic).take(count) {
+            for (area, held) in area.iter_mut().zip(held) {
+                *area += f64::from(held) * (call.at - before) as f64;
+            }
+            before = call.at;
+            match call.step {
+                Step::Allocate { slot, size } => {
+                    let Size::Order(order) = size else { panic!() };
+                    held[order.index()] += 1;
+                    requests[order.index()] += 1;
+                    slots[slot as usize] = order.index();
+                }
+                Step::Free { slot } => held[slots[slot as usize]] -= 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        std::array::from_fn(|at| {
+            let seen = f64::from(requests[at]);
+            let rate = seen / (before as f64 / NANOS_PER_MILLI);
+            (seen, rate, area[at] / before as f64)
+        })
+    }
+
+    /// By Little's law, the mean number of blocks of a class is its rate times its holding time. The bounds are five
+    /// standard deviations, from the number of requests of the class: the rare classes are tested as well.
     #[test]
     fn every_class_has_the_load_of_the_table() {
-        for timing in TIMINGS {
-            let mut held = [0u32; 8];
-            let mut area = [0f64; 8];
-            let mut requests = [0u32; 8];
-            let mut slots = vec![0; 1000];
-            let mut before = 0;
-            for call in calls(timing, 1, 1_200_000) {
-                for (area, held) in area.iter_mut().zip(held) {
-                    *area += f64::from(held) * (call.at - before) as f64;
-                }
-                before = call.at;
-                match call.step {
-                    Step::Allocate { slot, size } => {
-                        let Size::Order(order) = size else { panic!() };
-                        held[order.index()] += 1;
-                        requests[order.index()] += 1;
-                        slots[slot as usize] = order.index();
-                    }
-                    Step::Free { slot } => held[slots[slot as usize]] -= 1,
-                    other => panic!("{other:?}"),
-                }
-            }
-            for class in CLASSES.iter().filter(|class| class.interarrival_ms < 1000) {
-                let at = class.order().index();
-                let rate = f64::from(requests[at]) / (before as f64 / NANOS_PER_MILLI);
-                let expected = 3.0 / f64::from(class.interarrival_ms);
-                assert!((rate / expected - 1.0).abs() < 0.05, "{timing:?} {class:?}");
-                let mean = area[at] / before as f64;
-                let expected = expected * f64::from(class.holding_ms);
-                assert!(
-                    (mean / expected - 1.0).abs() < 0.08,
-                    "{timing:?} {class:?} {mean}"
+        for (timing, users) in TIMINGS
+            .map(|timing| (timing, 3.0))
+            .into_iter()
+            .chain([(Timing::Exponential, 0.25), (Timing::Deterministic, 1.5)])
+        {
+            let load = load(timing, users, 1_200_000);
+            for class in CLASSES {
+                let (seen, rate, mean) = load[class.order().index()];
+                let spread = match timing {
+                    Timing::Deterministic => 0.0,
+                    // The variance of the number of requests in a geometric batch of mean m is m^2 - m.
+                    _ => (f64::from(2 * timing.per_arrival(class)) / seen).sqrt(),
+                };
+                let (wanted, within) = (users / f64::from(class.interarrival_ms), 5.0 * spread);
+                let about = |own: f64, wanted: f64, slack: f64| {
+                    let off = (own / wanted - 1.0).abs();
+                    assert!(off < slack, "{timing:?} {users} {class:?} {off} {slack}");
+                };
+                about(rate, wanted, within + 0.002);
+                about(
+                    mean,
+                    wanted * f64::from(class.holding_ms),
+                    1.5 * within + 0.004,
                 );
             }
         }
@@ -403,6 +449,19 @@ mod tests {
         };
         assert!(sizes(Timing::Batches(4)).iter().all(|size| *size == 4));
         assert!(sizes(Timing::Exponential).iter().all(|size| *size == 1));
+        // Alone among all classes, the largest one has batches.
+        let in_largest = sizes(Timing::GeometricLargest(4));
+        assert!(in_largest.iter().any(|size| *size > 1));
+        let calls = calls(Timing::GeometricLargest(4), 3, 200_000);
+        let order = |call: &Call| match call.step {
+            Step::Allocate { size, .. } => Some(size),
+            _ => None,
+        };
+        for pair in calls.windows(2).filter(|pair| pair[0].at == pair[1].at) {
+            let both = (order(&pair[0]), order(&pair[1]));
+            let largest = Some(Size::Order(CLASSES[6].order()));
+            assert!(both.0.is_none() || both.1.is_none() || both == (largest, largest));
+        }
         let sizes = sizes(Timing::Geometric(4));
         let mean = f64::from(sizes.iter().sum::<u32>()) / sizes.len() as f64;
         assert!((mean - 4.0).abs() < 0.1, "{mean}");

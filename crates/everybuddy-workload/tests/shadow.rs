@@ -172,8 +172,7 @@ fn systems() -> Vec<String> {
     if let Ok(names) = std::env::var("EVERYBUDDY_SYSTEMS") {
         return names.split(',').map(str::to_owned).collect();
     }
-    let rows = ROWS.iter().filter(|row| row.alias_of.is_none());
-    let names = rows.map(|row| row.name).chain(VARIANTS);
+    let names = ROWS.iter().map(|row| row.name).chain(VARIANTS);
     names.map(str::to_owned).collect()
 }
 

@@ -20,7 +20,7 @@ pub enum Event {
     Split(Order),
     /// Two free buddies of this order were coalesced.
     Coalesce(Order),
-    /// A free block was added to a list of free blocks, or removed from one. Recorded by the policies of free blocks,
+    /// A free block, or with iBuddy a free frame, was added to a list, or removed from one. Recorded by the policies,
     /// where blocks move one by one.
     Link,
     /// The map was read or written to find or record whether a block is free: a bit of the map, or a domain's tag.
@@ -62,6 +62,8 @@ pub enum Event {
     Merge,
     /// A CPU's buddy space was exchanged for another one.
     Exchange,
+    /// A CPU was assigned a buddy space that another CPU has.
+    Share,
     /// A run of requests, or of frees, was predicted to continue for a number of frames, when a list moved frames.
     Predicted {
         /// The number of frames.
@@ -220,6 +222,10 @@ counts! {
     Sum splits => "splits";
     /// Pairs of buddies that were coalesced.
     Sum coalescings => "coalescings";
+    /// Free blocks that were put into a list, or taken out of one, under the zone's lock; with iBuddy, free frames.
+    Sum links => "list_operations";
+    /// Bits of the map that were read or written, to find or to record whether a block is free.
+    Sum marks => "map_operations";
     /// Refills of a per-CPU list.
     Sum refills;
     /// Frames that refills moved.
@@ -250,6 +256,8 @@ counts! {
     Sum merges => "merges";
     /// Buddy spaces that a CPU exchanged for another one: an unassigned one, or a share of another CPU's \[iBuddy\].
     Sum exchanges => "exchanges_of_spaces";
+    /// How often a CPU was assigned a buddy space of another CPU, because no unassigned one could serve \[iBuddy\].
+    Sum shares => "shares_of_spaces";
     /// Predictions of how far a run goes on.
     Sum predictions;
     /// Frames that were predicted.
@@ -288,8 +296,9 @@ impl Probe for Counts {
                 self.lock_waits += u64::from(waits);
             }
             // Events that `Counts` ignores.
-            Event::Link | Event::Mark | Event::LockWanted | Event::Unlock | Event::Queue { .. } => {
-            }
+            Event::LockWanted | Event::Unlock | Event::Queue { .. } => {}
+            Event::Link => self.links += 1,
+            Event::Mark => self.marks += 1,
             Event::Queued { length, .. } => {
                 self.queued += 1;
                 self.queue_lengths += u64::from(length);
@@ -304,6 +313,7 @@ impl Probe for Counts {
             Event::Extend => self.extensions += 1,
             Event::Merge => self.merges += 1,
             Event::Exchange => self.exchanges += 1,
+            Event::Share => self.shares += 1,
             Event::Predicted { frames } => {
                 self.predictions += 1;
                 self.frames_predicted += u64::from(frames);
@@ -341,6 +351,7 @@ mod tests {
             Event::Extend,
             Event::Merge,
             Event::Exchange,
+            Event::Share,
             Event::Queued {
                 queue: Queue::Linking,
                 length: 7,
@@ -377,7 +388,7 @@ mod tests {
                     .wrapping_add(1);
                 let (frames, waits) = ((state >> 40) as u32 % 99, (state >> 48) as u32 % 9);
                 let queue = Queue::Dividing;
-                counts.record(match (state >> 33) % 17 {
+                counts.record(match (state >> 33) % 19 {
                     0 => Event::Split(Order::ZERO),
                     1 => Event::Coalesce(Order::ZERO),
                     2 => Event::Refill { frames },
@@ -400,6 +411,8 @@ mod tests {
                     13 => Event::QueueFull(queue),
                     14 => Event::RacedDoubleFree,
                     15 => Event::Exchange,
+                    16 => Event::Share,
+                    17 => Event::Mark,
                     _ => Event::Link,
                 });
             }

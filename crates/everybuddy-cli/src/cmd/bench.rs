@@ -8,12 +8,13 @@
 //!
 //! All names are parsed and checked before the first visit, and files are written after the last.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use everybuddy_workload::{Variant, WORKLOADS};
 
-use crate::export::Pending;
+use crate::export::{Output, Outputs};
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
@@ -87,7 +88,7 @@ pub(super) struct Arguments {
     memory: Option<Size>,
 
     /// Repeat N rounds, in each of which all contenders take turns
-    #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS)]
+    #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS, value_parser = value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// Set the seed of all random choices
@@ -95,7 +96,7 @@ pub(super) struct Arguments {
     seed: u64,
 
     /// Shorten every section N times (smoke test; do not use the results)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 
     /// Count instructions with callgrind instead of measuring times
@@ -114,7 +115,7 @@ pub(super) struct Arguments {
     doc: Option<PathBuf>,
 
     /// Run N rounds of a workload, for callgrind
-    #[arg(long, hide = true, requires = "contender")]
+    #[arg(long, hide = true, requires = "contender", value_parser = value_parser!(u32).range(1..))]
     count: Option<u32>,
 
     /// Select the contender of `--count`
@@ -136,9 +137,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         variants,
         threads: threads(&arguments)?,
         frames: frames(&arguments)?,
-        rounds: arguments.rounds.max(1),
+        rounds: arguments.rounds,
         seed: arguments.seed,
-        shrink: arguments.shrink.max(1),
+        shrink: arguments.shrink,
     };
     if plan.cells().is_empty() {
         return Err(Error::usage(
@@ -146,12 +147,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let baseline = baseline(&arguments, &plan)?;
-    let sinks = arguments.files.open()?;
+    let mut outputs = Outputs::default();
+    let sinks = arguments.files.open(&mut outputs)?;
+    let doc = arguments.doc.as_deref();
+    let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
     let stage = Stage { sinks: &sinks };
     let (rows, verdicts) = match (arguments.instructions, arguments.check) {
         (true, _) => (stage.count(&plan)?, Vec::new()),
         (_, true) => return stage.check(&plan),
-        _ => stage.measure(&plan, baseline, arguments.doc)?,
+        _ => stage.measure(&plan, baseline, doc)?,
     };
     sinks.write(&rows)?;
     show::claims::none_failed(verdicts.iter().map(|(claim, verdict)| ("", claim, verdict)))
@@ -175,11 +179,8 @@ impl Stage<'_> {
         &self,
         plan: &BenchPlan,
         baseline: Option<usize>,
-        doc: Option<PathBuf>,
+        doc: Option<Output>,
     ) -> Result<(Vec<Row>, Judged), Error> {
-        let open =
-            |path: PathBuf| Pending::create(&path).map_err(|cause| Error::Write { path, cause });
-        let doc = doc.map(open).transpose()?;
         let machine = HostInfo::look();
         let timer = Timer::calibrated();
         let mut arena = Arena::default();
@@ -208,9 +209,7 @@ impl Stage<'_> {
         self.print(&tables::closing(plan, &benchmark, &machine, &timer, &style))?;
         if let Some(doc) = doc {
             let page = show::bench_doc::page(plan, &benchmark, &verdicts, &machine, &timer);
-            let path = doc.path().to_path_buf();
-            doc.finish(page.as_bytes())
-                .map_err(|cause| Error::Write { path, cause })?;
+            doc.finish(page.as_bytes())?;
         }
         Ok((exported, verdicts))
     }
@@ -348,7 +347,12 @@ fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {
         Some(n) => Err(Error::usage(format!(
             "--threads {n}: each thread needs its own CPU, and there are {cores}"
         ))),
-        None => Ok(given.clone()),
+        None => {
+            let mut given = given.clone();
+            let mut seen = BTreeSet::new();
+            given.retain(|n| seen.insert(*n));
+            Ok(given)
+        }
     }
 }
 

@@ -10,11 +10,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use everybuddy_trace::{Leniency, resolve};
 
-use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
+use crate::export::{self, Outputs};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
@@ -92,7 +92,7 @@ pub(super) struct Arguments {
     sizes: Vec<PathBuf>,
 
     /// Divide for the first N requests [default: all counted requests]
-    #[arg(long, value_name = "N", requires = "sizes")]
+    #[arg(long, value_name = "N", requires = "sizes", value_parser = value_parser!(u64).range(1..))]
     sizes_first: Option<u64>,
 
     /// Set the seed of the order in which systems take turns
@@ -125,14 +125,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    let sinks = arguments.files.open()?;
+    let names = match arguments.traces.is_empty() {
+        true => &library::BUNDLED.map(String::from)[..],
+        false => &arguments.traces,
+    };
+    let mut inputs = arguments.sizes.clone();
+    for name in names {
+        inputs.push(library::locate(name)?);
+    }
+    let mut outputs = Outputs::beside(inputs);
+    let sinks = arguments.files.open(&mut outputs)?;
     let page = match (&arguments.html, arguments.no_html) {
-        (Some(path), _) => Some(Page::open(path)?),
+        (Some(path), _) => Some(Page::open(&mut outputs, path)?),
         (None, true) => None,
         (None, false) if sinks.take_output() => None,
-        (None, false) => Page::open_default(),
+        (None, false) => Page::open_default(&mut outputs)?,
     };
-    let (scripts, subjects) = scripts(&arguments, page.is_some())?;
+    let (scripts, subjects) = scripts(&arguments, names, page.is_some())?;
     let print = |text: &str| sinks.print(text);
     let plan = ComparePlan {
         systems,
@@ -205,14 +214,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Reads all traces; the data for a page is kept only if a page is written.
 fn scripts(
     arguments: &Arguments,
+    names: &[String],
     is_page_wanted: bool,
 ) -> Result<(Vec<Script>, Vec<Subject>), Error> {
-    let bundled = library::BUNDLED.map(String::from);
-    let names = if arguments.traces.is_empty() {
-        &bundled[..]
-    } else {
-        &arguments.traces
-    };
     let leniency = if arguments.lenient {
         Leniency::Lenient
     } else {

@@ -14,7 +14,7 @@ use clap::Args;
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
 
-use crate::export::{Format, Sink};
+use crate::export::{Format, Outputs, Sink};
 use crate::show::output;
 
 /// The destinations of rows.
@@ -35,7 +35,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Prepares the files.
-    pub(super) fn open(&self) -> Result<Sinks, Error> {
+    pub(super) fn open(&self, outputs: &mut Outputs) -> Result<Sinks, Error> {
         let formats = [
             (Format::Json, &self.json),
             (Format::Csv, &self.csv),
@@ -45,7 +45,7 @@ impl Files {
         let mut to_output: Option<Format> = None;
         for (format, path) in formats {
             let Some(path) = path else { continue };
-            let sink = Sink::open(format, path)?;
+            let sink = Sink::open(outputs, format, path)?;
             if sink.is_output()
                 && let Some(other) = to_output.replace(format)
             {

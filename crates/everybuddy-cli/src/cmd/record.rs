@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use everybuddy_record::record::{RecordError, RecordOptions, Recorder, can_record};
-use everybuddy_trace::{PAGE_SHIFT, write};
+use everybuddy_trace::PAGE_SHIFT;
 
+use crate::export::write_trace;
 use crate::recording::{self, Running, Stop};
 use crate::show::live::Live;
 use crate::show::{output, recorded};
@@ -111,7 +112,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let finishing = Instant::now();
     let taken = recorder.stop().map_err(Error::recording)?;
     let goes_on = ended.running.as_ref().and_then(Running::end);
-    stop.is_over();
+    drop(stop);
 
     let name = path
         .file_stem()
@@ -129,7 +130,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "nothing was recorded because no recorded task allocated memory; no file was written",
         ));
     }
-    write(trace, &path)?;
+    write_trace(trace, &path)?;
     recording::give_to_user(&path);
     let summary = recorded::Summary {
         path: &path,

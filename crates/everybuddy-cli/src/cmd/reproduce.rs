@@ -12,13 +12,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
-use crate::export::Pending;
 use crate::export::page::{Page, study};
+use crate::export::{Output, Outputs};
 use crate::show::{claims, experiments, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
+use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -73,19 +74,23 @@ pub(super) struct Arguments {
     seed: u64,
 
     /// Shorten everything N times (smoke test; do not use the results)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 }
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
-    let sinks = arguments.files.open()?;
-    let pictures = pictures(&arguments.svg, &chosen)?;
-    let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen));
+    let sinks = arguments.files.open(&mut outputs)?;
+    let pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
     let conditions = Conditions {
         seed: arguments.seed,
-        shrink: arguments.shrink.max(1),
+        shrink: arguments.shrink,
     };
     let print = |text: &str| sinks.print(text);
     let style = sinks.style();
@@ -148,31 +153,41 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
 }
 
+/// Returns the files that a run reads: its experiments and their traces.
+fn inputs(names: &[String], chosen: &[Experiment]) -> Vec<PathBuf> {
+    let given = names.iter().filter(|name| name.ends_with(".toml"));
+    let traces = chosen.iter().flat_map(|own| own.traces.iter());
+    let traces = traces.map(String::as_str).chain(library::BUNDLED);
+    // A trace that is not there is reported when it is read.
+    let traces = traces.filter_map(|name| library::locate(name).ok());
+    given.map(PathBuf::from).chain(traces).collect()
+}
+
 /// Prepares the files of the figures.
 fn pictures(
+    outputs: &mut Outputs,
     folder: &Option<PathBuf>,
     chosen: &[Experiment],
-) -> Result<Vec<Option<Pending>>, Error> {
+) -> Result<Vec<Option<Output>>, Error> {
     let Some(folder) = folder else {
         return Ok(chosen.iter().map(|_| None).collect());
     };
-    let refuse = |path: PathBuf| move |cause| Error::Write { path, cause };
-    fs::create_dir_all(folder).map_err(refuse(folder.clone()))?;
+    fs::create_dir_all(folder).map_err(|cause| Error::Write {
+        path: folder.clone(),
+        cause,
+    })?;
     let open = |own: &Experiment| {
         let path = folder.join(format!("{}.svg", own.name));
         let drawn = own.figure.as_ref();
-        let pending = drawn.map(|_| Pending::create(&path).map_err(refuse(path.clone())));
-        pending.transpose()
+        drawn.map(|_| outputs.open("--svg", &path)).transpose()
     };
     chosen.iter().map(open).collect()
 }
 
 /// Writes a figure to its file.
-fn write(drawing: &Drawing, name: &str, picture: Pending) -> Result<(), Error> {
+fn write(drawing: &Drawing, name: &str, picture: Output) -> Result<(), Error> {
     let svg = drawing
         .svg()
         .map_err(|why| Error::Failed(format!("figure {name}: {why}")))?;
-    let path = picture.path().to_path_buf();
-    let written = picture.finish(svg.as_bytes());
-    written.map_err(|cause| Error::Write { path, cause })
+    picture.finish(svg.as_bytes())
 }

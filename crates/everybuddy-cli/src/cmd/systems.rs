@@ -59,7 +59,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 fn line(row: &Row) -> String {
     let object = json!({
         "name": row.name,
-        "alias_of": row.alias_of,
         "summary": row.summary,
         "composition": row.composition().to_string(),
         "source": row.source,

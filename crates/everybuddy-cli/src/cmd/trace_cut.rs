@@ -9,12 +9,14 @@
 //! The result replays by itself; the original trace is not changed.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Cut, CutReport, Leniency, Trace, cut, write};
+use everybuddy_trace::{Cut, CutReport, Leniency, Trace, cut};
 
+use crate::export::write_trace;
 use crate::processes::Processes;
 use crate::show::output;
 use crate::time::Time;
@@ -54,7 +56,7 @@ pub(super) struct Arguments {
 
     /// Keep at most N calls
     #[arg(long, value_name = "N")]
-    first: Option<usize>,
+    first: Option<NonZeroUsize>,
 
     /// Keep rows A to B of the trace, excluding B
     #[arg(long, value_name = "A..B", value_parser = rows)]
@@ -97,7 +99,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         from_ns: arguments.from.map(|time| time.nanos),
         to_ns: arguments.to.map(|time| time.nanos),
         events: arguments.events.clone(),
-        first: arguments.first,
+        first: arguments.first.map(NonZeroUsize::get),
         tasks: tasks(&arguments, &trace)?,
         keeps_time: arguments.keep_time,
     };
@@ -111,7 +113,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             Time { nanos: last },
         )));
     }
-    write(&part, &arguments.output)?;
+    write_trace(&part, &arguments.output)?;
     output::text(&format!(
         "{}: {} of {} calls\n",
         arguments.output.display(),

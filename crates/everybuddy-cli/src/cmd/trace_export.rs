@@ -8,13 +8,13 @@
 //!
 //! `trace import` can read the output.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_trace::{ExportFormat, Leniency, export};
 
-use crate::export::Pending;
+use crate::export::Outputs;
 use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -54,25 +54,21 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Leniency::Strict
     };
     let given = arguments.output.filter(|path| path.as_os_str() != "-");
-    if let Some(path) = &given {
-        library::check_distinct(path, &library::locate(&arguments.trace)?)?;
-    }
+    let mut outputs = Outputs::beside(vec![library::locate(&arguments.trace)?]);
+    let file = given.as_deref().map(|path| outputs.open("-o", path));
+    let file = file.transpose()?;
     let (trace, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", trace.name));
     }
-    let Some(path) = given else {
+    let Some(mut file) = file else {
         let mut out = io::stdout().lock();
         let written = export(&trace, arguments.to, &mut out).and_then(|()| out.flush());
         return written.map_err(|cause| Error::stream("standard output", cause));
     };
-    let write = || -> io::Result<()> {
-        let mut pending = Pending::create(&path)?;
-        export(&trace, arguments.to, &mut pending)?;
-        pending.finish(&[])
-    };
-    write().map_err(|cause| Error::Write {
-        path: path.clone(),
+    export(&trace, arguments.to, &mut file).map_err(|cause| Error::Write {
+        path: file.path().to_path_buf(),
         cause,
-    })
+    })?;
+    file.finish(&[])
 }

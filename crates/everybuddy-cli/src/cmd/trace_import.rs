@@ -16,8 +16,9 @@ use clap::Args;
 use everybuddy_record::{
     ImportError, ImportOptions, Imported, Scope, Source, import_file, import_stream,
 };
-use everybuddy_trace::{Leniency, write};
+use everybuddy_trace::Leniency;
 
+use crate::export::write_trace;
 use crate::show::{output, progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -87,7 +88,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         import_file(progress::watched(input), file, options).map_err(Error::recording)?
     };
     report(&imported);
-    write(&imported.trace, &path)?;
+    write_trace(&imported.trace, &path)?;
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
     output::text(&format!(
         "{}: {} calls, {} with known faults\n",

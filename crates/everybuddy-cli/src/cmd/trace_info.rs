@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use clap::Args;
 use everybuddy_trace::{Leniency, Statistics, resolve};
 
-use crate::export;
 use crate::export::page::{Occasion, Page, Subject};
+use crate::export::{self, Outputs};
 use crate::show::{output, trace};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -52,8 +52,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
-    let sinks = arguments.files.open()?;
-    let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    let mut outputs = Outputs::beside(vec![library::locate(&arguments.trace)?]);
+    let sinks = arguments.files.open(&mut outputs)?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", read.name));

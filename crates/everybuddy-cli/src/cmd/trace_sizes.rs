@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use everybuddy_trace::{Leniency, Sizes, resolve};
 
-use crate::export::Pending;
+use crate::export::Outputs;
 use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -81,15 +81,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if path == Path::new("-") {
         return output::text(&sizes.to_json());
     }
-    for name in &arguments.traces {
-        library::check_distinct(&path, &library::locate(name)?)?;
-    }
-    let written =
-        Pending::create(&path).and_then(|pending| pending.finish(sizes.to_json().as_bytes()));
-    written.map_err(|cause| Error::Write {
-        path: path.clone(),
-        cause,
-    })?;
+    let inputs: Result<Vec<PathBuf>, Error> = arguments
+        .traces
+        .iter()
+        .map(|name| library::locate(name))
+        .collect();
+    let mut outputs = Outputs::beside(inputs?);
+    let file = outputs.open("-o", &path)?;
+    file.finish(sizes.to_json().as_bytes())?;
     output::note(&format!(
         "wrote the sizes of {} requests to {} (for {} of memory)",
         count(sizes.total()),

@@ -10,18 +10,18 @@
 //! The columns and their order are the same in all formats; the order of the rows depends on the command line alone.
 
 mod csv;
-mod file;
 mod json;
+mod outputs;
 pub mod page;
 mod parquet;
 pub mod trace;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::{self, Row};
 
-pub use file::Pending;
+pub use outputs::{Output, Outputs, write_trace};
 
 /// A format for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,26 +60,20 @@ pub enum Sink {
     /// To standard output (`-`).
     Output(Format),
     /// To a file, which appears when it is complete.
-    File(Format, Pending),
+    File(Format, Output),
 }
 
 impl Sink {
     /// Prepares a destination, so that an impossible one is rejected before the work starts.
     ///
     /// # Errors
-    /// Returns [`Error::Write`] if the file cannot be created.
-    pub fn open(format: Format, path: &Path) -> Result<Sink, Error> {
+    /// Like [`Outputs::open`].
+    pub fn open(outputs: &mut Outputs, format: Format, path: &Path) -> Result<Sink, Error> {
         if path == Path::new("-") {
             return Ok(Sink::Output(format));
         }
-        let pending = Pending::create(path);
-        let refuse = |cause| Error::Write {
-            path: PathBuf::from(path),
-            cause,
-        };
-        pending
-            .map(|pending| Sink::File(format, pending))
-            .map_err(refuse)
+        let file = outputs.open(format.option(), path)?;
+        Ok(Sink::File(format, file))
     }
 
     /// Returns `true` if the rows go to standard output.
@@ -100,11 +94,10 @@ impl Sink {
                     .map_err(|e| Error::stream("standard output", e))?;
                 crate::show::output::bytes(&bytes)
             }
-            Sink::File(format, pending) => {
-                let path = pending.path().to_path_buf();
+            Sink::File(format, file) => {
                 let bytes = format.encode(rows);
-                let written = bytes.and_then(|bytes| pending.finish(&bytes));
-                written.map_err(|cause| Error::Write { path, cause })
+                let bytes = bytes.map_err(|cause| outputs::refused(file.path(), cause))?;
+                file.finish(&bytes)
             }
         }
     }

@@ -36,6 +36,12 @@ const OPERATIONS: [(&str, &str); 4] = [
     ("all", ""),
 ];
 
+/// The shares of refused requests, and what their column headings say: of all requests, and of those above order 0.
+const REFUSALS: [(&str, &str); 2] = [
+    ("blocking_probability", "refused "),
+    ("blocking_probability_large", "ord>0 refused "),
+];
+
 /// The rows of a benchmark, found by what they are about.
 pub struct Benchmark<'b> {
     rows: &'b [Row],
@@ -221,12 +227,15 @@ impl<'b> Benchmark<'b> {
                 columns.push(column);
             }
             // Only where a contender refused anything.
-            let refused = ("blocking_probability", "rate");
-            let shares = self.values(place, "allocate", refused, None);
-            if shares.iter().flatten().any(|share| *share > 0.0) {
-                let percent = |share| format!("{:.1}%", share * 100.0);
-                let head = head(&format!("{} ", heading(refused.0)[0]));
-                columns.push(column(refused.0, head, shares, &percent));
+            let mut shown = Vec::new();
+            for (metric, what) in REFUSALS {
+                let shares = self.values(place, "allocate", (metric, "rate"), None);
+                // Without requests for single frames both shares are the same.
+                if shares.iter().flatten().any(|share| *share > 0.0) && shares != shown {
+                    let percent = |share| format!("{:.1}%", share * 100.0);
+                    columns.push(column(metric, head(what), shares.clone(), &percent));
+                    shown = shares;
+                }
             }
             for order in LARGE_ORDERS {
                 let free = ("free_blocks", "value");

@@ -35,6 +35,10 @@ pub fn text(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
         }
         if let (State::Fail, Some(why)) = (verdict.state, &claim.differs) {
             out += &style.wrapped("", INDENT + 2, &format!("why: {why}"));
+            for case in &verdict.beyond {
+                let text = format!("further off than recorded: {case}");
+                out += &style.wrapped("", INDENT + 2, &text);
+            }
         }
     }
     out
@@ -80,31 +84,40 @@ pub fn none_failed<'v>(
 mod tests {
     use super::*;
 
-    fn judged(state: State, more: &str) -> (Claim, Verdict) {
+    fn judged(state: State, more: &str, beyond: &[&str]) -> (Claim, Verdict) {
         let text = format!(
             "kind = 'bound'\ntext = 'It is fast.'\nmetric = 'latency'\nstatistic = 'p50'\nsystems = []\n\
              at_most = 1\n{more}"
         );
         let cases = vec![(state, "hot: bs 2.00, at most 1".to_string())];
-        (toml::from_str(&text).unwrap(), Verdict { state, cases })
+        let beyond = beyond.iter().map(ToString::to_string).collect();
+        let verdict = Verdict {
+            state,
+            cases,
+            beyond,
+        };
+        (toml::from_str(&text).unwrap(), verdict)
     }
 
     #[test]
     fn verdicts_are_words_and_only_unknown_failures_fail() {
-        let known = "differs = 'it is slow'";
-        for (state, more, word, fails) in [
-            (State::Pass, "", "pass ", false),
-            (State::Inconclusive, "", "inconclusive ", false),
-            (State::Fail, "", "FAIL ", true),
-            (State::Fail, known, "known deviation ", false),
+        let known = "differs = 'it is slow'\nstill_at_most = 3";
+        let far = ["hot: bs 4.00, at most 3"];
+        for (state, more, beyond, word, fails) in [
+            (State::Pass, "", &far[..0], "pass ", false),
+            (State::Inconclusive, "", &[], "inconclusive ", false),
+            (State::Fail, "", &[], "FAIL ", true),
+            (State::Fail, known, &[], "known deviation ", false),
+            (State::Fail, known, &far, "FAIL ", true),
         ] {
-            let all = [judged(state, more)];
+            let all = [judged(state, more, beyond)];
             let text = text(&all, &Style::PLAIN);
             assert!(
                 text.starts_with(word) && text.contains("hot: bs 2.00"),
                 "{text}"
             );
             assert_eq!(text.contains("why: it is slow"), !more.is_empty());
+            assert_eq!(text.contains("recorded: hot: bs 4.00"), !beyond.is_empty());
             let result = none_failed(all.iter().map(|(claim, verdict)| ("x", claim, verdict)));
             assert_eq!(result.is_err(), fails);
         }

@@ -23,32 +23,14 @@ use super::table as show;
 pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) -> String {
     let mut out = headline(comparison, style);
     let Table {
-        mut names,
+        names,
         competing,
         columns,
     } = table::compared(rows, which, comparison.threads);
-    for (name, outcome) in names.iter_mut().zip(&comparison.systems) {
-        *name += &effective(name, &outcome.parameters);
-    }
     out += &show::text(&names, &columns, competing, style);
     out += &parameters(comparison, style);
     out.push('\n');
     out
-}
-
-/// Returns the batch with which a system works, where its name does not tell it: Linux scales it with memory.
-fn effective(name: &str, parameters: &str) -> String {
-    let batch = parameters
-        .split(", ")
-        .find_map(|part| part.strip_prefix("batch "));
-    match batch {
-        Some(batch) if !name.split(['-', '=', '+']).any(|part| part == batch) => {
-            // A long name has a line of its own.
-            let gap = if name.len() > 13 { "\n  " } else { " " };
-            format!("{gap}(batch {batch})")
-        }
-        _ => String::new(),
-    }
 }
 
 /// Renders the legend of all columns that the tables have, each once.
@@ -195,28 +177,4 @@ pub fn closing(
         out += &style.warning(&style.wrapped("busy", 10, &busy));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_batch_is_told_where_the_name_does_not_tell_it() {
-        assert_eq!(
-            effective("lbs-31", "batch 18, high mark 108"),
-            " (batch 18)"
-        );
-        assert_eq!(
-            effective("spring-fixlazy-186", "batch 18, high mark 108"),
-            "\n  (batch 18)"
-        );
-        assert_eq!(effective("lbs-31", "batch 31, high mark 186"), "");
-        assert_eq!(effective("lbs-31+batch=7", "batch 7, high mark 42"), "");
-        assert_eq!(
-            effective("linux-6", "batch 3, high mark 173 to 1216"),
-            " (batch 3)"
-        );
-        assert_eq!(effective("bs", "no per-CPU list"), "");
-    }
 }

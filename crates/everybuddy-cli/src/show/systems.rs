@@ -19,12 +19,7 @@ pub fn list() -> String {
     let mut out = String::new();
     for row in ROWS {
         let name = style.bold(&format!("{:<12}", row.name));
-        // A summary that names the other system needs no note.
-        let alias = match row.alias_of {
-            Some(of) if !row.summary.contains(of) => format!(" Another name for {of}."),
-            _ => String::new(),
-        };
-        let text = style.wrapped("", 13, &format!("{}{alias}", row.summary));
+        let text = style.wrapped("", 13, row.summary);
         out += &format!("{name} {}", &text[13..]);
         out += &style.wrapped("", 13, &format!("{} · {}", row.composition(), row.source));
         let keys: Vec<&str> = row.options().map(|option| option.key).collect();
@@ -69,9 +64,6 @@ pub fn full(row: &Row) -> String {
     ];
     for (head, text) in parts {
         out += &style.wrapped(&format!("  {head}"), 13, text);
-    }
-    if let Some(of) = row.alias_of {
-        out += &style.wrapped("  alias", 13, &format!("another name for {of}"));
     }
     out += "  options, each written +KEY=VALUE\n";
     for option in row.options() {

@@ -94,6 +94,47 @@ fn rows_are_whole_and_tables_fit() {
 }
 
 #[test]
+fn refusals_are_shares_of_the_requests_of_their_order() {
+    // Blocks of 2 to 16 frames, in memory of which single frames occupy most.
+    let full = [
+        "--workloads",
+        "steady:90:mixed",
+        "--threads",
+        "1",
+        "--systems",
+        "is,lis-1",
+    ];
+    let run = everybuddy(&[&SHORT[..], &full, &["--json", "-"]].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let rows = run.out.lines();
+    let rows: Vec<serde_json::Value> = rows
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for system in ["is", "lis-1"] {
+        let value = |metric: &str, statistic: &str, order: Option<u64>| {
+            let own = rows.iter().find(|row| {
+                row["system"] == system
+                    && row["metric"] == metric
+                    && row["statistic"] == statistic
+                    && row["order"].as_u64() == order
+            });
+            own.and_then(|row| row["value"].as_f64())
+        };
+        let (all, large) = ("blocking_probability", "blocking_probability_large");
+        let whole = value(all, "count", None).unwrap();
+        let above = value(large, "count", None).unwrap();
+        let by_order = |order| value(all, "count", Some(order)).unwrap_or(0.0);
+        assert_eq!((0..=10).map(by_order).sum::<f64>(), whole);
+        assert_eq!((1..=10).map(by_order).sum::<f64>(), above);
+        // Single frames, which are most of the requests, are hardly ever refused: the share of the others is larger.
+        assert!(above > 0.0, "{system} refuses nothing: this shows nothing");
+        let share = |metric| value(metric, "rate", None).unwrap();
+        assert!(share(large) > 2.0 * share(all), "{system}");
+    }
+    assert!(run.err.contains("ord>0"), "{}", run.err);
+}
+
+#[test]
 fn mistakes_are_refused_with_one_message() {
     let refused = |arguments: &[&str], parts: &[&str]| {
         everybuddy(&[&["bench"], arguments].concat()).refused(parts);

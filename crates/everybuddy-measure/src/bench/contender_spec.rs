@@ -117,11 +117,7 @@ impl ContenderSpec {
         };
         match self {
             ContenderSpec::System(spec) => {
-                let memory = Memory {
-                    frames: u64::from(frames),
-                    taken: 0,
-                    seed: None,
-                };
+                let memory = Memory::fresh(u64::from(frames));
                 let visitor = visit;
                 let visitor = OfSystem { threads, visitor };
                 arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;

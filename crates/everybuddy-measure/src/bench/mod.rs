@@ -179,11 +179,7 @@ pub fn count(
         let what = format!("workload {} needs {least} threads", variant.name);
         return Err(Error::usage(what));
     }
-    let memory = Memory {
-        frames: u64::from(setting.frames),
-        taken: 0,
-        seed: None,
-    };
+    let memory = Memory::fresh(u64::from(setting.frames));
     let sums = Sums::default();
     let visit = Visit {
         variant,

@@ -14,6 +14,7 @@ use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
 use super::{BenchPlan, ContenderSpec};
+use crate::refusals::Refusals;
 use crate::replay::outcome::median;
 
 /// The results of a run.
@@ -56,10 +57,8 @@ pub struct Cell {
     pub dropped: u64,
     /// Operations per item.
     pub operations: f64,
-    /// The number of requests.
-    pub requests: u64,
-    /// The number of failed requests.
-    pub refused: u64,
+    /// The requests, and those that failed.
+    pub refusals: Refusals,
     /// Blocks of large orders that could still be allocated at the end.
     pub large_blocks: Vec<(u8, u64)>,
     /// Bytes of metadata, if known.
@@ -72,8 +71,7 @@ impl Cell {
         self.counted += visited.times.len() as u64;
         self.dropped += visited.disturbed.len() as u64;
         self.operations = visited.operations;
-        self.requests += visited.requests;
-        self.refused += visited.refused;
+        self.refusals.join(&visited.refusals);
         self.large_blocks = visited.large_blocks;
         self.metadata_bytes = visited.metadata_bytes;
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
@@ -102,7 +100,7 @@ impl Cell {
 
     /// Returns `true` if most requests failed: the times are then those of failures, and meaningless.
     pub fn is_refusing(&self) -> bool {
-        self.refused * 2 > self.requests
+        self.refusals.refused.total() * 2 > self.refusals.requests.total()
     }
 
     /// Returns the nanoseconds of a part in each round; empty if the contender cannot run the workload.
@@ -118,11 +116,6 @@ impl Cell {
     pub fn median(&self, part: Part) -> Option<f64> {
         let rounds = self.rounds(part);
         (!rounds.is_empty()).then(|| median(rounds.to_vec()))
-    }
-
-    /// Returns the share of failed requests.
-    pub fn refusals(&self) -> Option<f64> {
-        (self.requests > 0).then(|| self.refused as f64 / self.requests as f64)
     }
 }
 

@@ -17,6 +17,7 @@ use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Step};
 
 use super::contender::Caller;
+use crate::refusals::ByOrder;
 use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
@@ -61,8 +62,8 @@ pub trait Work {
     /// Runs a section; a section that can end anywhere ends after `budget` ticks.
     fn perform(&mut self, body: &Body, budget: u64) -> Stamps;
 
-    /// Returns the numbers of requests and of failures since the last call.
-    fn take_counts(&mut self) -> (u64, u64);
+    /// Returns the number of requests, and those that failed, since the last call.
+    fn take_counts(&mut self) -> (u64, ByOrder);
 
     /// Frees everything.
     fn clear(&mut self);
@@ -95,9 +96,9 @@ pub(crate) struct Worker<'w, L> {
     belt: &'w Belt,
     /// The next slot of the belt.
     at: usize,
-    /// The numbers of requests and of failures since the last query.
+    /// The number of requests, and those that failed, since the last query.
     requests: u64,
-    refused: u64,
+    refused: ByOrder,
 }
 
 /// An empty slot.
@@ -133,7 +134,7 @@ impl<'w, L: Caller> Worker<'w, L> {
             belt,
             at: 0,
             requests: 0,
-            refused: 0,
+            refused: ByOrder::default(),
         })
     }
 
@@ -150,12 +151,18 @@ impl<'w, L: Caller> Worker<'w, L> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, order: Order) {
+        self.refused.add(order, 1);
+    }
+
     #[inline(always)]
     fn fill(&mut self, slot: usize, order: Order) {
         self.requests += 1;
         let place = self.local.allocate(order);
         self.held[slot] = if place == REFUSED {
-            self.refused += 1;
+            self.refuse(order);
             EMPTY
         } else {
             pack(place, order)
@@ -213,10 +220,11 @@ impl<'w, L: Caller> Worker<'w, L> {
         let mut left = count as usize;
         while left > 0 && !self.is_over() {
             let pairs = left.min(CHUNK);
-            self.refused += match order {
+            let refused = match order {
                 Order::ZERO => some(&mut self.local, Order::ZERO, pairs),
                 order => some(&mut self.local, order, pairs),
             };
+            self.refused.add(order, refused);
             self.requests += pairs as u64;
             self.mark(pairs);
             left -= pairs;
@@ -256,13 +264,7 @@ impl<'w, L: Caller> Worker<'w, L> {
             for step in chunk {
                 match *step {
                     Step::Allocate { slot, size } => {
-                        let order = match size {
-                            Size::Order(order) => order,
-                            Size::Frames(frames) => {
-                                Order::covering(frames.0).unwrap_or(Order::ZERO)
-                            }
-                        };
-                        self.fill(slot as usize, order);
+                        self.fill(slot as usize, order_of(size));
                     }
                     Step::Free { slot } => self.empty(slot as usize),
                     Step::Hand { slot } => {
@@ -289,7 +291,9 @@ impl<'w, L: Caller> Worker<'w, L> {
             for _ in 0..blocks {
                 self.requests += 1;
                 let place = self.local.allocate(order);
-                self.refused += u64::from(place == REFUSED);
+                if place == REFUSED {
+                    self.refuse(order);
+                }
                 self.pass(if place == REFUSED { NOTHING } else { place });
             }
             self.mark(blocks);
@@ -343,6 +347,40 @@ impl<'w, L: Caller> Worker<'w, L> {
     }
 }
 
+/// Returns the requests of a section by order, as far as it was performed.
+pub(crate) fn requests(body: &Body, stamps: &Stamps) -> ByOrder {
+    let done: u64 = stamps.marks.iter().map(|mark| u64::from(mark.1)).sum();
+    let mut requests = ByOrder::default();
+    match body {
+        Body::Allocate { order, .. }
+        | Body::Pairs { order, .. }
+        | Body::Batches { order, .. }
+        | Body::Hand { order, .. } => requests.add(*order, done),
+        Body::Replace { entries } => {
+            let entries = entries.iter().take(done as usize);
+            entries.for_each(|(_, order)| requests.add(*order, 1));
+        }
+        Body::Steps(steps) => {
+            for step in steps {
+                if let Step::Allocate { size, .. } = step {
+                    requests.add(order_of(*size), 1);
+                }
+            }
+        }
+        Body::Free { .. } | Body::Receive { .. } | Body::Arrange { .. } => {}
+    }
+    requests
+}
+
+/// Returns the order of the block that contains the requested frames.
+#[inline(always)]
+fn order_of(size: Size) -> Order {
+    match size {
+        Size::Order(order) => order,
+        Size::Frames(frames) => Order::covering(frames.0).unwrap_or(Order::ZERO),
+    }
+}
+
 impl<L: Caller> Work for Worker<'_, L> {
     fn perform(&mut self, body: &Body, budget: u64) -> Stamps {
         self.budget = budget;
@@ -371,9 +409,9 @@ impl<L: Caller> Work for Worker<'_, L> {
         std::mem::take(&mut self.stamps)
     }
 
-    fn take_counts(&mut self) -> (u64, u64) {
+    fn take_counts(&mut self) -> (u64, ByOrder) {
         let counts = (self.requests, self.refused);
-        (self.requests, self.refused) = (0, 0);
+        (self.requests, self.refused) = (0, ByOrder::default());
         counts
     }
 

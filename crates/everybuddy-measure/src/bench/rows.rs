@@ -72,11 +72,8 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     if cell.parts.is_empty() {
         return;
     }
-    let refused = cell.refused as f64;
-    let blocking = "blocking_probability";
-    push("allocate", None, blocking, "count", refused);
-    if let Some(share) = cell.refusals() {
-        push("allocate", None, blocking, "rate", share);
+    for (order, metric, statistic, value) in cell.refusals.entries() {
+        push("allocate", order, metric, statistic, value);
     }
     for (order, blocks) in &cell.large_blocks {
         push("all", Some(*order), "free_blocks", "value", *blocks as f64);

@@ -21,7 +21,8 @@ use everybuddy_workload::{Part, Section, Setting, Variant};
 
 use super::contender::Contender;
 use super::meeting::Meeting;
-use super::perform::{Belt, Stamps, Tools, Work};
+use super::perform::{Belt, Stamps, Tools, Work, requests};
+use crate::refusals::Refusals;
 use crate::replay::background_load;
 use crate::replay::clock::Timer;
 
@@ -51,10 +52,8 @@ pub struct Visited {
     pub disturbed: Vec<(Part, f64)>,
     /// Operations per item: two for a pair by one thread.
     pub operations: f64,
-    /// Requests in all rounds.
-    pub requests: u64,
-    /// Failed requests.
-    pub refused: u64,
+    /// Requests in all rounds, and those that failed.
+    pub refusals: Refusals,
     /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
     /// Blocks of the [`LARGE_ORDERS`] orders that could still be allocated at the end.
@@ -75,8 +74,7 @@ struct Seen {
 struct ThreadResult {
     /// The sections of each round.
     rounds: Vec<Vec<Seen>>,
-    requests: u64,
-    refused: u64,
+    refusals: Refusals,
     failed: u64,
     operations: f64,
     large_blocks: Vec<(u8, u64)>,
@@ -177,6 +175,8 @@ impl Visit<'_> {
                 let before = background_load::switches();
                 self.wait(&mut *worker, meeting)?;
                 let stamps = worker.perform(&section.body, budget);
+                let requests = requests(&section.body, &stamps);
+                thread_result.refusals.requests.join(&requests);
                 let was_switched = background_load::switches() != before;
                 if was_switched {
                     // Relaxed: read after the next barrier.
@@ -198,7 +198,9 @@ impl Visit<'_> {
             round += 1;
         }
         worker.watch(false);
-        (thread_result.requests, thread_result.refused) = worker.take_counts();
+        let (requests, refused) = worker.take_counts();
+        debug_assert_eq!(requests, thread_result.refusals.requests.total());
+        thread_result.refusals.refused = refused;
         if self.variant.counts_large_blocks && number == 0 {
             let orders = LARGE_ORDERS.iter().filter_map(|order| Order::new(*order));
             for order in orders.filter(|order| *order <= contender.max_order()) {
@@ -218,8 +220,7 @@ impl Visit<'_> {
     fn sum_up(&self, thread_results: &[ThreadResult]) -> Visited {
         let mut visited = Visited::default();
         for thread_result in thread_results {
-            visited.requests += thread_result.requests;
-            visited.refused += thread_result.refused;
+            visited.refusals.join(&thread_result.refusals);
             visited.failed += thread_result.failed;
             visited.large_blocks.extend(&thread_result.large_blocks);
         }

@@ -31,6 +31,8 @@ pub struct Verdict {
     pub state: State,
     /// The numbers, one line per case.
     pub cases: Vec<(State, String)>,
+    /// The cases that are beyond the bound of a known deviation.
+    pub beyond: Vec<String>,
 }
 
 impl Verdict {
@@ -39,28 +41,42 @@ impl Verdict {
         Verdict {
             state: worst.unwrap_or(State::Inconclusive),
             cases,
+            beyond: Vec::new(),
         }
     }
 
     /// Returns the word for the verdict on a claim.
     pub fn word(&self, claim: &Claim) -> &'static str {
-        match (self.state, &claim.differs) {
-            (State::Pass, _) => "pass",
-            (State::Inconclusive, _) => "inconclusive",
-            (State::Fail, Some(_)) => "known deviation",
-            (State::Fail, None) => "FAIL",
+        match self.state {
+            State::Pass => "pass",
+            State::Inconclusive => "inconclusive",
+            State::Fail if self.is_failure(claim) => "FAIL",
+            State::Fail => "known deviation",
         }
     }
 
-    /// Returns `true` if the claim fails, and not for a known reason.
+    /// Returns `true` if the claim fails, and not for a known reason or further than that explains.
     pub fn is_failure(&self, claim: &Claim) -> bool {
-        self.state == State::Fail && claim.differs.is_none()
+        self.state == State::Fail && (claim.differs.is_none() || !self.beyond.is_empty())
     }
 }
 
 impl Claim {
     /// Checks the claim against the rows of an experiment.
     pub fn judge(&self, experiment: &str, rows: &[Row]) -> Verdict {
+        let mut verdict = self.judge_as_it_is(experiment, rows);
+        if verdict.state == State::Fail
+            && let Some(wider) = self.widened()
+        {
+            let cases = wider.judge_as_it_is(experiment, rows).cases.into_iter();
+            let beyond = cases.filter(|case| case.0 == State::Fail);
+            verdict.beyond = beyond.map(|case| case.1).collect();
+        }
+        verdict
+    }
+
+    /// Checks the claim, without regard to a known deviation.
+    fn judge_as_it_is(&self, experiment: &str, rows: &[Row]) -> Verdict {
         let finder = Finder {
             claim: self,
             experiment,
@@ -214,7 +230,15 @@ impl Claim {
             text += &format!(" {system} {}", short(number.value));
             before = Some(number);
         }
-        (state, text)
+        (state, text + &self.within())
+    }
+
+    /// Describes the tolerance of an ordering or a curve.
+    fn within(&self) -> String {
+        match self.tolerance {
+            0.0 => String::new(),
+            own => format!(", within {}", short(own)),
+        }
     }
 
     fn below(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> (State, String) {
@@ -234,13 +258,15 @@ impl Claim {
         let Some((name, other, its)) = best.or(least) else {
             return (State::Inconclusive, format!("{text}: no curve"));
         };
-        let state = match (value < *other, best) {
+        let slack = self.tolerance * value.abs().max(other.abs());
+        let state = match (value - *other < slack || value < *other, best) {
             (true, _) => State::Pass,
             (false, Some(_)) => State::Fail,
             (false, None) => State::Inconclusive,
         };
         let (other, its) = (short(*other), short(*its));
-        (state, format!("{text}, {name} {other} at {its}"))
+        let slack = self.within();
+        (state, format!("{text}, {name} {other} at {its}{slack}"))
     }
 
     /// Checks a condition that is monotone in the number.

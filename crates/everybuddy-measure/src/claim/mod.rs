@@ -8,6 +8,9 @@
 //! A number from several rounds has an interval, from the minimum to the maximum over the rounds. A claim fails only
 //! if it is false everywhere in the intervals. If it is false for the medians alone, it is inconclusive.
 //!
+//! A claim that is known to fail here records why ([`Claim::differs`]) and how far: a wider bound that it still keeps
+//! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim.
+//!
 //! | file | contents |
 //! |---|---|
 //! | `mod` | the contents of a claim, and its errors |
@@ -112,8 +115,16 @@ pub struct Claim {
     /// Whether ratios are formed within each round: times on a shared machine drift, but such ratios do not.
     #[serde(default)]
     pub paired: bool,
-    /// The reason for a known failure. The failure is shown as a known deviation, and does not fail the run.
+    /// The reason for a known failure. The failure is shown as a known deviation, and does not fail the run as long
+    /// as the result is within the wider bound that is recorded with it.
     pub differs: Option<String>,
+    /// For a known deviation of a ratio or number: the lower bound that holds instead of [`Claim::at_least`].
+    pub still_at_least: Option<f64>,
+    /// For a known deviation of a ratio or number: the upper bound that holds instead of [`Claim::at_most`].
+    pub still_at_most: Option<f64>,
+    /// For a known deviation of an ordering or a curve: the relative difference, with respect to the larger value, up
+    /// to which a value may be on the wrong side.
+    pub still_within: Option<f64>,
 }
 
 /// The operations of a claim: one or several.
@@ -202,7 +213,66 @@ impl Claim {
         self.is_complete().map_err(String::from)
     }
 
+    /// Returns the claim with the wider bounds of its known deviation; `None` if it has none.
+    fn widened(&self) -> Option<Claim> {
+        self.differs.as_ref()?;
+        let equal = |relation: &String| match relation.as_str() {
+            ">" => ">=".to_string(),
+            "<" => "<=".to_string(),
+            other => other.to_string(),
+        };
+        Some(Claim {
+            differs: None,
+            at_least: self.still_at_least.or(self.at_least),
+            at_most: self.still_at_most.or(self.at_most),
+            tolerance: self.still_within.unwrap_or(self.tolerance),
+            relations: self.relations.iter().map(equal).collect(),
+            ..self.clone()
+        })
+    }
+
+    /// Checks that a known deviation has a wider bound, which some result would leave, and that no other claim has.
+    fn has_its_bound(&self) -> Result<(), &'static str> {
+        let is_relative = matches!(self.kind, Kind::Ordering | Kind::Below);
+        let ends = [
+            self.still_at_least
+                .zip(self.at_least)
+                .map(|(own, of)| own < of),
+            self.still_at_most
+                .zip(self.at_most)
+                .map(|(own, of)| own > of),
+        ];
+        let given = [self.still_at_least, self.still_at_most];
+        let is_given = given.iter().any(Option::is_some);
+        let is_wider =
+            |(own, end): (&Option<f64>, &Option<bool>)| own.is_none() || *end == Some(true);
+        let fits = given.iter().zip(&ends).all(is_wider);
+        match (&self.differs, is_relative) {
+            (None, _) if is_given || self.still_within.is_some() => {
+                Err("`still_...` belongs to a known deviation: say why with `differs`")
+            }
+            (None, _) => Ok(()),
+            (Some(_), true) if is_given => Err("an ordering or a curve has `still_within`"),
+            (Some(_), true) => match self.still_within {
+                Some(own) if own > self.tolerance && own < 1.0 => Ok(()),
+                Some(_) => Err("`still_within` lies between the tolerance and 1"),
+                None => Err("a known deviation needs `still_within`, how far it may be off"),
+            },
+            (Some(_), false) if self.still_within.is_some() => {
+                Err("a ratio or bound has `still_at_least` or `still_at_most`")
+            }
+            (Some(_), false) if !is_given => Err(
+                "a known deviation needs `still_at_least` or `still_at_most`, how far it may be off",
+            ),
+            (Some(_), false) if !fits => {
+                Err("the bound of a known deviation is not wider than the claim's")
+            }
+            (Some(_), false) => Ok(()),
+        }
+    }
+
     fn is_complete(&self) -> Result<(), &'static str> {
+        self.has_its_bound()?;
         let known = |text: &String| [">=", ">", "<=", "<"].contains(&text.as_str());
         let is_bounded = self.at_least.is_some() || self.at_most.is_some();
         match (self.kind, self.of) {

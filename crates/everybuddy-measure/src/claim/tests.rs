@@ -79,6 +79,35 @@ fn points_below_a_curve() {
 }
 
 #[test]
+fn a_point_above_a_curve_is_a_known_deviation_up_to_its_bound() {
+    let word = |missed: f64| {
+        let rows = [("bs", missed, 20.0), ("is", 4.0, 10.0)].map(|(system, missed, left)| {
+            let row = |metric, statistic, value| Row {
+                experiment: "x".to_string(),
+                source: "s".to_string(),
+                system: system.to_string(),
+                operation: "all",
+                metric,
+                statistic,
+                value,
+                ..Row::default()
+            };
+            let missed = row("miss_rate", "value", missed);
+            [missed, row("residual", "mean", left)]
+        });
+        let text = "kind = 'below'\ntext = ''\nmetric = 'miss_rate'\nstatistic = 'value'\nagainst = 'residual'\n\
+                    systems = ['bs', 'is']\ndiffers = 'known'\nstill_within = 0.5";
+        let claim: Claim = toml::from_str(text).unwrap();
+        claim.judge("x", &rows.concat()).word(&claim)
+    };
+    let words = [3.9, 4.0, 7.9, 8.1].map(word);
+    assert_eq!(
+        words,
+        ["pass", "known deviation", "known deviation", "FAIL"]
+    );
+}
+
+#[test]
 fn orderings() {
     let claim = "kind = 'ordering'\nstatistic = 'mean'\nsystems = ['bs', 'is']\n";
     let more = format!("{claim}relations = ['>']");
@@ -258,8 +287,71 @@ fn bounds_are_of_each_system() {
         .to_vec();
     assert_eq!(words, ["pass", "inconclusive"]);
     let far = bench(&[("bs", [8.0, 9.0], 0.0)]);
-    let (plain, known) = (claim(""), claim("differs = 'known'"));
+    let (plain, known) = (claim(""), claim("differs = 'known'\nstill_at_most = 10"));
     assert!(plain.judge("bench", &far).is_failure(&plain));
     assert!(!known.judge("bench", &far).is_failure(&known));
     assert_eq!(known.judge("bench", &far).word(&known), "known deviation");
+}
+
+#[test]
+fn a_known_deviation_fails_beyond_its_bound() {
+    let judge = |text: &str, own: f64, other: f64| {
+        let text =
+            format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\ndiffers = 'known'\n{text}");
+        let claim: Claim = toml::from_str(&text).unwrap();
+        claim.check(words(&systems())).unwrap();
+        let verdict = claim.judge("x", &rows(&[("bs", "mean", own), ("is", "mean", other)]));
+        (verdict.word(&claim), verdict.is_failure(&claim))
+    };
+    let (within, beyond) = (("known deviation", false), ("FAIL", true));
+    let ratio = "kind = 'ratio'\nsystems = ['bs', 'is']\nat_least = 1\nat_most = 1.5\n";
+    let most = format!("{ratio}still_at_most = 2");
+    for (own, is) in [
+        (1.4, ("pass", false)),
+        (1.9, within),
+        (2.1, beyond),
+        (0.9, beyond),
+    ] {
+        assert_eq!(judge(&most, own, 1.0), is, "{own}");
+    }
+    let least = format!("{ratio}still_at_least = 0.5");
+    assert_eq!(judge(&least, 0.9, 1.0), within);
+    assert_eq!(judge(&least, 0.4, 1.0), beyond);
+    assert_eq!(judge(&least, 1.9, 1.0), beyond);
+    let ordering =
+        "kind = 'ordering'\nsystems = ['bs', 'is']\nrelations = ['>']\nstill_within = 0.25";
+    assert_eq!(judge(ordering, 4.0, 4.0), within);
+    assert_eq!(judge(ordering, 3.1, 4.0), within);
+    assert_eq!(judge(ordering, 2.9, 4.0), beyond);
+}
+
+#[test]
+fn a_known_deviation_needs_a_bound_that_can_be_left() {
+    let check = |text: &str| {
+        let text = format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\n{text}");
+        let claim: Claim = toml::from_str(&text).unwrap();
+        claim.check(words(&systems()))
+    };
+    let ratio = "kind = 'ratio'\nsystems = ['bs', 'is']\nat_most = 1.5\n";
+    let ordering = "kind = 'ordering'\nsystems = ['bs', 'is']\nrelations = ['>']\n";
+    let why = "differs = 'known'\n";
+    for (text, message) in [
+        (format!("{ratio}{why}"), "needs `still_at_least`"),
+        (format!("{ratio}{why}still_at_most = 1.5"), "not wider"),
+        (format!("{ratio}{why}still_at_least = 0.5"), "not wider"),
+        (format!("{ratio}{why}still_within = 0.5"), "`still_at_most`"),
+        (format!("{ratio}still_at_most = 2"), "`differs`"),
+        (format!("{ordering}{why}"), "needs `still_within`"),
+        (format!("{ordering}{why}still_within = 1"), "between"),
+        (
+            format!("{ordering}{why}still_at_most = 2"),
+            "`still_within`",
+        ),
+        (format!("{ordering}still_within = 0.5"), "`differs`"),
+    ] {
+        let error = check(&text).unwrap_err();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+    assert_eq!(check(&format!("{ratio}{why}still_at_most = 2")), Ok(()));
+    assert_eq!(check(&format!("{ordering}{why}still_within = 0.5")), Ok(()));
 }

@@ -11,6 +11,7 @@
 
 use everybuddy::{Counts, Snapshot};
 
+use crate::refusals::ByOrder;
 use crate::replay::script::Move;
 
 /// The placement of a block whose request failed.
@@ -49,7 +50,7 @@ pub trait Adapter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
     /// Failed requests.
-    pub refused: u64,
+    pub refused: ByOrder,
     /// Failed frees, 0 unless the allocator is broken.
     pub failed: u64,
 }
@@ -57,7 +58,7 @@ pub struct Trouble {
 impl Trouble {
     /// Adds the failures of another thread.
     pub fn add(&mut self, other: Trouble) {
-        self.refused += other.refused;
+        self.refused.join(&other.refused);
         self.failed += other.failed;
     }
 }

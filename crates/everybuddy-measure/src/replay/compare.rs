@@ -9,9 +9,11 @@
 //!
 //! Every pass starts with a newly built system on the same memory.
 
+use everybuddy::systems::Parameters;
 use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
+use crate::refusals::Refusals;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
@@ -160,6 +162,7 @@ impl Stage<'_> {
         let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
         Ok(Outcome {
             spec: *spec,
+            batch: parameters.as_ref().ok().and_then(Parameters::batch),
             parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
             max_order: done.max_order,
             given: self.memory.frames - self.memory.taken,
@@ -170,7 +173,10 @@ impl Stage<'_> {
             services: done.services,
             background,
             queues,
-            refused: done.played.trouble.refused,
+            refusals: Refusals {
+                requests: self.script.requests(),
+                refused: done.played.trouble.refused,
+            },
             samples,
             detail: Detail {
                 places,

@@ -18,7 +18,7 @@ use everybuddy::systems::Presplit;
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
     Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
-    metadata_layout, with_any_system, with_system,
+    metadata_layout, with_system,
 };
 
 use crate::Error;
@@ -102,8 +102,7 @@ impl Arena {
         let visit = &mut |system: &AnySystem<'_, B>| {
             came = visitor.take().map(|visitor| visitor(system));
         };
-        with_any_system(spec, &setup, &mut self.bytes, visit)
-            .map_err(|error| refused(spec, error))?;
+        B::build_any(spec, &setup, &mut self.bytes, visit).map_err(|error| refused(spec, error))?;
         came.ok_or_else(|| {
             Error::Broken(format!(
                 "system {spec} was built, but the visitor was not called"
@@ -211,7 +210,7 @@ impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> System
                 return frame.0;
             }
         }
-        self.trouble.refused += 1;
+        self.trouble.refused.add(wanted.order(), 1);
         REFUSED
     }
 }

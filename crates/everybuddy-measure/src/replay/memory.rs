@@ -45,6 +45,15 @@ pub struct Memory {
 const LEAST: u64 = 2048;
 
 impl Memory {
+    /// Returns a memory of which nothing is in use.
+    pub fn fresh(frames: u64) -> Memory {
+        Memory {
+            frames,
+            taken: 0,
+            seed: None,
+        }
+    }
+
     /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
     ///
     /// # Errors

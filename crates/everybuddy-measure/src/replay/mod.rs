@@ -36,6 +36,7 @@ pub mod background_load;
 pub mod clock;
 pub mod compare;
 pub mod detail;
+pub mod fence;
 pub mod gate;
 pub mod host;
 pub mod memory;

@@ -267,9 +267,9 @@ impl Observer for Singles<'_> {
         places: &mut [u32],
     ) {
         for (request, place) in moves.iter().zip(places) {
-            let start = self.timer.now();
+            let start = self.timer.start();
             *place = adapter.allocate(request);
-            self.ticks[0].push(self.timer.since(start));
+            self.ticks[0].push(self.timer.stop(start));
         }
     }
 
@@ -283,9 +283,9 @@ impl Observer for Singles<'_> {
     ) {
         for (release, place) in moves.iter().zip(places) {
             if *place != REFUSED {
-                let start = self.timer.now();
+                let start = self.timer.start();
                 adapter.free(release, *place);
-                self.ticks[1].push(self.timer.since(start));
+                self.ticks[1].push(self.timer.stop(start));
             }
         }
     }

@@ -10,6 +10,7 @@
 
 use everybuddy::{Counts, Order, SystemSpec};
 
+use crate::refusals::Refusals;
 use crate::replay::detail::Detail;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub spec: SystemSpec,
     /// The effective parameters for its options on this memory, in words.
     pub parameters: String,
+    /// The number of frames that a refill or a drain of a CPU's list moves on this memory, if it is fixed.
+    pub batch: Option<u32>,
     /// The largest order that it allocates.
     pub max_order: Order,
     /// The number of managed frames, minus those in use before the replay started.
@@ -69,8 +72,8 @@ pub struct Outcome {
     pub background: Counts,
     /// The events of the queues to the services, counted on all CPUs.
     pub queues: Counts,
-    /// The number of failed requests.
-    pub refused: u64,
+    /// The requests, and those that failed.
+    pub refusals: Refusals,
     /// Free memory over time; the last sample is the end.
     pub samples: Vec<Sample>,
     /// Additional data for charts.

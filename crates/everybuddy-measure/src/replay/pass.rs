@@ -277,7 +277,7 @@ impl Pass<'_> {
             .check(&mut first)
             .map_err(|error| Error::Broken(error.to_string()))?;
         let live = self.script.final_frames + self.memory.taken;
-        if done.played.trouble.refused == 0 && census.allocated != live {
+        if done.played.trouble.refused.total() == 0 && census.allocated != live {
             let counted = census.allocated;
             return Err(Error::Broken(format!(
                 "{counted} frames are in use at the end instead of {live}"

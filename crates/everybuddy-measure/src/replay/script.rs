@@ -19,6 +19,7 @@ use everybuddy::{Hint, Order};
 use everybuddy_trace::{Resolved, Step, StepKind, cpu_runs};
 
 use crate::Error;
+use crate::refusals::ByOrder;
 
 /// A trace prepared for replay on a number of threads.
 #[derive(Clone, Debug)]
@@ -132,6 +133,16 @@ impl Segment {
 }
 
 impl Script {
+    /// Returns the number of requests of each order.
+    pub fn requests(&self) -> ByOrder {
+        let mut requests = ByOrder::default();
+        let moves = self.lanes.iter().flat_map(|lane| &lane.moves);
+        for own in moves.filter(|own| own.kind == MoveKind::Allocate) {
+            requests.add(own.order(), 1);
+        }
+        requests
+    }
+
     /// The approximate number of samples of free memory in a replay, at equal distances in the trace, each by the
     /// thread that reaches its position.
     pub const SAMPLES: u32 = 200;

@@ -130,6 +130,8 @@ impl Rows {
 
     fn outcome(&mut self, comparison: &Comparison, outcome: &Outcome) {
         self.push("all", "throughput", "rate", outcome.pace.throughput);
+        let batch = outcome.batch.map(f64::from);
+        self.push_some("all", "batch", "value", batch);
         for (operation, latency) in DIRECTIONS.into_iter().zip(&outcome.pace.latency) {
             self.latency(operation, latency);
         }
@@ -146,15 +148,11 @@ impl Rows {
             }
         }
         self.services(outcome, all.operations);
-        let refused = outcome.refused;
-        self.push("allocate", "blocking_probability", "count", refused as f64);
-        let requests = outcome.tallies[0].operations;
-        self.push_some(
-            "allocate",
-            "blocking_probability",
-            "rate",
-            share(refused, requests),
-        );
+        for (order, metric, statistic, value) in outcome.refusals.entries() {
+            self.common.order = order;
+            self.push("allocate", metric, statistic, value);
+        }
+        self.common.order = None;
         let per_frame = outcome.metadata_bytes as f64 / comparison.memory.frames as f64;
         self.push("all", "metadata_bytes_per_frame", "value", per_frame);
         self.fragmentation(comparison, outcome);

@@ -12,7 +12,7 @@
 //! At the end no CPU waits, no domain number is lost, each CPU can allocate every frame, and one domain is left in
 //! which everything is coalesced. The event that a model tests occurs in some of its schedules, which is counted.
 //!
-//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//! The numbers before a model's name bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
 //!
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everybuddy::{AllocateError, Counts, CpuId, FreeError, Pfn, Release, Request};
 use everybuddy_model::machine::Program;
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 /// The program of one CPU.
@@ -386,15 +386,15 @@ fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: us
     });
 }
 
-/// Models on a system, with the bound of each.
+/// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $spec:literal; $($preemptions:literal $model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, $preemptions);
+                    super::$model::<$memory>($spec, bound(&$bounds));
                 }
             )*
         }
@@ -403,31 +403,31 @@ macro_rules! models {
 
 models!(
     core, Plain, "spring-core+order=1";
-    4 two_cpus_extend_the_spring,
-    2 three_cpus_extend_the_spring,
-    4 buddies_are_freed_into_domains_that_merge,
-    2 two_cpus_collect,
-    3 one_collects_while_another_works,
-    2 one_collects_while_two_work,
-    3 two_cpus_take_all_frames,
-    2 three_cpus_take_all_frames,
-    3 one_settles_while_another_works,
-    3 a_frame_is_freed_twice_at_once,
-    3 nested_requests_come_between,
-    2 a_nested_release_comes_between,
+    [4] two_cpus_extend_the_spring,
+    [1, 2] three_cpus_extend_the_spring,
+    [4] buddies_are_freed_into_domains_that_merge,
+    [2] two_cpus_collect,
+    [3] one_collects_while_another_works,
+    [1, 2] one_collects_while_two_work,
+    [3] two_cpus_take_all_frames,
+    [2] three_cpus_take_all_frames,
+    [2, 3] one_settles_while_another_works,
+    [3] a_frame_is_freed_twice_at_once,
+    [3] nested_requests_come_between,
+    [2] a_nested_release_comes_between,
 );
 // A CPU that puts a domain back looks, and merges domains that are not needed.
 models!(
     idle, Plain, "spring-core+order=1+idle=1";
-    3 two_cpus_extend_the_spring,
-    1 three_cpus_extend_the_spring,
-    3 buddies_are_freed_into_domains_that_merge,
-    2 two_cpus_collect,
-    1 one_collects_while_two_work,
-    2 two_cpus_take_all_frames,
-    2 one_settles_while_another_works,
-    2 a_frame_is_freed_twice_at_once,
-    2 nested_requests_come_between,
+    [3] two_cpus_extend_the_spring,
+    [1] three_cpus_extend_the_spring,
+    [3] buddies_are_freed_into_domains_that_merge,
+    [2] two_cpus_collect,
+    [1] one_collects_while_two_work,
+    [2] two_cpus_take_all_frames,
+    [2] one_settles_while_another_works,
+    [2] a_frame_is_freed_twice_at_once,
+    [2] nested_requests_come_between,
 );
 // The paper's spring: each visit takes a domain and puts it back under the lock.
 models!(
@@ -439,28 +439,28 @@ models!(
 );
 models!(
     shared, Shared, "spring-core+order=1+idle=1";
-    2 two_cpus_extend_the_spring,
-    3 buddies_are_freed_into_domains_that_merge,
-    2 one_collects_while_another_works,
-    1 two_cpus_collect,
-    2 a_frame_is_freed_twice_at_once,
+    [2] two_cpus_extend_the_spring,
+    [2, 3] buddies_are_freed_into_domains_that_merge,
+    [2] one_collects_while_another_works,
+    [1] two_cpus_collect,
+    [2] a_frame_is_freed_twice_at_once,
 );
 models!(
     ticket, Plain, "spring-core+order=1+lock=ticket";
-    3 two_cpus_extend_the_spring,
-    1 one_collects_while_another_works,
-    2 two_cpus_take_all_frames,
+    [3] two_cpus_extend_the_spring,
+    [1] one_collects_while_another_works,
+    [2] two_cpus_take_all_frames,
 );
 models!(
     halves, Plain, "spring-core+order=2";
-    3 a_run_is_freed_in_parts,
-    3 buddies_are_freed_into_domains_that_merge,
+    [3] a_run_is_freed_in_parts,
+    [3] buddies_are_freed_into_domains_that_merge,
 );
 models!(
     lists, Plain, "spring-fixlazy-186+batch=2+high=3+order=1";
-    3 two_cpus_extend_the_spring,
-    3 buddies_are_freed_into_domains_that_merge,
-    2 two_lists_take_all_frames,
-    2 one_collects_while_another_works,
-    2 one_settles_while_another_works,
+    [3] two_cpus_extend_the_spring,
+    [2, 3] buddies_are_freed_into_domains_that_merge,
+    [2] two_lists_take_all_frames,
+    [2] one_collects_while_another_works,
+    [2] one_settles_while_another_works,
 );

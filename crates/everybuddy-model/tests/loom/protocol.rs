@@ -7,15 +7,17 @@
 //! the test ends if a request for a single frame fails although one was free throughout, or if a frame is handed out
 //! twice, lost, or not coalesced at the end.
 //!
-//! The last argument of `all_models!` bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//! The numbers in `all_models!` bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
 //!
 //! A CPU that neither calls nor parks (the CPU that waits for it gives up after 65,536 polls, too many for loom);
 //! three concurrent CPUs with more than one preemption.
 
+use everybuddy::Platform;
+use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
 /// Leaves `frames` frames in the list of a CPU.
 fn keep<M: Memory>(w: &mut Worker<'_, Loom<M>>, frames: usize) {
@@ -219,8 +221,8 @@ fn one_asker_and_a_quiescing_cpu<M: Memory>(spec: &'static str, preemptions: usi
     });
 }
 
-fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, _: usize) {
-    exhaust::<M>(spec, 3, 3, Some(1), |machine| {
+fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 3, 3, Some(preemptions), |machine| {
         machine.on(2, |w| keep(w, 3));
         machine.at_once(&[&churn_and_park, &churn_and_park, &|w| {
             w.churn(0);
@@ -268,72 +270,103 @@ fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
     });
 }
 
+/// A CPU that never parks answers a request: it goes on with hits until the request is served. If it missed the
+/// request, the other CPU would wait for ever. The parked CPU opens its list just when the request comes.
+fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| {
+            keep(w, 2);
+            w.park();
+        });
+        let served = <Loom<M> as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w| {
+                w.churn(0);
+                // Relaxed: no ordering that the allocator could depend on.
+                served.store(1, Ordering::Relaxed);
+                w.park();
+            },
+            &|w| {
+                while served.load(Ordering::Relaxed) == 0 {
+                    w.churn(0);
+                    loom::thread::yield_now();
+                }
+                w.park();
+            },
+        ]);
+    });
+}
+
 /// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($single:ident),*; $($pair:ident),*) => {
+    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $single:ident),*; $($pair_bounds:tt $pair:ident),*) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $single() {
-                    super::$single::<$memory>(concat!($spec, "+order=0"), $preemptions);
+                    super::$single::<$memory>(concat!($spec, "+order=0"), bound(&$bounds));
                 }
             )*
             $(
                 #[test]
                 fn $pair() {
-                    super::$pair::<$memory>(concat!($spec, "+order=1"), $preemptions);
+                    super::$pair::<$memory>(concat!($spec, "+order=1"), bound(&$pair_bounds));
                 }
             )*
         }
     };
 }
 
+/// All models of a kind: those of two concurrent CPUs with the first bounds, that of three with the others.
 macro_rules! all_models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal) => {
+    ($kind:ident, $memory:ty, $two:tt, $three:tt, $spec:literal) => {
         models!(
-            $kind, $memory, $preemptions, $spec;
-            a_running_cpu_that_keeps_all_gives_up_one,
-            a_cpu_that_holds_the_only_frame_makes_others_fail,
-            an_owner_may_resume_while_its_list_is_fetched,
-            an_owner_may_resume_while_its_parked_list_is_drained,
-            an_owner_may_park_while_somebody_waits_for_it,
-            an_owner_may_park_and_come_back_while_somebody_waits_for_it,
-            two_askers_share_what_a_parked_cpu_keeps,
-            an_asker_comes_while_an_owner_refills_and_drains,
-            one_asker_and_a_quiescing_cpu,
-            two_askers_and_a_running_cpu;
-            a_block_is_made_of_what_a_running_cpu_keeps,
-            a_block_is_made_of_what_both_keep,
-            an_owner_may_drain_while_its_list_is_fetched,
-            two_askers_for_what_both_keep_answer_each_other
+            $kind, $memory, $spec;
+            $two a_running_cpu_that_keeps_all_gives_up_one,
+            $two a_cpu_that_holds_the_only_frame_makes_others_fail,
+            $two an_owner_may_resume_while_its_list_is_fetched,
+            $two an_owner_may_resume_while_its_parked_list_is_drained,
+            $two an_owner_may_park_while_somebody_waits_for_it,
+            $two an_owner_may_park_and_come_back_while_somebody_waits_for_it,
+            $two two_askers_share_what_a_parked_cpu_keeps,
+            $two an_asker_comes_while_an_owner_refills_and_drains,
+            $two one_asker_and_a_quiescing_cpu,
+            $two an_owner_that_never_parks_answers,
+            $three two_askers_and_a_running_cpu;
+            $two a_block_is_made_of_what_a_running_cpu_keeps,
+            $two a_block_is_made_of_what_both_keep,
+            $two an_owner_may_drain_while_its_list_is_fetched,
+            $two two_askers_for_what_both_keep_answer_each_other
         );
     };
 }
 
-all_models!(linux, Shared, 3, "lbs-31+batch=2+high=4");
-all_models!(linux_tight, Shared, 2, "lbs-31+batch=1+high=2");
+all_models!(linux, Shared, [2, 3], [0, 1], "lbs-31+batch=2+high=4");
+all_models!(linux_tight, Shared, [2], [0, 1], "lbs-31+batch=1+high=2");
 all_models!(
     linux_locked,
     Plain,
-    3,
+    [2, 3],
+    [0, 1],
     "lbs-31+batch=2+high=4+percpu=locked"
 );
 all_models!(
     linux_unchecked,
     Shared,
-    2,
+    [2],
+    [0, 1],
     "lbs-31+batch=2+high=4+check=off"
 );
-all_models!(bypass, Shared, 2, "lbs-1+high=3");
-all_models!(spring, Shared, 2, "spring+zone=one+high=4");
-all_models!(spring_tight, Shared, 2, "spring+zone=one+high=1");
-all_models!(spring_plain, Plain, 2, "spring+zone=one+high=4");
-models!(spring_runs, Shared, 2, "spring+zone=one+high=8"; an_asker_comes_between_two_runs; );
-models!(spring_runs_plain, Plain, 2, "spring+zone=one+high=8"; an_asker_comes_between_two_runs; );
-all_models!(linux6, Plain, 2, "linux-6");
-all_models!(linux6_locked, Plain, 2, "linux-6+percpu=locked");
+all_models!(bypass, Shared, [2], [0, 1], "lbs-1+high=3");
+all_models!(spring, Shared, [2], [0, 1], "spring+zone=one+high=4");
+all_models!(spring_tight, Shared, [2], [0, 1], "spring+zone=one+high=1");
+all_models!(spring_plain, Plain, [2], [0, 1], "spring+zone=one+high=4");
+models!(spring_runs, Shared, "spring+zone=one+high=8"; [2] an_asker_comes_between_two_runs; );
+models!(spring_runs_plain, Plain, "spring+zone=one+high=8"; [2] an_asker_comes_between_two_runs; );
+all_models!(linux6, Plain, [2], [0, 1], "linux-6");
+all_models!(linux6_locked, Plain, [2], [0, 1], "linux-6+percpu=locked");
 
 // Every access to plain memory is checked for races. A hit may look at a list that is being drained, but only with
 // `peek`, as a hint.
-all_models!(linux_plain, Plain, 2, "lbs-31+batch=2+high=4");
+all_models!(linux_plain, Plain, [2], [1], "lbs-31+batch=2+high=4");

@@ -11,22 +11,24 @@
 //! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
 //! at the end everything is coalesced. The models count that the queue was actually used.
 //!
-//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//! The numbers in `all_models!` bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
 //!
 //! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed; a
-//! manager on a thread under loom, whose callers poll too often. The allocator's own tests stop threads permanently
-//! at every operation of a queue.
+//! manager on a thread that does not answer in time. The allocator's own tests stop threads permanently at every
+//! operation of a queue.
 
-use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy::{FreeError, Pfn, Platform, Release, Request};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
 const DIVIDING: usize = 0;
 const LINKING: usize = 1;
+const MANAGER: usize = 2;
 
 /// Allocates a block if possible, and frees it.
 fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
@@ -156,14 +158,37 @@ fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
+/// A manager on a thread of its own answers each request. Requests and answers are plain memory.
+fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        // Callers send requests only while a manager works.
+        machine.on(1, |w| w.serve(MANAGER, 1));
+        let done = <Loom<M> as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.churn(0);
+                try_churn(w, 1);
+                // Relaxed: no ordering that the allocator could depend on.
+                done.store(1, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    w.serve(MANAGER, 1);
+                    loom::thread::yield_now();
+                }
+            },
+        ]);
+    });
+}
+
 macro_rules! models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal; $($model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, $preemptions);
+                    super::$model::<$memory>($spec, bound(&$bounds));
                 }
             )*
         }
@@ -171,9 +196,9 @@ macro_rules! models {
 }
 
 macro_rules! all_models {
-    ($kind:ident, $memory:ty, $preemptions:literal, $spec:literal) => {
+    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal) => {
         models!(
-            $kind, $memory, $preemptions, $spec;
+            $kind, $memory, $bounds, $spec;
             two_cpus_share_a_block,
             what_was_given_back_is_found,
             buddies_are_linked_at_once,
@@ -183,11 +208,17 @@ macro_rules! all_models {
     };
 }
 
-all_models!(ring, Plain, 2, "serewa+order=1+queue=4");
-all_models!(shared, Shared, 2, "serewa+order=1+queue=4");
-all_models!(tight, Plain, 2, "serewa+order=1+queue=1");
-all_models!(semaphore, Plain, 2, "serewa+order=1+queue=4+sync=semaphore");
-models!(three, Plain, 1, "serewa+order=1+queue=4"; two_callers_and_services);
-models!(three_tight, Plain, 1, "serewa+order=1+queue=1"; two_callers_and_services);
-models!(parts, Plain, 2, "serewa+order=2+queue=4"; a_part_comes_back);
-models!(parts_tight, Plain, 2, "serewa+order=2+queue=1"; a_part_comes_back);
+all_models!(ring, Plain, [2], "serewa+order=1+queue=4");
+all_models!(shared, Shared, [2], "serewa+order=1+queue=4");
+all_models!(tight, Plain, [2], "serewa+order=1+queue=1");
+all_models!(
+    semaphore,
+    Plain,
+    [2],
+    "serewa+order=1+queue=4+sync=semaphore"
+);
+models!(three, Plain, [1], "serewa+order=1+queue=4"; two_callers_and_services);
+models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_services);
+models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
+models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
+models!(manager, Plain, [2], "serewa+order=1+queue=4+manager=thread"; a_manager_answers);

@@ -12,7 +12,7 @@
 //! throughout. At the end the lists of spaces, the users and the counts are right, every frame can be allocated, and
 //! everything is coalesced.
 //!
-//! The number before a model's name bounds the preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces it.
+//! The numbers before a model's name bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
 //!
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use everybuddy::{FreeError, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
 type Cpu<'w, M> = Worker<'w, Loom<M>>;
 
@@ -237,15 +237,15 @@ fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
     a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=8KiB", 2, None);
 }
 
-/// Models on a system, with the bound of each.
+/// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $spec:literal; $($preemptions:literal $model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, $preemptions);
+                    super::$model::<$memory>($spec, bound(&$bounds));
                 }
             )*
         }
@@ -254,59 +254,59 @@ macro_rules! models {
 
 models!(
     inverse, Plain, "is+order=1+space=8KiB";
-    3 two_cpus_share_a_space,
-    3 a_space_changes_hands_while_a_frame_comes_back,
-    5 a_space_is_picked_up_by_who_frees_into_it,
-    5 both_exchange_for_the_last_space,
-    5 both_exchange_and_each_gets_a_space,
-    2 three_cpus_take_all_frames,
+    [3] two_cpus_share_a_space,
+    [2, 3] a_space_changes_hands_while_a_frame_comes_back,
+    [3, 5] a_space_is_picked_up_by_who_frees_into_it,
+    [3, 5] both_exchange_for_the_last_space,
+    [3, 5] both_exchange_and_each_gets_a_space,
+    [2] three_cpus_take_all_frames,
 );
 models!(
     inverse_single, Plain, "is+order=0+space=4KiB+line=beside";
-    3 two_cpus_run_through_all_spaces,
-    2 three_cpus_take_all_frames,
+    [3] two_cpus_run_through_all_spaces,
+    [2] three_cpus_take_all_frames,
 );
 models!(
     inverse_shared, Shared, "is+order=1+space=8KiB";
-    2 two_cpus_share_a_space,
-    2 a_space_changes_hands_while_a_frame_comes_back,
-    3 both_exchange_for_the_last_space,
+    [2] two_cpus_share_a_space,
+    [2] a_space_changes_hands_while_a_frame_comes_back,
+    [3] both_exchange_for_the_last_space,
 );
 models!(
     inverse_ticket, Plain, "is+order=1+space=8KiB+lock=ticket";
-    2 two_cpus_share_a_space,
-    1 a_space_changes_hands_while_a_frame_comes_back,
-    3 both_exchange_for_the_last_space,
+    [1, 2] two_cpus_share_a_space,
+    [1] a_space_changes_hands_while_a_frame_comes_back,
+    [3] both_exchange_for_the_last_space,
 );
 models!(
     standard, Plain, "bs+order=1+zone=spaces+space=8KiB+select=fresh";
-    3 two_cpus_share_a_space,
-    2 a_space_changes_hands_while_a_frame_comes_back,
-    3 a_space_is_picked_up_by_who_frees_into_it,
-    3 both_exchange_for_the_last_space,
+    [3] two_cpus_share_a_space,
+    [2] a_space_changes_hands_while_a_frame_comes_back,
+    [3] a_space_is_picked_up_by_who_frees_into_it,
+    [3] both_exchange_for_the_last_space,
 );
 models!(
     lazy, Plain, "lis-31+batch=2+high=2+order=1+space=8KiB";
-    2 two_cpus_share_a_space,
-    1 a_space_changes_hands_while_a_frame_comes_back,
-    2 a_space_is_picked_up_by_who_frees_into_it,
-    2 both_exchange_for_the_last_space,
-    3 both_exchange_and_each_gets_a_space,
-    1 three_cpus_take_all_frames,
+    [2] two_cpus_share_a_space,
+    [1] a_space_changes_hands_while_a_frame_comes_back,
+    [2] a_space_is_picked_up_by_who_frees_into_it,
+    [2] both_exchange_for_the_last_space,
+    [3] both_exchange_and_each_gets_a_space,
+    [1] three_cpus_take_all_frames,
 );
 // A batch comes from several spaces.
 models!(
     lazy_single, Plain, "lis-31+batch=2+high=3+order=0+space=4KiB";
-    3 two_cpus_run_through_all_spaces,
+    [3] two_cpus_run_through_all_spaces,
 );
 models!(
     lazy_iteration, Plain, "lis-31+batch=2+high=3+order=1+space=8KiB+hold=iteration";
-    2 two_cpus_share_a_space,
-    1 a_space_changes_hands_while_a_frame_comes_back,
-    2 both_exchange_for_the_last_space,
+    [2] two_cpus_share_a_space,
+    [1] a_space_changes_hands_while_a_frame_comes_back,
+    [2] both_exchange_for_the_last_space,
 );
 models!(
     bypass, Plain, "lis-1+high=2+order=1+space=8KiB";
-    3 both_exchange_for_the_last_space,
-    2 two_cpus_share_a_space,
+    [3] both_exchange_for_the_last_space,
+    [1, 2] two_cpus_share_a_space,
 );

@@ -12,10 +12,11 @@
 
 use everybuddy::{Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
 fn two_cpus_split_and_coalesce<M: Memory>() {
-    exhaust::<M>("bs+order=2", 4, 2, None, |machine| {
+    let preemptions = bound(&[Some(3), None]);
+    exhaust::<M>("bs+order=2", 4, 2, preemptions, |machine| {
         machine.at_once(&[
             &|w| {
                 let (single, pair) = (w.allocate(0), w.try_allocate(1));

@@ -17,7 +17,7 @@
 
 use everybuddy::Pfn;
 use everybuddy_model::strong::{Picking, sample};
-use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker};
+use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker, bound};
 use shuttle::rand::{Rng, thread_rng};
 
 const DIVIDING: usize = 0;
@@ -37,9 +37,10 @@ impl Dice {
 }
 
 /// Two callers request all kinds of sizes; dividing, linking and, where it is a service, the manager run
-/// concurrently.
+/// concurrently. The gate runs a quarter of the schedules.
 fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking: Picking) {
     const FRAMES: u64 = 24;
+    let schedules = bound(&[schedules / 4, schedules]);
     sample(spec, picking, 0x5e7e, schedules, move || {
         Machine::<Shuttle<M>>::build(spec, FRAMES, 5, |machine| {
             let call = |w: &mut Worker<'_, Shuttle<M>>| {

@@ -462,7 +462,7 @@ impl Calls {
         Calls {
             mean: mean(&ticks[..calm]),
             all: mean(&ticks),
-            p99: p99.map_or(0.0, |ticks| timer.single(*ticks)),
+            p99: p99.map_or(0.0, |ticks| timer.sum(f64::from(*ticks), 1)),
             disturbed: 1.0 - calm as f64 / ticks.len().max(1) as f64,
         }
     }
@@ -523,6 +523,6 @@ mod tests {
         let calls = Calls::of(vec![calm, long, calm, calm], &timer);
         assert_eq!(calls.disturbed, 0.25);
         assert!(calls.mean < 1.1e3 && calls.all > 2e8);
-        assert_eq!(calls.p99, timer.single(long));
+        assert_eq!(calls.p99, timer.sum(f64::from(long), 1));
     }
 }

@@ -1,14 +1,15 @@
-//! The miss rate of lists over their residual: a curve of fixed lengths, and rings for other lists.
+//! The miss rate of lists over their residual: a curve of fixed lengths, dots for fixed lists with larger batches, and
+//! rings for other lists.
 //!
 //! # Purpose
 //!
-//! The figure compares an adaptive list with all fixed lists. Below the curve it is better than any of them; on the
-//! curve, adapting has no benefit.
+//! The figure compares an adaptive list with all fixed lists. Below the curve and the dots it is better than any of
+//! them; among them, adapting has no benefit.
 //!
 //! # Invariants
 //!
-//! A curve connects the fixed lists of one source by increasing length. Both axes are logarithmic, so zeros are
-//! omitted.
+//! A curve connects the fixed lists of one source that move a sixth of their length, by increasing length. Both axes
+//! are logarithmic, so zeros are omitted.
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
@@ -18,9 +19,14 @@ use everybuddy_measure::rows::Row;
 
 /// The number of sources, besides the mean, up to which each has its own curve: more would overlap.
 const MOST: usize = 4;
+/// The colour of the fixed lists that move more than a sixth of their length.
+const DOTS: usize = 6;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    // What was chosen elsewhere has the point of one of the other lists.
+    let is_system = |row: &&Row| !experiment.others.contains(&row.name());
+    let rows: Vec<Row> = rows.iter().filter(is_system).cloned().collect();
     let mut names = sources(rows.iter());
     names.retain(|name| name != MEAN);
     names.truncate(if names.len() > MOST { 0 } else { MOST });
@@ -29,10 +35,11 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panels: Vec<Panel> = DIRECTIONS
         .iter()
         .zip(["allocations", "frees"])
-        .map(|(operation, title)| panel(rows, &names, operation, title))
+        .map(|(operation, title)| panel(&rows, &names, operation, title))
         .collect();
     let note = format!(
-        "{}. Lines: lists of a fixed length; rings: lists that adapt themselves; both named next to the mean.",
+        "{}. Lines: fixed lists that move a sixth of their length; dots: fixed lists that move more of it; rings: \
+         lists that adapt themselves. Named next to the mean.",
         experiment.source
     );
     chart::drawing(experiment, panels, note)
@@ -57,37 +64,36 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
             Some((left.log10(), (missed * 100.0).log10()))
         };
         let all = systems(own());
-        let mut fixed: Vec<(u32, (f64, f64))> = all
-            .iter()
-            .filter_map(|system| Some((length(system)?, point(system)?)))
-            .collect();
-        fixed.sort_by_key(|own| own.0);
-        series.push(Series {
-            name: source.clone(),
-            points: fixed.iter().map(|own| own.1).collect(),
-            intervals: Vec::new(),
-            labels: match is_mean {
-                true => fixed.iter().map(|own| own.0.to_string()).collect(),
-                false => Vec::new(),
-            },
-            shape: Shape::Interval,
-            kind,
-        });
-        let adapting = all.iter().filter(|system| length(system).is_none());
-        let rings: Vec<(String, (f64, f64))> = adapting
-            .filter_map(|system| Some((system.clone(), point(system)?)))
-            .collect();
-        series.push(Series {
-            name: source.clone(),
-            points: rings.iter().map(|own| own.1).collect(),
-            intervals: Vec::new(),
-            labels: match is_mean {
-                true => rings.into_iter().map(|own| own.0).collect(),
-                false => Vec::new(),
-            },
-            shape: Shape::Ring,
-            kind,
-        });
+        let of = |kind: Kind| -> Vec<(String, (f64, f64))> {
+            let own = all.iter().filter(|system| Kind::of(system) == kind);
+            let named = own.filter_map(|system| Some((label(system), point(system)?)));
+            named.collect()
+        };
+        for (own, shape) in [
+            (of(Kind::Sixth), Shape::Interval),
+            (of(Kind::Fixed), Shape::Points),
+            (of(Kind::Adapting), Shape::Ring),
+        ] {
+            // Other sources only show the curve and the rings: their dots would hide both.
+            if shape == Shape::Points && !is_mean {
+                continue;
+            }
+            let (name, kind) = match shape {
+                Shape::Points => (format!("{source}, larger batches"), DOTS),
+                _ => (source.clone(), kind),
+            };
+            series.push(Series {
+                name,
+                points: own.iter().map(|one| one.1).collect(),
+                intervals: Vec::new(),
+                labels: match is_mean && shape != Shape::Points {
+                    true => own.into_iter().map(|one| one.0).collect(),
+                    false => Vec::new(),
+                },
+                shape,
+                kind,
+            });
+        }
     }
     let points = || series.iter().flat_map(|own| &own.points);
     Panel {
@@ -111,8 +117,34 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
     }
 }
 
-/// Returns the length of a fixed list, from its name.
-fn length(system: &str) -> Option<u32> {
+/// A kind of list, from its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Fixed, and a sixth of its length moves.
+    Sixth,
+    /// Fixed, and more of its length moves.
+    Fixed,
+    /// It adapts itself.
+    Adapting,
+}
+
+impl Kind {
+    fn of(system: &str) -> Kind {
+        match (option(system, "batch="), option(system, "high=")) {
+            (Some(batch), Some(high)) if high >= 5 * batch => Kind::Sixth,
+            (Some(_), Some(_)) => Kind::Fixed,
+            _ => Kind::Adapting,
+        }
+    }
+}
+
+/// Returns the text next to a point: the length of a fixed list, the name of another.
+fn label(system: &str) -> String {
+    option(system, "high=").map_or_else(|| system.to_string(), |length| length.to_string())
+}
+
+/// Returns the value of an option, from the name of a system.
+fn option(system: &str, key: &str) -> Option<u32> {
     let mut options = system.split('+').skip(1);
-    options.find_map(|option| option.strip_prefix("high=")?.parse().ok())
+    options.find_map(|option| option.strip_prefix(key)?.parse().ok())
 }

@@ -14,9 +14,10 @@ use everybuddy::Order;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, replays, row,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, refusal_rows, replays, row,
 };
 use everybuddy_measure::Error;
+use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::observe::{Counting, Tally};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::pass::{self, How};
@@ -89,8 +90,11 @@ impl Measure for Parameters {
                     .map(|t| t.counts.splits + t.counts.coalescings);
                 let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
                 rows.push(row(&common, "splits_and_coalescings", "mean", moved));
-                let refused = done.played.trouble.refused as f64;
-                rows.push(row(&common, "blocking_probability", "count", refused));
+                let refusals = Refusals {
+                    requests: script.requests(),
+                    refused: done.played.trouble.refused,
+                };
+                rows.extend(refusal_rows(&refusals, &common));
                 let samples = || observers.iter().flat_map(|observer| &observer.samples);
                 for order in self.orders.iter().copied().filter_map(Order::new) {
                     let own = Row {

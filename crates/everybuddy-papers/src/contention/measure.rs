@@ -18,7 +18,7 @@ use crate::fill_levels::measure as workloads;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, replays, row,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, batch, common, replays, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::bench;
@@ -35,6 +35,19 @@ enum Work {
     Workload(&'static Variant),
     /// A trace, on the number of threads in the experiment's file.
     Trace(Box<Script>, Memory),
+}
+
+impl Work {
+    /// Returns the memory on which the threads work.
+    fn memory(&self, threads: u16, conditions: &Conditions) -> Memory {
+        match self {
+            Work::Workload(_) => {
+                let frames = workloads::setting(threads, conditions).frames;
+                Memory::fresh(u64::from(frames))
+            }
+            Work::Trace(_, memory) => *memory,
+        }
+    }
 }
 
 /// A number from one round.
@@ -83,8 +96,9 @@ impl Measure for Parameters {
         }
         let mut rows = Vec::new();
         for (spec, own) in specs.iter().zip(&all) {
-            for ((name, _), rounds) in works.iter().zip(own) {
+            for ((name, work), rounds) in works.iter().zip(own) {
                 let common = common(experiment, conditions, name, spec, threads);
+                rows.extend(batch(&common, spec, &work.memory(threads, conditions)));
                 rows.extend(summary(rounds, &common));
             }
             let common = common(experiment, conditions, MEAN, spec, threads);

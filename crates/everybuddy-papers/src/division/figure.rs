@@ -13,6 +13,9 @@ use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
 use everybuddy_measure::rows::Row;
 
+/// The system whose memory is divided beforehand.
+const LEARNS: &str = "serewa";
+
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = || {
@@ -22,28 +25,59 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 && row.statistic == "rate"
         })
     };
+    // The trace, the number of requests, and whose statistics memory is divided by.
     let split = |row: &Row| {
-        let (trace, requests) = row.source.split_once(':')?;
-        Some((trace.to_string(), requests.parse::<f64>().ok()?))
+        let (trace, rest) = row.source.split_once(':')?;
+        let (requests, by) = match rest.split_once(" by ") {
+            Some((requests, by)) => (requests, format!(" by {by}")),
+            None => (rest, String::new()),
+        };
+        Some((trace.to_string(), requests.parse::<f64>().ok()?, by))
     };
     let mut traces: Vec<String> = Vec::new();
-    for (trace, _) in own().filter_map(split) {
+    for (trace, ..) in own().filter_map(split) {
         if !traces.contains(&trace) {
             traces.push(trace);
         }
     }
+    // A line has the same colour in every panel.
+    let mut kinds: Vec<String> = Vec::new();
+    for row in own() {
+        let by = split(row).map(|own| own.2).unwrap_or_default();
+        let name = match row.name() {
+            name if name == LEARNS => name + &by,
+            name => name,
+        };
+        if !kinds.contains(&name) {
+            kinds.push(name);
+        }
+    }
     let panel = |trace: &String| {
-        let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
+        // The others do not depend on statistics.
+        let names: Vec<String> = systems(own());
+        let mut lines: Vec<(String, String)> = names
+            .iter()
+            .map(|name| (name.clone(), String::new()))
+            .collect();
+        for (of, _, by) in own().filter(|row| row.name() == LEARNS).filter_map(split) {
+            let line = (LEARNS.to_string(), by);
+            if of == *trace && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let series = lines.into_iter().map(|(name, by)| {
             let points = own().filter(|row| row.name() == name).filter_map(|row| {
-                let (of, requests) = split(row)?;
-                (of == *trace).then(|| (requests.log2(), row.value * 100.0))
+                let (of, requests, own) = split(row)?;
+                (of == *trace && own == by).then(|| (requests.log2(), row.value * 100.0))
             });
+            let name = format!("{name}{by}");
+            let kind = kinds.iter().position(|known| *known == name).unwrap_or(0);
             Series {
                 points: points.collect(),
                 intervals: Vec::new(),
                 labels: Vec::new(),
                 shape: Shape::Line,
-                name: name.clone(),
+                name,
                 kind,
             }
         });

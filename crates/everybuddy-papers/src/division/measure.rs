@@ -5,22 +5,28 @@
 //! \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when all callers
 //! wait. The figure therefore shows the start of each trace.
 //!
-//! A division is as good as its prediction. `serewa` is divided for the first 4,096 requests of the same trace, which
-//! is the best case; `serewa+division=off` starts with largest blocks, like `bs`. Between calls, the services process
-//! all pending work: this models a machine that keeps up.
+//! A division is as good as its prediction. `serewa` is divided for 4,096 requests: the first of the same trace, which
+//! is the best case; those from the middle of the trace on, as another run of the same program; or the first of another
+//! program's trace. The statistics are those that a running system can gather itself. `serewa+division=off` starts with
+//! largest blocks, like `bs`. Between calls, the services process all pending work. This models a machine that keeps
+//! up.
 //!
 //! # Invariants
 //!
 //! Counted on one thread: the same numbers come out each time.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::systems::Presplit;
-use everybuddy::{Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request};
-use everybuddy_trace::{Resolved, Sizes, StepKind};
+use everybuddy::systems::{Presplit, StartStatistics};
+use everybuddy::{
+    Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request, SystemSpec,
+};
+use everybuddy_trace::{Resolved, Step, StepKind};
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
+use crate::shared::method::{
+    Bench, Conditions, Measure, Traced, common, memory, replays, row, traces,
+};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
@@ -46,20 +52,26 @@ impl Measure for Parameters {
 
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
+        let traces = experiment.traces().len();
+        (traces * (traces + 1) * experiment.systems.len()) as u64
     }
 
     fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let traces = experiment.trace_names().into_iter();
-        let numbers = |name: String| {
-            let numbers = std::iter::successors(Some(self.first), |last| last.checked_mul(2));
-            let numbers = numbers.take_while(|number| *number <= self.last);
-            numbers.map(move |number| format!("{name}:{number}"))
-        };
-        traces.flat_map(numbers).collect()
+        let traces = experiment.trace_names();
+        let numbers = std::iter::successors(Some(self.first), |last| last.checked_mul(2));
+        let numbers: Vec<u64> = numbers.take_while(|number| *number <= self.last).collect();
+        let mut sources = Vec::new();
+        for name in &traces {
+            for by in lessons(name, &traces) {
+                let numbers = numbers.iter();
+                sources.extend(numbers.map(|number| format!("{name}:{number}{by}")));
+                sources.push(format!("{name}:start{by}"));
+            }
+        }
+        sources
     }
 
-    /// Starts every trace on every system.
+    /// Starts every trace on every system, divided by each kind of statistics.
     fn run(
         &self,
         experiment: &Experiment,
@@ -67,42 +79,123 @@ impl Measure for Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
+        let all = traces(experiment, conditions)?;
+        let names: Vec<String> = all.iter().map(|own| own.0.clone()).collect();
         let mut rows = Vec::new();
         for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                resolved,
-            } = traced?;
-            let sizes = Sizes::of(&name, &resolved, memory.frames);
-            let largest = script.largest_order.max(Order::TEN).get();
-            let blocks = everybuddy_trace::division(&sizes, memory.frames, self.foreseen, largest);
-            for spec in &specs {
-                bench.arena.divide(Presplit::new(blocks));
-                let perform = |system: &AnySystem<'_, Watch>| perform(system, &resolved, self);
-                let seen = bench.arena.build_any(spec, &memory, 1, perform);
-                bench.arena.divide(Presplit::default());
-                for (requests, broken) in seen?? {
-                    let source = format!("{name}:{requests}");
-                    let common = common(experiment, conditions, &source, spec, 1);
-                    rows.push(row(&common, "broken_blocks", "count", broken as f64));
-                    let share = broken as f64 / requests as f64;
-                    rows.push(row(&common, "broken_blocks", "rate", share));
+            let traced = traced?;
+            let half = Resolved {
+                steps: traced.resolved.steps[traced.resolved.steps.len() / 2..].to_vec(),
+                ..traced.resolved.clone()
+            };
+            let others = all.iter().filter(|other| other.0 != traced.name);
+            let learned = [&traced.resolved, &half].into_iter();
+            let learned = learned.chain(others.map(|other| &other.1));
+            for (by, learned) in lessons(&traced.name, &names).iter().zip(learned) {
+                let presplit = gather(learned, self.foreseen);
+                for spec in &specs {
+                    rows.extend(self.start(
+                        (experiment, conditions),
+                        &traced,
+                        (spec, by),
+                        presplit,
+                        bench,
+                    )?);
+                    (bench.step)(&format!("{}{by} {spec}", traced.name));
                 }
-                (bench.step)(&format!("{name} {spec}"));
             }
         }
         Ok(rows)
     }
 }
 
-/// Replays a trace. Returns the number of requests that had broken a larger block, after given numbers of requests.
+/// Returns the kinds of statistics for a trace, as the ends of sources: its own, those of its second half, and those of
+/// each other trace.
+fn lessons(name: &str, traces: &[String]) -> Vec<String> {
+    let own = [String::new(), " by its other half".to_string()].into_iter();
+    let others = traces.iter().filter(|other| *other != name);
+    own.chain(others.map(|other| format!(" by {other}")))
+        .collect()
+}
+
+/// Gathers the statistics of the first requests of some steps, as a running system would. Frees of blocks that were
+/// allocated before do not count.
+fn gather(resolved: &Resolved, requests: u64) -> Presplit {
+    let mut statistics = StartStatistics::new(requests);
+    // For each block, its order and its frames in use.
+    let mut blocks = vec![(Order::ZERO, 0u32); resolved.blocks as usize];
+    for Step {
+        block, order, kind, ..
+    } in &resolved.steps
+    {
+        let Some((own, left)) = blocks.get_mut(*block as usize) else {
+            continue;
+        };
+        let Some(order) = Order::new(*order) else {
+            continue;
+        };
+        if *kind == StepKind::Allocate {
+            (*own, *left) = (order, order.frames());
+            statistics.allocated(order);
+        } else if *left > 0 {
+            *left = left.saturating_sub(order.frames());
+            if *left == 0 {
+                statistics.freed(*own);
+            }
+        }
+        if statistics.is_complete() {
+            break;
+        }
+    }
+    statistics.presplit()
+}
+
+impl Parameters {
+    /// Starts a trace on a system in divided memory.
+    fn start(
+        &self,
+        (experiment, conditions): (&Experiment, &Conditions),
+        traced: &Traced,
+        (spec, by): (&SystemSpec, &str),
+        presplit: Presplit,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let memory = memory(experiment, &traced.script)?;
+        bench.arena.divide(presplit);
+        let perform = |system: &AnySystem<'_, Watch>| perform(system, &traced.resolved, self);
+        let seen = bench.arena.build_any(spec, &memory, 1, perform);
+        bench.arena.divide(Presplit::default());
+        let (splits, seen) = seen??;
+        let common = |number: &str| {
+            let source = format!("{}:{number}{by}", traced.name);
+            common(experiment, conditions, &source, spec, 1)
+        };
+        let mut rows = vec![row(
+            &common("start"),
+            "start_splits",
+            "count",
+            splits as f64,
+        )];
+        for (requests, broken) in seen {
+            let common = common(&requests.to_string());
+            rows.push(row(&common, "broken_blocks", "count", broken as f64));
+            let share = broken as f64 / requests as f64;
+            rows.push(row(&common, "broken_blocks", "rate", share));
+        }
+        Ok(rows)
+    }
+}
+
+/// Requests so far, and how many of them had broken a larger block.
+type Broken = Vec<(u64, u64)>;
+
+/// Replays a trace. Returns the number of blocks that were split before, and the number of requests that had broken a
+/// larger block, after given numbers of requests.
 fn perform(
     system: &AnySystem<'_, Watch>,
     resolved: &Resolved,
     own: &Parameters,
-) -> Result<Vec<(u64, u64)>, Error> {
+) -> Result<(u64, Broken), Error> {
     let broken = |what: String| Error::Broken(what);
     let cpus = NativeCpus::new(2);
     let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
@@ -111,6 +204,13 @@ fn perform(
     };
     // A request that finds no block of its order delegates to services, or splits a block itself.
     let breaks = |counts: Counts| counts.splits + counts.queued + counts.queue_full;
+    // Every split makes one block more than there would be in memory of largest blocks.
+    let snapshot = system.snapshot(&mut caller);
+    let blocks: u64 = snapshot.free_blocks.iter().copied().map(u64::from).sum();
+    let frames = snapshot.free_frames();
+    let largest = u64::from(Order::TEN.frames());
+    let undivided = frames / largest + u64::from((frames % largest).count_ones());
+    let splits = blocks.saturating_sub(undivided);
     let mut starts: Vec<Option<Pfn>> = vec![None; resolved.blocks as usize];
     let (mut requests, mut all, mut next) = (0, 0, own.first);
     let mut seen = Vec::new();
@@ -146,5 +246,31 @@ fn perform(
             }
         }
     }
-    Ok(seen)
+    Ok((splits, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use everybuddy_trace::{Leniency, Sizes, resolve};
+
+    use super::*;
+
+    /// What a running system gathers divides memory as the statistics of its whole trace do.
+    #[test]
+    fn a_system_gathers_what_its_trace_says() {
+        let (trace, _) = everybuddy_measure::library::read("gcc_build", Leniency::Strict).unwrap();
+        let resolved = resolve(&trace).unwrap();
+        for requests in [1, 64, 4096] {
+            let sizes = Sizes::of("gcc_build", &resolved, 1 << 30);
+            let blocks = everybuddy_trace::division(&sizes, 1 << 30, requests, 18);
+            assert_eq!(gather(&resolved, requests), Presplit::new(blocks));
+        }
+        // A half starts without the blocks of the other one.
+        let half = Resolved {
+            steps: resolved.steps[resolved.steps.len() / 2..].to_vec(),
+            ..resolved.clone()
+        };
+        let blocks: u32 = gather(&half, 64).blocks().iter().sum();
+        assert!((1..=64).contains(&blocks), "{blocks}");
+    }
 }

@@ -86,6 +86,13 @@ impl Table {
         self.0[function as usize] += more;
     }
 
+    /// Raises a function's number to at least another.
+    #[inline]
+    pub fn raise(&mut self, function: Function, least: u64) {
+        let own = &mut self.0[function as usize];
+        *own = least.max(*own);
+    }
+
     /// Returns the sum over all functions.
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()

@@ -152,21 +152,18 @@ impl Measure for Parameters {
 
 /// Returns the number of seeds for counting a store: one if a run takes long.
 fn rounds(store: StoreKind, seeds: u32) -> u32 {
-    match store {
-        StoreKind::Queue => 1,
-        _ => seeds,
-    }
+    if store.is_walked() { 1 } else { seeds }
 }
 
 fn plan(store: StoreKind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> StoreRun {
-    let walked = if store == StoreKind::Queue { walked } else { 1 };
+    let walked = if store.is_walked() { walked } else { 1 };
     let iterations = ITERATIONS / walked / conditions.shrink.max(1);
     StoreRun {
         heap: Heap::PAPER,
         case,
         store,
         // The C library's seed is 1 unless a program says otherwise.
-        seed: (conditions.seed as u32).wrapping_add(seed + 1),
+        seed: (conditions.seed as u32).wrapping_add(seed),
         iterations: iterations.max(1000),
     }
 }
@@ -262,6 +259,10 @@ impl Of {
         let steps = |own: &Counted| own.steps.of(function) as f64 / calls(own).max(1.0);
         let each: Vec<f64> = counted.iter().map(steps).collect();
         rows.extend(seeds(&each, common, "steps", None));
+        if matches!(function, Function::AddChunk | Function::RemoveTheChunk) {
+            let most = counted.iter().map(|own| own.most.of(function)).max();
+            rows.extend(most.map(|most| row(common, "steps", "max", most as f64)));
+        }
         let share = |own: &Timed| {
             let samples = &own.sampled.samples;
             samples.of(function) as f64 / samples.sum().max(1) as f64

@@ -1,12 +1,18 @@
-//! Queues of two directions, first in, first out.
+//! Queues of two directions.
 //!
 //! # Source
 //!
 //! \[Serewa\] section 3: "two direction queues", one for each size.
 //!
-//! It has two parameters. `WALK`: an insertion walks the whole queue to its end, as the paper's
-//! profile implies (41 µs for an insertion, 0.2 µs for a removal); otherwise the end is known. `SEARCH`: a merge walks
-//! the rest of the queue to find a block's buddy; otherwise it looks at the buddy's mark.
+//! It has two parameters. `PLACE` is where a block is inserted:
+//!
+//! - [`WALKED_END`]: an insertion walks the whole queue to its end, as the paper's profile implies (41 µs for an
+//!   insertion, 0.2 µs for a removal);
+//! - [`KNOWN_END`]: the same order, but the end is known;
+//! - [`HEAD`]: last in, first out;
+//! - [`ADDRESS`]: an insertion walks to the block's place in the order of addresses.
+//!
+//! With `SEARCH`, a merge walks the rest of the queue to find a block's buddy. Otherwise it looks at the buddy's mark.
 //!
 //! # Invariants
 //!
@@ -19,6 +25,15 @@ use crate::emulation::store::{Store, Unit};
 
 /// The value for no block.
 const NONE: Unit = Unit::MAX;
+/// First in, first out: an insertion walks to the end.
+pub const WALKED_END: u8 = 0;
+/// First in, first out, with a known end.
+pub const KNOWN_END: u8 = 1;
+/// Last in, first out.
+pub const HEAD: u8 = 2;
+/// In the order of addresses.
+pub const ADDRESS: u8 = 3;
+
 /// An upper bound on the number of classes.
 const CLASSES: usize = 32;
 
@@ -38,14 +53,14 @@ impl<P: Platform> Links<P> {
 }
 
 /// Queues of all classes.
-pub struct Queues<P: Platform, const WALK: bool, const SEARCH: bool> {
+pub struct Queues<P: Platform, const PLACE: u8, const SEARCH: bool> {
     links: Vec<Links<P>>,
     marks: Vec<P::Cell<u8>>,
-    /// The first and the last block; with `WALK` the last one is unused.
+    /// The first and the last block; only with a known end is the last one used.
     ends: [Links<P>; CLASSES],
 }
 
-impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> {
+impl<P: Platform, const PLACE: u8, const SEARCH: bool> Queues<P, PLACE, SEARCH> {
     /// Creates empty queues for a heap of the given number of units. O(units).
     pub fn new(units: u32) -> Self {
         Self {
@@ -63,17 +78,21 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> 
         self.links[unit as usize].next.get()
     }
 
-    /// Returns the last block of a class, in the manner of this kind of queue.
-    fn last(&self, class: u8) -> Unit {
-        if !WALK {
-            return self.ends(class).previous.get();
+    /// Returns the blocks between which a block is inserted, in the manner of this kind of queue.
+    fn place(&self, class: u8, unit: Unit) -> (Unit, Unit) {
+        let first = self.first(class);
+        match PLACE {
+            KNOWN_END => (self.ends(class).previous.get(), NONE),
+            HEAD => (NONE, first),
+            _ => {
+                let is_before = |other: Unit| PLACE == WALKED_END || other < unit;
+                let (mut before, mut after) = (NONE, first);
+                while after != NONE && is_before(after) {
+                    (before, after) = (after, self.next(after));
+                }
+                (before, after)
+            }
         }
-        let (mut last, mut next) = (NONE, self.ends(class).next.get());
-        while next != NONE {
-            last = next;
-            next = self.next(last);
-        }
-        last
     }
 
     /// Returns `true` if the queue contains a block, in the manner of this kind of queue; `after` is a possible
@@ -91,18 +110,20 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Queues<P, WALK, SEARCH> 
     }
 }
 
-impl<P: Platform, const WALK: bool, const SEARCH: bool> Store for Queues<P, WALK, SEARCH> {
+impl<P: Platform, const PLACE: u8, const SEARCH: bool> Store for Queues<P, PLACE, SEARCH> {
     fn add(&mut self, class: u8, unit: Unit) {
-        let last = self.last(class);
+        let (before, after) = self.place(class, unit);
         let links = &self.links[unit as usize];
-        links.next.set(NONE);
-        links.previous.set(last);
-        match last {
+        links.next.set(after);
+        links.previous.set(before);
+        match before {
             NONE => self.ends(class).next.set(unit),
-            last => self.links[last as usize].next.set(unit),
+            before => self.links[before as usize].next.set(unit),
         }
-        if !WALK {
-            self.ends(class).previous.set(unit);
+        match after {
+            NONE if PLACE == KNOWN_END => self.ends(class).previous.set(unit),
+            NONE => {}
+            after => self.links[after as usize].previous.set(unit),
         }
         if !SEARCH {
             self.marks[unit as usize].set(class + 1);
@@ -125,8 +146,8 @@ impl<P: Platform, const WALK: bool, const SEARCH: bool> Store for Queues<P, WALK
             previous => self.links[previous as usize].next.set(next),
         }
         match next {
-            NONE if WALK => {}
-            NONE => self.ends(class).previous.set(previous),
+            NONE if PLACE == KNOWN_END => self.ends(class).previous.set(previous),
+            NONE => {}
             next => self.links[next as usize].previous.set(previous),
         }
         if !SEARCH {

@@ -16,7 +16,7 @@ use crate::emulation::function::Table;
 use crate::emulation::manager::{Case, Heap, Manager, Work};
 use crate::emulation::ordered::ByAddress;
 use crate::emulation::program;
-use crate::emulation::queue::Queues;
+use crate::emulation::queue::{ADDRESS, HEAD, KNOWN_END, Queues, WALKED_END};
 use crate::emulation::standalone::{Standalone, StructureMemory};
 use crate::emulation::store::{Store, StoreKind};
 use crate::emulation::watch::{Nobody, Sampled, Steps, Watch, sample};
@@ -43,6 +43,8 @@ pub struct Counted {
     pub work: Work,
     /// Steps of each function itself; zero if they are not counted.
     pub steps: Table,
+    /// The most steps of one call of each function that calls no other.
+    pub most: Table,
 }
 
 /// The results of a timed run.
@@ -81,9 +83,11 @@ fn with_store<P: Platform, V: WithStore>(
         .ok_or_else(|| format!("class {} is larger than any order", heap.largest))?;
     let refuse = |error| format!("a heap of {} units: {error}", heap.units);
     Ok(match kind {
-        StoreKind::QueueSearch => visitor.call(Queues::<P, true, true>::new(heap.units)),
-        StoreKind::Queue => visitor.call(Queues::<P, true, false>::new(heap.units)),
-        StoreKind::QueueTail => visitor.call(Queues::<P, false, false>::new(heap.units)),
+        StoreKind::QueueSearch => visitor.call(Queues::<P, WALKED_END, true>::new(heap.units)),
+        StoreKind::Queue => visitor.call(Queues::<P, WALKED_END, false>::new(heap.units)),
+        StoreKind::QueueTail => visitor.call(Queues::<P, KNOWN_END, false>::new(heap.units)),
+        StoreKind::QueueHead => visitor.call(Queues::<P, HEAD, false>::new(heap.units)),
+        StoreKind::QueueOrdered => visitor.call(Queues::<P, ADDRESS, false>::new(heap.units)),
         StoreKind::Tree => {
             let memory = StructureMemory::<P>::new::<Trees<'_, P>>(heap.units, largest);
             let memory = &mut memory.map_err(refuse)?;
@@ -112,6 +116,7 @@ impl<W: Watch> WithStore for Perform<W> {
         let counted = Counted {
             work,
             steps: Table::default(),
+            most: Table::default(),
         };
         Ok((counted, manager.into_watch()))
     }
@@ -140,6 +145,7 @@ pub fn steps(plan: StoreRun) -> Result<Counted, String> {
     let (counted, watch) = with_store::<Counting, _>(plan.store, plan.heap, Begin(plan))??;
     Ok(Counted {
         steps: watch.table(),
+        most: watch.most(),
         ..counted
     })
 }

@@ -48,6 +48,11 @@ pub enum StoreKind {
     Queue,
     /// The same, with a known end.
     QueueTail,
+    /// Last in, first out.
+    QueueHead,
+    /// The lowest address first; an insertion goes to its place linearly. Calls are those of the other stores by
+    /// address.
+    QueueOrdered,
     /// Balanced trees, the lowest address first.
     Tree,
     /// Bits with summaries, the lowest address first.
@@ -56,13 +61,20 @@ pub enum StoreKind {
 
 impl StoreKind {
     /// All stores.
-    pub const ALL: [StoreKind; 5] = [
+    pub const ALL: [StoreKind; 7] = [
         Self::QueueSearch,
         Self::Queue,
         Self::QueueTail,
+        Self::QueueHead,
+        Self::QueueOrdered,
         Self::Tree,
         Self::Bitmap,
     ];
+
+    /// Returns `true` if an insertion walks a queue.
+    pub const fn is_walked(self) -> bool {
+        matches!(self, Self::QueueSearch | Self::Queue | Self::QueueOrdered)
+    }
 
     /// Returns the name.
     pub const fn name(self) -> &'static str {
@@ -70,6 +82,8 @@ impl StoreKind {
             Self::QueueSearch => "queue-search",
             Self::Queue => "queue",
             Self::QueueTail => "queue-tail",
+            Self::QueueHead => "queue-head",
+            Self::QueueOrdered => "queue-ordered",
             Self::Tree => "tree",
             Self::Bitmap => "bitmap",
         }

@@ -35,6 +35,7 @@ impl Watch for Nobody {
 #[derive(Debug)]
 pub struct Steps {
     steps: Table,
+    most: Table,
     last: u64,
 }
 
@@ -43,6 +44,7 @@ impl Steps {
     pub fn new() -> Self {
         Self {
             steps: Table::default(),
+            most: Table::default(),
             last: accesses(),
         }
     }
@@ -50,6 +52,12 @@ impl Steps {
     /// Returns the steps of each function.
     pub fn table(&self) -> Table {
         self.steps
+    }
+
+    /// Returns the largest number of steps of each function without another call in between: of a whole call, if the
+    /// function calls no other.
+    pub fn most(&self) -> Table {
+        self.most
     }
 }
 
@@ -64,6 +72,7 @@ impl Watch for Steps {
     fn switch(&mut self, from: Function, _: Function) {
         let now = accesses();
         self.steps.add(from, now - self.last);
+        self.most.raise(from, now - self.last);
         self.last = now;
     }
 }

@@ -1,8 +1,9 @@
-//! The cost of a single frame over the fill level of memory.
+//! The cost of a single frame over the fill level of memory, and over the order of the free blocks.
 //!
 //! # Purpose
 //!
-//! The figure shows whether an allocator that searches slows down when little is left to be found.
+//! The figure shows whether an allocator that searches slows down when little is left to be found, and what a split
+//! costs that nothing avoids.
 //!
 //! # Invariants
 //!
@@ -15,14 +16,26 @@ use everybuddy_measure::rows::Row;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let level = |row: &Row| {
-        let (_, percent) = row.source.split_once(':')?;
-        percent.parse::<f64>().ok()
-    };
-    let own = || {
-        rows.iter()
-            .filter(|row| row.experiment == experiment.name && row.metric == "latency")
-    };
+    let own: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.experiment == experiment.name && row.metric == "latency")
+        .filter(|row| row.operation == "pair")
+        .collect();
+    let panels = [
+        ("fill:", "memory held at random (%)", (0.0, 100.0)),
+        ("split:", "order of all free blocks", (-0.5, 9.5)),
+    ];
+    let panels = panels.map(|(workload, label, range)| panel(&own, workload, label, range));
+    let note = format!(
+        "{}. Medians of 5 rounds, bars from least to most.",
+        experiment.source
+    );
+    chart::drawing(experiment, panels.into(), note)
+}
+
+fn panel(rows: &[&Row], workload: &str, label: &str, range: (f64, f64)) -> Panel {
+    let level = |row: &Row| row.source.strip_prefix(workload)?.parse::<f64>().ok();
+    let own = || rows.iter().copied().filter(|row| level(row).is_some());
     let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
         let of = |statistic: &'static str| {
             let name = name.clone();
@@ -43,36 +56,26 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         }
     });
     let series: Vec<Series> = series.collect();
-    let medians = series
-        .iter()
-        .flat_map(|own| &own.points)
-        .map(|point| point.1);
-    let ends = series
-        .iter()
-        .flat_map(|own| &own.intervals)
-        .map(|ends| ends.1);
-    let panel = Panel {
+    let points = series.iter().flat_map(|own| &own.points);
+    let ends = series.iter().flat_map(|own| &own.intervals);
+    let y = chart::from_zero(points.map(|p| p.1).chain(ends.map(|ends| ends.1)));
+    Panel {
         title: String::new(),
         x: Axis {
-            label: "memory held (%)".to_string(),
-            range: (0.0, 100.0),
+            label: label.to_string(),
+            range,
             ticks: 11,
             base: None,
             write: Box::new(chart::plain),
         },
         y: Axis {
             label: "allocation and release (ns)".to_string(),
-            range: chart::from_zero(medians.chain(ends)),
+            range: y,
             ticks: 8,
             base: None,
             write: Box::new(chart::plain),
         },
         series,
         shade: None,
-    };
-    let note = format!(
-        "{}. Medians of 5 rounds, bars from least to most.",
-        experiment.source
-    );
-    chart::drawing(experiment, vec![panel], note)
+    }
 }

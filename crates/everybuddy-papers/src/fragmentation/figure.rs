@@ -1,4 +1,4 @@
-//! Free 4 MiB blocks over requests, one panel for traces in sequence and one for traces together.
+//! Free 4 MiB blocks over requests, with a panel per combination of traces.
 //!
 //! # Purpose
 //!
@@ -10,28 +10,23 @@
 
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
+use crate::shared::figure::{Drawing, sources, systems};
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::frames;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let titles = [
-        ("sequence", "traces one after the other"),
-        ("at-once", "all traces together, each on its own CPUs"),
-    ];
     let order = experiment.parameters.get("order");
     let order = order.and_then(toml::Value::as_integer).unwrap_or(10);
     let label = format!("free blocks of {}", frames(1 << order.clamp(0, 63)));
-    let panels: Vec<Panel> = titles
-        .iter()
-        .map(|(source, title)| panel(rows, source, title, &label))
-        .collect();
+    let sources = sources(rows.iter());
+    let panels = sources.iter().map(|source| panel(rows, source, &label));
+    let panels: Vec<Panel> = panels.collect();
     let note = format!("{}. Replayed on this machine; counts.", experiment.source);
     chart::drawing(experiment, panels, note)
 }
 
-fn panel(rows: &[Row], source: &str, title: &str, label: &str) -> Panel {
+fn panel(rows: &[Row], source: &str, label: &str) -> Panel {
     let own = || rows.iter().filter(|row| row.source == source);
     let calls = own().find(|row| row.metric == "calls");
     let thousands = calls.map_or(1.0, |row| row.value / 1000.0);
@@ -57,7 +52,7 @@ fn panel(rows: &[Row], source: &str, title: &str, label: &str) -> Panel {
         .flat_map(|own| &own.points)
         .map(|point| point.1);
     Panel {
-        title: title.to_string(),
+        title: title(source),
         x: Axis {
             label: "requests and releases (thousands)".to_string(),
             range: (0.0, thousands),
@@ -74,5 +69,18 @@ fn panel(rows: &[Row], source: &str, title: &str, label: &str) -> Panel {
         },
         series,
         shade: None,
+    }
+}
+
+/// Describes a combination of traces: `sequence`, `GROUP:at-once`, or a group of one trace.
+fn title(source: &str) -> String {
+    let (group, how) = match source.split_once(':') {
+        Some((group, how)) => (format!("{group}: "), how),
+        None => (String::new(), source),
+    };
+    match how {
+        "sequence" => format!("{group}traces one after the other"),
+        "at-once" => format!("{group}all traces together, each on its own CPUs"),
+        one => one.to_string(),
     }
 }

@@ -4,17 +4,22 @@
 //!
 //! Fragmentation becomes visible only after several programs have started and ended. The traces run one after
 //! another, and concurrently; the memory that they leave allocated stays until the end, when everything is freed.
+//! Traces that differ in what they ask for can be replayed in groups of their own.
 //!
 //! # Invariants
 //!
 //! Runs on one thread, so the numbers are reproducible.
 
 use everybuddy::{Order, SystemSpec};
+use everybuddy_trace::Resolved;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, memory, row, traces};
+use crate::shared::method::{
+    Bench, Conditions, Measure, common, memory, refusal_rows, row, traces,
+};
 use everybuddy_measure::Error;
+use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::{Counting, Sample};
@@ -24,10 +29,20 @@ use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-/// The source of rows about consecutive traces.
+/// The source of rows about consecutive traces, after the group's name if there is one.
 const SEQUENCE: &str = "sequence";
-/// The source of rows about concurrent traces.
+/// The source of rows about concurrent traces, likewise.
 const AT_ONCE: &str = "at-once";
+
+/// Traces that are replayed together. The rows of a group of one trace have its name as their source.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    /// The name, before `:sequence` and `:at-once`.
+    name: String,
+    /// The traces, which are among those of the experiment.
+    traces: Vec<String>,
+}
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +50,9 @@ const AT_ONCE: &str = "at-once";
 pub(crate) struct Parameters {
     /// The order of the blocks that are counted.
     order: u8,
+    /// The groups of traces; all traces together if there are none.
+    #[serde(default)]
+    groups: Vec<Group>,
 }
 
 impl Measure for Parameters {
@@ -44,11 +62,20 @@ impl Measure for Parameters {
 
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        2 * experiment.systems.len() as u64
+        (self.sources(experiment).len() * experiment.systems.len()) as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        [SEQUENCE, AT_ONCE].map(String::from).to_vec()
+        if self.groups.is_empty() {
+            return [SEQUENCE, AT_ONCE].map(String::from).to_vec();
+        }
+        let of = |group: &Group| match group.traces.len() {
+            1 => vec![group.name.clone()],
+            _ => [SEQUENCE, AT_ONCE]
+                .map(|how| format!("{}:{how}", group.name))
+                .to_vec(),
+        };
+        self.groups.iter().flat_map(of).collect()
     }
 
     /// Replays on all systems.
@@ -62,13 +89,13 @@ impl Measure for Parameters {
             .ok_or_else(|| Error::usage(format!("order {}: there is none so large", self.order)))?;
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for replay in replays(experiment, order, conditions)? {
+        for replay in self.replays(experiment, order, conditions)? {
             for spec in &specs {
                 let samples = replay.perform(spec, bench)?;
                 let common = common(
                     experiment,
                     conditions,
-                    replay.source,
+                    &replay.source,
                     spec,
                     replay.script.cpus,
                 );
@@ -82,7 +109,7 @@ impl Measure for Parameters {
 
 /// The combined traces and their memory.
 struct Replay {
-    source: &'static str,
+    source: String,
     /// The order of the blocks that are counted.
     order: Order,
     script: Script,
@@ -95,38 +122,69 @@ struct Replay {
 struct Samples {
     over_time: Vec<Sample>,
     home: Option<u64>,
-    refused: u64,
+    refusals: Refusals,
 }
 
-/// Prepares both replays.
-fn replays(
-    experiment: &Experiment,
-    order: Order,
-    conditions: &Conditions,
-) -> Result<[Replay; 2], Error> {
-    let traces: Vec<_> = traces(experiment, conditions)?
-        .into_iter()
-        .map(|(_, resolved)| resolved)
-        .collect();
-    let replay = |source: &'static str, merged: everybuddy_trace::Resolved| {
+impl Parameters {
+    /// Prepares the replays of all groups.
+    fn replays(
+        &self,
+        experiment: &Experiment,
+        order: Order,
+        conditions: &Conditions,
+    ) -> Result<Vec<Replay>, Error> {
+        let named = traces(experiment, conditions)?;
+        let all: Vec<Resolved> = named.iter().map(|(_, resolved)| resolved.clone()).collect();
+        let prepare = |source: String, merged| Replay::new(experiment, source, order, merged);
+        if self.groups.is_empty() {
+            return Ok(vec![
+                prepare(SEQUENCE.to_string(), merge::in_sequence(&all))?,
+                prepare(AT_ONCE.to_string(), merge::at_once(&all))?,
+            ]);
+        }
+        let mut replays = Vec::new();
+        for Group { name, traces } in &self.groups {
+            let mut own: Vec<Resolved> = Vec::new();
+            for trace in traces {
+                let found = named.iter().find(|(known, _)| known == trace);
+                let missing =
+                    || Error::usage(format!("group {name}: `{trace}` is not in `traces`"));
+                own.push(found.ok_or_else(missing)?.1.clone());
+            }
+            if own.len() == 1 {
+                replays.push(prepare(name.clone(), merge::in_sequence(&own))?);
+                continue;
+            }
+            replays.push(prepare(
+                format!("{name}:{SEQUENCE}"),
+                merge::in_sequence(&own),
+            )?);
+            replays.push(prepare(format!("{name}:{AT_ONCE}"), merge::at_once(&own))?);
+        }
+        Ok(replays)
+    }
+}
+
+impl Replay {
+    /// Prepares combined traces.
+    fn new(
+        experiment: &Experiment,
+        source: String,
+        order: Order,
+        merged: Resolved,
+    ) -> Result<Replay, Error> {
         let traced = merged.steps.len() as u32;
-        let script = Script::new(source, &merge::emptied(merged), None)?;
+        let script = Script::new(&source, &merge::emptied(merged), None)?;
         let memory = memory(experiment, &script)?;
-        Ok::<Replay, Error>(Replay {
+        Ok(Replay {
             source,
             order,
             script,
             memory,
             traced,
         })
-    };
-    Ok([
-        replay(SEQUENCE, merge::in_sequence(&traces))?,
-        replay(AT_ONCE, merge::at_once(&traces))?,
-    ])
-}
+    }
 
-impl Replay {
     /// Replays on one system.
     fn perform(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Samples, Error> {
         let (script, memory, how) = (&self.script, &self.memory, How::COUNTED);
@@ -135,7 +193,10 @@ impl Replay {
         Ok(Samples {
             over_time: observers.flat_map(|observer| observer.samples).collect(),
             home: done.home.map(|home| home.available_blocks(self.order)),
-            refused: done.played.trouble.refused,
+            refusals: Refusals {
+                requests: script.requests(),
+                refused: done.played.trouble.refused,
+            },
         })
     }
 
@@ -174,9 +235,8 @@ impl Replay {
                 ..blocks("value", home as f64)
             });
         }
-        let refused = samples.refused as f64;
         let calls = f64::from(self.script.events);
-        rows.push(row(common, "blocking_probability", "count", refused));
+        rows.extend(refusal_rows(&samples.refusals, common));
         rows.push(row(common, "calls", "count", calls));
         for sample in &samples.over_time {
             let position = f64::from(sample.position) / calls.max(1.0);

@@ -1,8 +1,9 @@
-//! Histograms of the times of single allocations, with a panel per system.
+//! Histograms of the times of single calls, with a panel per system and direction.
 //!
 //! # Purpose
 //!
-//! Results are compared with figures 1 and 12 of \[iBuddy\], whose bands are the humps here.
+//! Results are compared with figures 1 and 12 of \[iBuddy\], whose bands are the humps here. Like these figures, it has
+//! the lazy buddy and lazy iBuddy only; the tables have all systems.
 //!
 //! # Invariants
 //!
@@ -11,12 +12,16 @@
 use crate::shared::chart::{self, Axis, Panel, Series, Shape};
 use crate::shared::experiment::Experiment;
 use crate::shared::figure::{Drawing, systems};
+use crate::shared::method::DIRECTIONS;
 use everybuddy_measure::rows::Row;
 
 /// Where an empty bin is drawn on the logarithmic axis: below a single allocation.
 const NOTHING: f64 = -0.4;
 
-/// The ends of sources' names: allocations that a list served, and others.
+/// The systems of the figure.
+const SYSTEMS: [&str; 2] = ["lbs-31", "lis-1"];
+
+/// The ends of sources' names: calls that a list served, and others.
 const BANDS: [&str; 2] = [":hit", ":core"];
 
 /// Returns the bin, as its number, that a row of a histogram is about.
@@ -37,9 +42,11 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let most = bins().filter_map(&bin).fold(1.0, f64::max) + 2.0 * width;
     let floor = rows.iter().find(|row| row.system == "timer");
     let floor = floor.map(|row| row.value.max(1.0).log10());
-    let panel = |system: &String| {
+    let panel = |(system, operation): (&String, &str)| {
         let series = BANDS.iter().enumerate().map(|(kind, band)| {
-            let own = bins().filter(|row| row.name() == *system && row.source.ends_with(band));
+            let own = bins().filter(|row| {
+                row.name() == *system && row.operation == operation && row.source.ends_with(band)
+            });
             let counts: Vec<(f64, f64)> = own
                 .filter_map(|row| Some((bin(row)?, row.value.log10())))
                 .collect();
@@ -61,16 +68,16 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             .flat_map(|own| &own.points)
             .map(|point| point.1);
         Panel {
-            title: system.clone(),
+            title: format!("{system}, {operation}"),
             y: Axis {
-                label: "allocations in a bin".to_string(),
+                label: "calls in a bin".to_string(),
                 range: (NOTHING, chart::from_zero(top).1),
                 ticks: 8,
                 base: Some(10.0),
                 write: Box::new(chart::power),
             },
             x: Axis {
-                label: "time of an allocation (ns)".to_string(),
+                label: "time of a call (ns)".to_string(),
                 range: (0.0, most),
                 ticks: 8,
                 base: Some(10.0),
@@ -80,7 +87,12 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             shade: floor.map(|floor| (0.0, floor, "below the timer's spread".to_string())),
         }
     };
-    let panels: Vec<Panel> = systems(bins()).iter().map(panel).collect();
+    let names: Vec<String> = systems(bins())
+        .into_iter()
+        .filter(|name| SYSTEMS.contains(&name.as_str()))
+        .collect();
+    let both = |name| DIRECTIONS.map(move |operation| (name, operation));
+    let panels: Vec<Panel> = names.iter().flat_map(both).map(panel).collect();
     let note = format!(
         "{}. Both axes logarithmic, {bins_per_decade} bins a decade; medians.",
         experiment.source

@@ -1,35 +1,41 @@
-//! The distribution of the times of single allocations, and whether they reached the zone layer.
+//! The distribution of the times of single calls, and whether they reached the zone layer.
 //!
 //! # Purpose
 //!
-//! A mean hides two bands: allocations that a list serves, and those that wait for a batch.
+//! A mean hides two bands: calls that a list serves, and those that wait for a batch.
 //!
-//! A counting pass determines the allocations that reach the zone layer. On one thread a timed pass repeats it
-//! allocation by allocation. The time of each allocation is the median of its repetitions, so that a single context
-//! switch does not matter.
+//! A counting pass determines the calls that reach the zone layer. On one thread a timed pass repeats it call by call.
+//! The time of each call is the median of its repetitions, so that a single context switch does not matter.
+//!
+//! Whether calls that are timed one by one take as long as in a program is measured, too: the same calls are timed in
+//! segments, and the mean of these times is the expected value of the mean.
 //!
 //! # Invariants
 //!
-//! All of the passes perform the same allocations in the same order.
+//! All of the passes perform the same calls in the same order.
 
 use everybuddy::SystemSpec;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::observe::Observer;
+use everybuddy_measure::replay::observe::{Observer, Ticks};
+use everybuddy_measure::replay::pace::repetitions;
 use everybuddy_measure::replay::pass::{self, How, Times};
 use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
-use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-/// Records for each allocation whether it reached the zone layer.
+/// The numbers of allocations, and those of frees.
+type Directions<T> = [Vec<T>; 2];
+
+/// Records for each allocation, and each free, whether it reached the zone layer.
 struct Entered {
-    marks: Vec<bool>,
+    marks: Directions<bool>,
 }
 
 impl Observer for Entered {
@@ -44,7 +50,7 @@ impl Observer for Entered {
             let before = adapter.counts(request.token);
             *place = adapter.allocate(request);
             let after = adapter.counts(request.token);
-            self.marks.push(after.locks > before.locks);
+            self.marks[0].push(after.locks > before.locks);
         }
     }
 
@@ -57,7 +63,10 @@ impl Observer for Entered {
     ) {
         for (release, place) in moves.iter().zip(places) {
             if *place != REFUSED {
+                let before = adapter.counts(release.token);
                 adapter.free(release, *place);
+                let after = adapter.counts(release.token);
+                self.marks[1].push(after.locks > before.locks);
             }
         }
     }
@@ -111,31 +120,28 @@ impl Measure for Parameters {
                 memory,
                 ..
             } = traced?;
-            let mut all: Vec<(Vec<bool>, Vec<Vec<u32>>)> = Vec::new();
+            let mut all = Vec::new();
             for spec in &specs {
-                all.push((marks(&script, &memory, spec, bench)?, Vec::new()));
+                all.push(Timed {
+                    marks: marks(&script, &memory, spec, bench)?,
+                    ..Timed::default()
+                });
                 (bench.step)(&format!("{name} {spec}"));
             }
             for round in 0..self.rounds {
                 for turn in 0..specs.len() {
                     let who = (turn + round) % specs.len();
-                    let ticks = times(&script, &memory, &specs[who], bench)?;
-                    all[who].1.push(ticks);
+                    let mut time = |times| times_of(&script, &memory, &specs[who], times, bench);
+                    let (singles, segments) = (time(Times::Singles)?, time(Times::Segments)?);
+                    all[who].singles.push(singles.directions);
+                    all[who].segments.push(segments.directions);
+                    all[who].operations = segments.operations;
                     (bench.step)(&format!("{name} {}", specs[who]));
                 }
             }
-            for (spec, (marks, rounds)) in specs.iter().zip(&all) {
-                let common = Row {
-                    operation: "allocate",
-                    ..common(experiment, conditions, &name, spec, script.cpus)
-                };
-                rows.extend(summary(
-                    marks,
-                    &medians(rounds),
-                    &common,
-                    self.bins_per_decade,
-                    bench.timer,
-                ));
+            for (spec, timed) in specs.iter().zip(&all) {
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                rows.extend(timed.rows(&common, self.bins_per_decade, bench.timer));
             }
             let common = Row {
                 system: "timer".to_string(),
@@ -151,57 +157,102 @@ impl Measure for Parameters {
     }
 }
 
+/// The results of a system.
+#[derive(Default)]
+struct Timed {
+    /// Whether each call reached the zone layer.
+    marks: Directions<bool>,
+    /// The ticks of each call, by round.
+    singles: Vec<Directions<u32>>,
+    /// The ticks of each segment, by round.
+    segments: Vec<Directions<u32>>,
+    /// The calls in all segments of a round.
+    operations: [u64; 2],
+}
+
+impl Timed {
+    /// Returns the numbers and histograms of both directions, and the numbers of all calls.
+    fn rows(&self, common: &Row, bins_per_decade: f64, timer: &Timer) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let (mut all, mut expected, mut calls) = (Vec::new(), 0.0, 0);
+        for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+            let own = Row {
+                operation,
+                ..common.clone()
+            };
+            let ticks = medians(&self.singles, direction);
+            let segments = medians(&self.segments, direction);
+            let sum = segments.iter().map(|ticks| f64::from(*ticks)).sum();
+            let nanos = timer.sum(sum, segments.len());
+            let operations = self.operations[direction];
+            let mean = share_of(nanos, operations);
+            let marks = &self.marks[direction];
+            rows.extend(summary(marks, &ticks, (&own, mean), bins_per_decade, timer));
+            all.extend(ticks);
+            expected += nanos;
+            calls += operations;
+        }
+        rows.extend(numbers(&all, common, share_of(expected, calls), timer));
+        rows
+    }
+}
+
+/// Returns the mean of a sum; `None` of nothing.
+fn share_of(nanos: f64, calls: u64) -> Option<f64> {
+    (calls > 0).then(|| nanos / calls as f64)
+}
+
 fn marks(
     script: &Script,
     memory: &Memory,
     spec: &SystemSpec,
     bench: &mut Bench<'_>,
-) -> Result<Vec<bool>, Error> {
+) -> Result<Directions<bool>, Error> {
     let new = |lane: &Lane| Entered {
-        marks: Vec::with_capacity(lane.directions()[0]),
+        marks: lane.directions().map(Vec::with_capacity),
     };
     let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
-    Ok(done
-        .played
-        .observers
-        .into_iter()
-        .flat_map(|own| own.marks)
-        .collect())
+    let mut all = Directions::default();
+    for own in done.played.observers {
+        for (all, own) in all.iter_mut().zip(own.marks) {
+            all.extend(own);
+        }
+    }
+    Ok(all)
 }
 
-fn times(
+/// Times calls one by one, or segments.
+fn times_of(
     script: &Script,
     memory: &Memory,
     spec: &SystemSpec,
+    times: Times,
     bench: &mut Bench<'_>,
-) -> Result<Vec<u32>, Error> {
-    let timer = bench.timer;
-    let played = pass::time(script, memory, bench.arena, spec, timer, Times::Singles)?;
-    let ticks = played.observers.into_iter().map(|own| own.directions);
-    Ok(ticks.flat_map(|[allocations, _]| allocations).collect())
+) -> Result<Ticks, Error> {
+    let played = pass::time(script, memory, bench.arena, spec, bench.timer, times)?;
+    // One thread performs everything.
+    let first = played.observers.into_iter().next();
+    Ok(first.unwrap_or_default())
 }
 
-/// Returns the median of each allocation's repetitions.
-fn medians(rounds: &[Vec<u32>]) -> Vec<u32> {
-    let length = rounds.iter().map(Vec::len).min().unwrap_or(0);
-    let median = |at: usize| {
-        let mut own: Vec<u32> = rounds.iter().map(|round| round[at]).collect();
-        own.sort_unstable();
-        own[own.len() / 2]
-    };
-    (0..length).map(median).collect()
+/// Returns the median of the repetitions of each call, or of each segment, in a direction.
+fn medians(rounds: &[Directions<u32>], direction: usize) -> Vec<u32> {
+    let rounds: Vec<&[u32]> = rounds.iter().map(|round| &round[direction][..]).collect();
+    let mut medians = Vec::new();
+    repetitions(&rounds, |sorted| medians.push(sorted[sorted.len() / 2]));
+    medians
 }
 
-/// Numbers of all allocations and of each band, and the histograms of the bands.
+/// Returns numbers of all calls of a direction and of each band, and the histograms of the bands.
 fn summary(
     marks: &[bool],
     ticks: &[u32],
-    common: &Row,
+    (common, expected): (&Row, Option<f64>),
     bins_per_decade: f64,
     timer: &Timer,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
-    rows.extend(numbers(ticks, common, timer));
+    rows.extend(numbers(ticks, common, expected, timer));
     for (entered, band) in [false, true].into_iter().zip(BANDS) {
         let own = marks
             .iter()
@@ -212,13 +263,14 @@ fn summary(
             source: format!("{}{band}", common.source),
             ..common.clone()
         };
-        rows.extend(numbers(&own, &common, timer));
+        rows.extend(numbers(&own, &common, None, timer));
         rows.extend(histogram(&own, &common, bins_per_decade, timer));
     }
     rows
 }
 
-fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
+/// Returns numbers of some calls, with the mean that is expected of them.
+fn numbers(ticks: &[u32], common: &Row, expected: Option<f64>, timer: &Timer) -> Vec<Row> {
     let mut rows = vec![row(common, "latency", "count", ticks.len() as f64)];
     if ticks.is_empty() {
         return rows;
@@ -227,13 +279,16 @@ fn numbers(ticks: &[u32], common: &Row, timer: &Timer) -> Vec<Row> {
     let mut nanos: Vec<f64> = ticks.iter().map(|ticks| timer.single(*ticks)).collect();
     nanos.sort_by(f64::total_cmp);
     let sum = ticks.iter().map(|ticks| f64::from(*ticks)).sum();
-    let mean = timer.sum(sum, ticks.len()) / count;
+    let mean = timer.sum_of_singles(sum, ticks.len()) / count;
     let middle = nanos.iter().sum::<f64>() / count;
     let variance = nanos.iter().map(|n| (n - middle).powi(2)).sum::<f64>() / count;
     // Nearest rank: a time that actually occurred.
     let at = |permille: usize| nanos[(nanos.len() * permille).div_ceil(1000).max(1) - 1];
-    rows.push(row(common, "latency", "mean", mean));
-    // Over many allocations. It includes the timer's own deviation, so it is not less than the allocator's.
+    rows.push(Row {
+        expected: expected.map(rounded),
+        ..row(common, "latency", "mean", mean)
+    });
+    // Over many calls. It includes the timer's own deviation, so it is not less than the allocator's.
     rows.push(row(common, "latency", "stddev", variance.sqrt()));
     let seen = [
         ("p50", at(500)),

@@ -32,10 +32,23 @@ use serde::Deserialize;
 
 /// The results of one system in one round.
 #[derive(Clone, Copy, Default)]
-struct Round {
+pub(crate) struct Round {
     wait: Moments,
     hold: Moments,
     disturbed: u64,
+}
+
+impl Round {
+    /// Returns the nanoseconds that were spent waiting for locks and holding them, on all CPUs together.
+    pub(crate) fn time(&self, timer: &Timer) -> f64 {
+        let of = |own: &Moments| timer.sum(own.sum as f64, own.count as usize);
+        of(&self.wait) + of(&self.hold)
+    }
+
+    /// Returns the number of acquisitions whose hold counts.
+    pub(crate) fn acquired(&self) -> f64 {
+        self.hold.count as f64
+    }
 }
 
 /// The parameters in the experiment's file.
@@ -92,7 +105,8 @@ impl Measure for Parameters {
     }
 }
 
-fn replay(
+/// Replays on one system, with a probe that reads the clock at each event of a lock.
+pub(crate) fn replay(
     script: &Script,
     memory: &Memory,
     spec: &SystemSpec,

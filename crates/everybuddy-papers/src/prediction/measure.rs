@@ -174,6 +174,8 @@ fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     let mut rows = vec![row(common, metric, "count", judged.len() as f64)];
     let off = mean(judged.iter().map(error));
     rows.extend(off.map(|off| row(common, metric, "mean", off)));
+    let too_long = judged.iter().map(|own| f64::from(u8::from(own.0 > own.1)));
+    rows.extend(mean(too_long).map(|share| row(common, "prediction_excess", "value", share)));
     let mut octaves: BTreeMap<u32, Vec<Judged>> = BTreeMap::new();
     for own in judged {
         let octave = own.0.checked_ilog2().map_or(0, |power| power + 1);
@@ -215,6 +217,7 @@ mod tests {
             rows.iter().find(is_own).map(|row| row.value)
         };
         assert_eq!(value("", "count"), Some(5.0));
+        assert_eq!(value("", "value"), Some(1.0), "each is too long");
         assert_eq!(value("@128", "count"), Some(4.0));
         assert_eq!(value("@128", "p50"), Some(4.0));
         assert_eq!(value("@128", "p75"), Some(8.0));

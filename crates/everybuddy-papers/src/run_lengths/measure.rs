@@ -54,16 +54,19 @@ impl Measure for Parameters {
         let mut rows = Vec::new();
         for (name, resolved) in traces(experiment, conditions)? {
             for (kind, lengths) in kinds(&resolved) {
+                let [allocations, frees] = [&lengths[0], &lengths[1]].map(|own| average(own));
+                let ratio = allocations.zip(frees).map(|(own, other)| other / own);
+                rows.extend(ratio.map(|ratio| {
+                    let common = Row {
+                        operation: "all",
+                        ..common(experiment, conditions, &name, kind, &resolved)
+                    };
+                    row(&common, "run_length_ratio", "value", ratio)
+                }));
                 for (operation, lengths) in DIRECTIONS.into_iter().zip(lengths) {
                     let common = Row {
-                        experiment: experiment.name.clone(),
-                        source: name.clone(),
-                        system: kind.to_string(),
-                        platform: experiment.platform.clone(),
-                        cpus: resolved.cpus as u16,
-                        seed: conditions.seed,
                         operation,
-                        ..Row::default()
+                        ..common(experiment, conditions, &name, kind, &resolved)
                     };
                     rows.extend(summary(lengths, &common));
                 }
@@ -74,6 +77,30 @@ impl Measure for Parameters {
         rows.extend(means);
         Ok(rows)
     }
+}
+
+/// Returns the common columns of the rows of a criterion on a trace.
+fn common(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    trace: &str,
+    kind: &str,
+    resolved: &Resolved,
+) -> Row {
+    Row {
+        experiment: experiment.name.clone(),
+        source: trace.to_string(),
+        system: kind.to_string(),
+        platform: experiment.platform.clone(),
+        cpus: resolved.cpus as u16,
+        seed: conditions.seed,
+        ..Row::default()
+    }
+}
+
+/// Returns the mean of some lengths.
+fn average(lengths: &[u64]) -> Option<f64> {
+    mean(lengths.iter().map(|length| *length as f64))
 }
 
 /// Returns the lengths of a trace's runs, of allocations and of frees, by criterion.

@@ -171,7 +171,7 @@ impl Experiment {
         }
         for name in &own.traces {
             // The traces of the project need not be there before they are read.
-            if !library::BUNDLED.contains(&name.as_str()) {
+            if !library::is_bundled(name) {
                 library::locate(name).map_err(|error| refuse(error.to_string()))?;
             }
         }

@@ -8,7 +8,7 @@
 //!
 //! Every row contains its experiment's name, alone or before an `@`.
 
-use everybuddy::SystemSpec;
+use everybuddy::{Setup, SystemSpec};
 use everybuddy_trace::{Leniency, Resolved, resolve};
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -18,6 +18,7 @@ use super::experiment::Experiment;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
+use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
@@ -182,6 +183,14 @@ pub(crate) fn common(
     }
 }
 
+/// Returns the row of the batch with which a system works on a memory, unless its list has none.
+pub(crate) fn batch(common: &Row, spec: &SystemSpec, memory: &Memory) -> Option<Row> {
+    let ranges = [memory.range()];
+    let parameters = spec.parameters(&Setup::new(&ranges, common.cpus)).ok()?;
+    let frames = f64::from(parameters.batch()?);
+    Some(row(common, "batch", "value", frames))
+}
+
 /// Returns rows for a number with a value per round: its median, minimum and maximum.
 pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -195,6 +204,16 @@ pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<
     rows.extend(least.map(|value| row(common, metric, "min", value)));
     rows.extend(most.map(|value| row(common, metric, "max", value)));
     rows
+}
+
+/// Creates the rows about refused requests: of all requests, of those above order 0, and of each order.
+pub(crate) fn refusal_rows(refusals: &Refusals, common: &Row) -> Vec<Row> {
+    let entries = refusals.entries().into_iter();
+    let own = |(order, metric, statistic, value)| Row {
+        order,
+        ..row(common, metric, statistic, value)
+    };
+    entries.map(own).collect()
 }
 
 /// Creates a row with a number.

@@ -15,6 +15,8 @@ pub enum Repeats {
     Counted,
     /// Counted once, on simulated CPUs.
     Simulated,
+    /// Counted on simulated CPUs, with several seeds.
+    SimulatedSeeds(u32),
     /// Rounds in which the systems take turns.
     Rounds(u32),
     /// Rounds for times; everything else is counted once.
@@ -33,6 +35,10 @@ impl Repeats {
             Repeats::Simulated => {
                 "Counted once on simulated CPUs; the same numbers come out each time.".to_string()
             }
+            Repeats::SimulatedSeeds(seeds) => format!(
+                "Counted on simulated CPUs with {seeds} seeds; means, and intervals from the least to the most. The \
+                 same numbers come out each time."
+            ),
             Repeats::Rounds(rounds) => {
                 format!("Measured in {rounds} rounds in which systems take turns; medians.")
             }

@@ -31,7 +31,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             "domains",
         ),
     ];
-    let note = format!("{}. Simulated, 25 CPUs.", experiment.source);
+    let note = format!("{}. Simulated, 25 CPUs; the first seed.", experiment.source);
     chart::drawing(experiment, panels.into(), note)
 }
 

@@ -9,33 +9,42 @@
 //! Stages: **a** the programs start; **b** they run; **c** they end, and all of their memory is freed; **d** one CPU
 //! continues with little memory. Finally all lists are drained.
 //!
+//! Several seeds are simulated. A number is the mean over the seeds, and the seeds are its rounds, so that a claim can
+//! tell whether it holds for each of them. What a stage is about is the change that it brings: see
+//! `fragmentation_change`.
+//!
 //! # Invariants
 //!
-//! The rows are reproducible.
+//! The rows are reproducible. The rows of single moments are those of the first seed.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{
-    FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout,
-    with_any_system,
-};
-use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
+use everybuddy::{FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout};
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, with_any_system};
 
+use super::numbers;
 use super::programs::{Kept, Kernel, Program, Thread};
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, row};
+use crate::shared::method::{Bench, Conditions, Measure, common};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Random;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::{Row, rounded};
+use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
-/// The sources of rows, by stage; and the end.
-const STAGES: [&str; 5] = ["a-start", "b-run", "c-end", "d-quiet", "home"];
+/// The sources of means over a stage.
+pub(super) const STAGES: [&str; 4] = ["a-start", "b-run", "c-end", "d-quiet"];
+/// The sources of the last moment of each stage.
+pub(super) const ENDS: [&str; 4] = ["end of a", "end of b", "end of c", "end of d"];
+/// The sources of means over the two halves of stage b.
+pub(super) const HALVES: [&str; 2] = ["first half of b", "second half of b"];
+/// The index of stage b.
+pub(super) const RUN: usize = 1;
+/// The source of the moment after all lists were drained.
+pub(super) const HOME: &str = "home";
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,12 +64,26 @@ pub(crate) struct Parameters {
     little: u32,
     /// Samples.
     samples: u64,
+    /// The number of seeds.
+    seeds: u32,
     /// The orders whose free blocks are counted.
-    orders: Vec<u8>,
+    pub(super) orders: Vec<u8>,
+    /// What the source printed about stage b.
+    pub(super) printed: Vec<Printed>,
     /// The programs.
     programs: Vec<Program>,
     /// The kernel's own requests.
     kernel: Kernel,
+}
+
+/// A fragmentation rate of the source.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Printed {
+    /// The system here.
+    pub(super) system: String,
+    /// The rate while programs run.
+    pub(super) rate: f64,
 }
 
 impl Parameters {
@@ -72,16 +95,17 @@ impl Parameters {
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Simulated
+        Repeats::SimulatedSeeds(self.seeds)
     }
 
     /// Returns the number of runs.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.systems.len() as u64
+        experiment.systems.len() as u64 * u64::from(self.seeds)
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        STAGES.map(String::from).to_vec()
+        let all = STAGES.iter().chain(&ENDS).chain(&HALVES).chain([&HOME]);
+        all.map(ToString::to_string).collect()
     }
 
     /// Simulates all systems.
@@ -97,23 +121,35 @@ impl Measure for Parameters {
             .unwrap_or(1 << 19);
         let mut rows = Vec::new();
         for spec in experiment.specs()? {
-            let seen = simulate(self, &spec, frames, conditions)?;
-            rows.extend(numbers(self, experiment, conditions, &spec, &seen));
-            (bench.step)(&spec.to_string());
+            let mut seeds = Vec::new();
+            for seed in 0..u64::from(self.seeds.max(1)) {
+                let conditions = Conditions {
+                    seed: conditions.seed + seed,
+                    ..*conditions
+                };
+                let seen = simulate(self, &spec, frames, &conditions)?;
+                let base = common(experiment, &conditions, "", &spec, self.cpus());
+                if seed == 0 {
+                    rows.extend(numbers::moments(self, &seen, &base));
+                }
+                seeds.push(numbers::stages(self, &seen, &base));
+                (bench.step)(&format!("{spec}, seed {}", conditions.seed));
+            }
+            rows.extend(numbers::over_seeds(&seeds));
         }
         Ok(rows)
     }
 }
 
 /// The observations of a system.
-struct Seen {
+pub(super) struct Seen {
     /// Cycle and stage of each sample.
-    samples: Vec<(u64, usize, Snapshot)>,
-    home: Snapshot,
-    max_order: Order,
-    cycles: u64,
+    pub(super) samples: Vec<(u64, usize, Snapshot)>,
+    pub(super) home: Snapshot,
+    pub(super) max_order: Order,
+    pub(super) cycles: u64,
     /// Whether the number of domains follows the load.
-    is_elastic: bool,
+    pub(super) is_elastic: bool,
 }
 
 /// Runs the programs on a system.
@@ -238,74 +274,4 @@ impl Visitor<'_> {
             is_elastic: self.is_elastic,
         })
     }
-}
-
-/// Returns the numbers of each stage and of each sample.
-fn numbers(
-    own: &Parameters,
-    experiment: &Experiment,
-    conditions: &Conditions,
-    spec: &SystemSpec,
-    seen: &Seen,
-) -> Vec<Row> {
-    let orders: Vec<Order> = own.orders.iter().copied().filter_map(Order::new).collect();
-    let of = |snapshot: &Snapshot, common: &Row, statistic| {
-        let rate = snapshot.unusable_index(seen.max_order);
-        let domains = f64::from(snapshot.domains);
-        let mut rows = vec![
-            row(common, "fragmentation_rate", statistic, rate),
-            row(common, "domains", statistic, domains),
-        ];
-        for order in orders.iter().copied() {
-            let blocks = snapshot.available_blocks(order) as f64;
-            rows.push(Row {
-                order: Some(order.get()),
-                ..row(common, "free_blocks", statistic, blocks)
-            });
-        }
-        rows
-    };
-    let base = |source: &str| Row {
-        ..common(experiment, conditions, source, spec, own.cpus())
-    };
-    let mut rows = Vec::new();
-    for (stage, source) in STAGES.iter().enumerate() {
-        let common = base(source);
-        let own: Vec<_> = seen
-            .samples
-            .iter()
-            .filter(|sample| sample.1 == stage)
-            .collect();
-        if *source == "home" {
-            let is_one = |row: &Row| row.metric == "domains" && seen.is_elastic;
-            let expected = |row: Row| Row {
-                expected: is_one(&row).then_some(1.0),
-                ..row
-            };
-            rows.extend(of(&seen.home, &common, "value").into_iter().map(expected));
-            continue;
-        }
-        let each: Vec<Vec<Row>> = own.iter().map(|(_, _, s)| of(s, &common, "mean")).collect();
-        for at in 0..each.first().map_or(0, Vec::len) {
-            let values = || each.iter().map(|rows| rows[at].value);
-            let statistic = |statistic, value| Row {
-                statistic,
-                value: rounded(value),
-                ..each[0][at].clone()
-            };
-            rows.extend(mean(values()).map(|value| statistic("mean", value)));
-            rows.push(statistic("min", values().fold(f64::INFINITY, f64::min)));
-            rows.push(statistic("max", values().fold(0.0, f64::max)));
-            rows.extend(values().next_back().map(|value| statistic("value", value)));
-        }
-    }
-    for (at, stage, snapshot) in &seen.samples {
-        let position = *at as f64 / seen.cycles as f64;
-        let own = Row {
-            experiment: format!("{}@{:.4}", experiment.name, rounded(position)),
-            ..base(STAGES[*stage])
-        };
-        rows.extend(of(snapshot, &own, "value"));
-    }
-    rows
 }

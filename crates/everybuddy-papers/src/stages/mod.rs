@@ -2,4 +2,5 @@
 
 pub(crate) mod figure;
 pub(crate) mod measure;
+mod numbers;
 mod programs;

@@ -33,7 +33,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recordings {
     /// The number of users, as in the paper.
-    pub users: u32,
+    pub users: f64,
     /// The number of seeds.
     pub seeds: u64,
     /// The number of counted calls of a recording.
@@ -62,9 +62,10 @@ impl TryFrom<String> for Arrivals {
             "M/M/m" => Some(Timing::Exponential),
             _ => number("batch-")
                 .map(Timing::Batches)
-                .or(number("geometric-").map(Timing::Geometric)),
+                .or(number("geometric-").map(Timing::Geometric))
+                .or(number("largest-").map(Timing::GeometricLargest)),
         };
-        let known = "`D/D/m`, `M/M/m`, `batch-N` and `geometric-N`";
+        let known = "`D/D/m`, `M/M/m`, `batch-N`, `geometric-N` and `largest-N`";
         let timing = timing.ok_or_else(|| format!("traffic `{name}`: there are {known}"))?;
         Ok(Arrivals { name, timing })
     }
@@ -72,7 +73,7 @@ impl TryFrom<String> for Arrivals {
 
 /// Records the calls of a round. The numbers of calls are those of an unshortened run.
 pub(crate) fn record(
-    (timing, users): (Timing, u32),
+    (timing, users): (Timing, f64),
     round: u64,
     (warm, calls): (usize, usize),
     conditions: &Conditions,
@@ -102,9 +103,9 @@ pub(crate) fn published(
     operation: &str,
     metric: &str,
 ) -> Option<f64> {
-    // Both kinds of batches are interpretations of the one in the source.
+    // All kinds of batches are interpretations of the one in the source.
     let source = match source {
-        "batch-4" | "geometric-4" => "batch(4)",
+        "batch-4" | "geometric-4" | "largest-4" => "batch(4)",
         other => other,
     };
     let what = format!("{source}: {system}");
@@ -115,8 +116,9 @@ pub(crate) fn published(
     found.map(|own| own.mean)
 }
 
-/// Returns the rows of a number with a value per seed: its mean, half a confidence interval, and each seed's value.
-pub(crate) fn seeds(
+/// Returns the rows of a number with a value per seed: its mean, and half a confidence interval. A claim applies to the
+/// mean itself.
+pub(crate) fn means(
     values: &[f64],
     common: &Row,
     metric: &'static str,
@@ -132,6 +134,17 @@ pub(crate) fn seeds(
     if interval.half.is_finite() {
         rows.push(row(common, metric, "ci95", interval.half));
     }
+    rows
+}
+
+/// Returns the rows of [`means`], and each seed's value. A claim fails only if it is false for all seeds.
+pub(crate) fn seeds(
+    values: &[f64],
+    common: &Row,
+    metric: &'static str,
+    expected: Option<f64>,
+) -> Vec<Row> {
+    let mut rows = means(values, common, metric, expected);
     rows.extend((1..).zip(values).map(|(seed, value)| Row {
         experiment: format!("{}@{seed}", common.experiment),
         ..row(common, metric, "mean", *value)

@@ -15,11 +15,7 @@ use everybuddy_measure::rows::Row;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let own = || {
-        rows.iter()
-            .filter(|row| row.metric == "blocking_probability")
-    };
-    let curves = || own().filter(|row| row.source == "arena");
+    let curves = || rows.iter().filter(|row| row.source == "arena");
     let names = systems(curves());
     let mut series: Vec<Series> = Vec::new();
     for (kind, name) in names.iter().enumerate() {
@@ -27,12 +23,9 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         let points = of.filter_map(|row| Some((kibibytes(row)?, row.value.log10())));
         series.push(plain(name.clone(), points.collect(), Shape::Line, kind));
     }
-    let fitted = rows
-        .iter()
-        .find(|row| row.metric == "arena")
-        .map(|row| row.value / 1024.0);
     let mut panels = vec![panel(
         "M/M/m, over the arena",
+        "share refused",
         series,
         Axis {
             label: "arena (KiB)".to_string(),
@@ -42,11 +35,46 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             write: Box::new(chart::plain),
         },
     )];
-    if let (Some(panel), Some(fitted)) = (panels.first_mut(), fitted) {
-        panel.shade = Some((fitted - 0.05, fitted + 0.05, "fitted".to_string()));
+    let fitted = rows.iter().filter(|row| row.metric == "arena");
+    let fitted: Vec<(String, f64)> = fitted
+        .map(|row| (row.source.clone(), row.value / 1024.0))
+        .collect();
+    if let (Some(panel), Some((name, fitted))) = (panels.first_mut(), fitted.first()) {
+        panel.shade = Some((fitted - 0.05, fitted + 0.05, name.clone()));
     }
-    let judged = own().filter(|row| row.statistic == "mean" && row.experiment == experiment.name);
-    let traffic = sources(judged);
+    for (arena, (name, kib)) in fitted.iter().enumerate() {
+        let title = format!("{kib} KiB, {name}");
+        panels.push(judged(experiment, rows, &names, (arena, &title)));
+    }
+    let note = format!(
+        "{}. Nothing is refused under D/D/m. Bars: nine of ten runs.",
+        experiment.source
+    );
+    chart::drawing(experiment, panels, note)
+}
+
+/// Draws the numbers of refused requests in an arena, with those of the source.
+fn judged(
+    experiment: &Experiment,
+    rows: &[Row],
+    names: &[String],
+    (arena, title): (usize, &str),
+) -> Panel {
+    let suffix = match arena {
+        0 => String::new(),
+        _ => format!(", arena {}", arena + 1),
+    };
+    let own = || {
+        let own = rows.iter();
+        own.filter(|row| row.metric == "refusals" && row.experiment == experiment.name)
+    };
+    // The runs of another length are a reading of their own.
+    let is_here = |source: &String| {
+        let name = source.strip_suffix(&suffix).unwrap_or(source);
+        source.ends_with(&suffix) && !name.contains([',', ' '])
+    };
+    let means = own().filter(|row| row.statistic == "mean" && row.value > 0.0);
+    let traffic: Vec<String> = sources(means).into_iter().filter(is_here).collect();
     let mut series: Vec<Series> = Vec::new();
     for (kind, name) in names.iter().enumerate() {
         for (expected, word) in [(false, ""), (true, ", the source")] {
@@ -55,25 +83,24 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             for (place, source) in traffic.iter().enumerate() {
                 let find = |statistic: &str| {
                     own().find(|row| {
-                        row.experiment == experiment.name
-                            && row.source == *source
-                            && row.name() == *name
-                            && row.statistic == statistic
+                        row.source == *source && row.name() == *name && row.statistic == statistic
                     })
                 };
                 let Some(row) = find("mean") else { continue };
-                let value = if expected {
-                    row.expected
-                } else {
-                    Some(row.value)
+                let value = match expected {
+                    true => row.expected,
+                    false => Some(row.value),
                 };
                 let Some(value) = value.filter(|value| *value > 0.0) else {
                     continue;
                 };
-                let half = find("ci95").map_or(0.0, |row| row.value);
-                let half = if expected { 0.0 } else { half.min(value * 0.9) };
+                let end = |statistic| match expected {
+                    true => value,
+                    // The axis is logarithmic.
+                    false => find(statistic).map_or(value, |row| row.value.max(0.5)),
+                };
                 points.push((place as f64 + shift, value.log10()));
-                intervals.push(((value - half).log10(), (value + half).log10()));
+                intervals.push((end("p5").log10(), end("p95").log10()));
             }
             series.push(Series {
                 intervals,
@@ -87,22 +114,22 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         }
     }
     series.retain(|series| !series.points.is_empty());
-    panels.push(panel(
-        "in the arena that was fitted",
+    let labels: Vec<String> = traffic
+        .iter()
+        .map(|name| name.strip_suffix(&suffix).unwrap_or(name).to_string())
+        .collect();
+    panel(
+        title,
+        "refused of 74,000",
         series,
         Axis {
             label: "traffic".to_string(),
             range: (-0.5, traffic.len() as f64 - 0.5),
             ticks: traffic.len() + 1,
             base: None,
-            write: chart::names(traffic.clone()),
+            write: chart::names(labels),
         },
-    ));
-    let note = format!(
-        "{}. Nothing is refused under D/D/m. Bars: 95 % over ten seeds.",
-        experiment.source
-    );
-    chart::drawing(experiment, panels, note)
+    )
 }
 
 fn plain(name: String, points: Vec<(f64, f64)>, shape: Shape, kind: usize) -> Series {
@@ -116,14 +143,16 @@ fn plain(name: String, points: Vec<(f64, f64)>, shape: Shape, kind: usize) -> Se
     }
 }
 
-fn panel(title: &str, series: Vec<Series>, x: Axis) -> Panel {
-    let values = series.iter().flat_map(|own| &own.points);
-    let range = chart::around(values.map(|point| point.1));
+fn panel(title: &str, label: &str, series: Vec<Series>, x: Axis) -> Panel {
+    let points = series.iter().flat_map(|own| &own.points);
+    let ends = series.iter().flat_map(|own| &own.intervals);
+    let ends = ends.flat_map(|interval| [interval.0, interval.1]);
+    let range = chart::around(points.map(|point| point.1).chain(ends));
     Panel {
         title: title.to_string(),
         x,
         y: Axis {
-            label: "share refused".to_string(),
+            label: label.to_string(),
             range,
             ticks: 6,
             base: Some(10.0),

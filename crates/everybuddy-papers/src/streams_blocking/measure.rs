@@ -3,11 +3,12 @@
 //! # Purpose
 //!
 //! Results are compared with table 3 of \[BL89\], which does not report the size of its arena. It is fitted so that
-//! the standard buddy fails as often as theirs under M/M/m; every other number is a prediction.
+//! the standard buddy fails as often as theirs, once under M/M/m and once with batches; every other number is a
+//! prediction. Runs are as long as the paper's apparently were, and start with an empty arena.
 //!
 //! # Invariants
 //!
-//! The calls for fitting the arena are different from the evaluated calls.
+//! The calls for fitting an arena are different from the evaluated calls.
 
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;
@@ -18,7 +19,7 @@ use everybuddy_workload::streams::UNIT;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure, common, row};
-use crate::streams::rows::{Arrivals, Recordings, failed, published, record, seeds};
+use crate::streams::rows::{Arrivals, Recordings, failed, means, published, record, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
@@ -29,27 +30,33 @@ const ARENA: &str = "arena";
 
 /// The sources of rows about the start and the end of long runs.
 const ENDS: [&str; 2] = ["first-tenth", "last-tenth"];
-/// The source of rows about the search for the arena.
-const FIT: &str = "fit";
+
+/// The share of failed requests.
+const METRIC: &str = "blocking_probability";
+
+/// Rounds of short runs, of the runs for fitting and of long runs start here, so that all runs differ.
+const ROUNDS: [u64; 3] = [0, 10_000, 20_000];
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// Arrivals and departures.
-    traffic: Vec<Arrivals>,
-    /// The recordings.
-    recordings: Recordings,
-    /// The traffic for fitting the arena.
-    fitted: Arrivals,
+    /// The number of users, as in the paper.
+    users: f64,
+    /// The traffic for fitting each arena; the names of rows in the first arena are those of their traffic.
+    fitted: Vec<Arrivals>,
+    /// The number of runs for fitting an arena.
+    fitting: u64,
     /// The range of arenas for the search.
     searched: Sizes,
     /// The arenas in the figure.
     shown: Sizes,
-    /// The number of calls of an evaluated recording.
-    judged: usize,
-    /// The short runs.
-    short: Short,
+    /// The evaluated runs; the names of rows of the first kind are those of their traffic.
+    runs: Vec<Runs>,
+    /// Arrivals and departures of long runs.
+    long: Vec<Arrivals>,
+    /// The long runs.
+    recordings: Recordings,
 }
 
 /// Sizes of arenas, in bytes.
@@ -67,73 +74,181 @@ impl Sizes {
     }
 }
 
-/// The parameters of short runs.
+/// Runs of the same length.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Short {
+struct Runs {
     /// Arrivals and departures.
     traffic: Vec<Arrivals>,
     /// The number of requests of a run.
     requests: usize,
     /// The number of runs.
-    runs: u64,
+    count: u64,
+}
+
+/// A size of memory, with its place in the names of rows.
+#[derive(Clone, Copy)]
+struct Place {
+    units: u32,
+    arena: usize,
+}
+
+impl Runs {
+    /// Records the calls of a run, from an empty arena on.
+    fn record(
+        &self,
+        traffic: &Arrivals,
+        users: f64,
+        round: u64,
+        conditions: &Conditions,
+    ) -> Recording {
+        // Half of the calls are requests.
+        let calls = (0, 2 * self.requests);
+        record((traffic.timing, users), round, calls, conditions)
+    }
+}
+
+impl Parameters {
+    /// Returns the kind of runs that arenas are fitted with.
+    fn judged(&self) -> Result<&Runs, Error> {
+        let what = "experiment streams-blocking: [parameters]: no runs";
+        self.runs.first().ok_or_else(|| Error::usage(what))
+    }
+
+    /// Returns the source of rows about runs of some kind in an arena.
+    fn source(&self, kind: usize, traffic: &Arrivals, arena: usize) -> String {
+        let name = match self.runs.get(kind) {
+            Some(runs) if kind > 0 => format!("{} of {}", traffic.name, runs.requests),
+            _ => traffic.name.clone(),
+        };
+        match arena {
+            0 => name,
+            _ => format!("{name}, arena {}", arena + 1),
+        }
+    }
+
+    /// Returns all kinds of runs with their traffic.
+    fn all_runs(&self) -> impl Iterator<Item = (usize, &Runs, &Arrivals)> {
+        let kinds = self.runs.iter().enumerate();
+        kinds.flat_map(|(kind, runs)| runs.traffic.iter().map(move |own| (kind, runs, own)))
+    }
+}
+
+/// Returns the source of rows about the search for an arena.
+fn fit_name(traffic: &Arrivals) -> String {
+    format!("fitted on {}", traffic.name)
+}
+
+/// Returns the source of rows about long runs.
+fn long_name(traffic: &Arrivals) -> String {
+    format!("long-{}", traffic.name)
+}
+
+/// Returns `true` for a system that the paper describes.
+fn is_faithful(spec: &SystemSpec) -> bool {
+    spec.options().reclaim.is_none()
 }
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Seeds(self.recordings.seeds as u32)
+        Repeats::Seeds(self.runs.first().map_or(0, |runs| runs.count) as u32)
     }
 
-    /// Returns the approximate number of recordings.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let shown = self.shown.all().count() as u64;
-        experiment.systems.len() as u64
-            * (self.traffic.len() as u64 * self.recordings.seeds + shown)
-            + 2
-            + self.short.traffic.len() as u64
+    /// Returns the number of reported steps.
+    fn steps(&self, _: &Experiment) -> u64 {
+        let kinds = self.all_runs().count() + 1;
+        (self.fitted.len() * kinds + self.long.len() + 2) as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        let traffic = self.traffic.iter().map(|own| own.name.clone());
-        let short = self.short.traffic.iter().map(short_name);
-        let others = [FIT, ARENA].into_iter().chain(ENDS).map(String::from);
-        traffic.chain(short).chain(others).collect()
+        let arenas = 0..self.fitted.len();
+        let of_arena = |arena| {
+            self.all_runs()
+                .map(move |(kind, _, own)| self.source(kind, own, arena))
+        };
+        let fits = self.fitted.iter().map(fit_name);
+        let others = [ARENA].into_iter().chain(ENDS).map(String::from);
+        let all = arenas.flat_map(of_arena).chain(fits).chain(others);
+        all.chain(self.long.iter().map(long_name)).collect()
     }
 
-    /// Fits the arena, then counts failures.
+    /// Fits the arenas, then counts failures.
     fn run(
         &self,
         experiment: &Experiment,
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let Recordings {
-            users,
-            seeds: rounds,
-            calls,
-            warm,
-        } = self.recordings;
         let specs = experiment.specs()?;
-        let standard = specs.iter().find(|spec| spec.name() == "bs");
-        let target = published(experiment, &self.fitted.name, "bs", "allocate", METRIC);
-        let (standard, target) = standard.zip(target).ok_or_else(|| {
-        let name = &experiment.name;
-        let what =
-            "the arena is fitted on `bs`, which must run, and of which a number must be published";
-        Error::usage(format!("experiment {name}: {what}"))
-    })?;
-        // Rounds that are not evaluated.
-        let fitting = rounds..2 * rounds;
-        let fitting: Vec<Recording> = fitting
-            .map(|round| {
-                record(
-                    (self.fitted.timing, users),
-                    round,
-                    (warm, calls),
-                    conditions,
-                )
-            })
+        let mut rows = Vec::new();
+        let mut units = Vec::new();
+        for traffic in &self.fitted {
+            let found = self.fit((experiment, &specs), conditions, traffic, &mut rows)?;
+            units.push(found);
+            (bench.step)(&fit_name(traffic));
+        }
+        for (kind, runs, traffic) in self.all_runs() {
+            for (arena, units) in units.iter().copied().enumerate() {
+                let place = Place { units, arena };
+                let source = self.source(kind, traffic, arena);
+                let runs = (runs, traffic, source.as_str());
+                rows.extend(self.short((experiment, &specs), conditions, runs, place)?);
+                (bench.step)(&source);
+            }
+        }
+        // The largest order does not matter to what follows.
+        let of_first = |spec: &SystemSpec| spec.options().order == specs[0].options().order;
+        let specs: Vec<SystemSpec> = specs
+            .iter()
+            .filter(|spec| of_first(spec))
+            .cloned()
             .collect();
+        let first = units.first().copied().unwrap_or_default();
+        for traffic in &self.long {
+            rows.extend(self.long((experiment, &specs), conditions, traffic, first)?);
+            (bench.step)(&long_name(traffic));
+        }
+        rows.extend(self.drift((experiment, &specs), conditions, first)?);
+        (bench.step)("drift");
+        rows.extend(self.curves((experiment, &specs), conditions)?);
+        (bench.step)(ARENA);
+        Ok(rows)
+    }
+}
+
+/// An experiment with its systems.
+type Systems<'e> = (&'e Experiment, &'e [SystemSpec]);
+
+impl Parameters {
+    /// Records the runs for fitting an arena.
+    fn fitting(
+        &self,
+        traffic: &Arrivals,
+        conditions: &Conditions,
+    ) -> Result<Vec<Recording>, Error> {
+        let runs = self.judged()?;
+        let rounds = ROUNDS[1]..ROUNDS[1] + (self.fitting / u64::from(conditions.shrink)).max(1);
+        let record = |round| runs.record(traffic, self.users, round, conditions);
+        Ok(rounds.map(record).collect())
+    }
+
+    /// Finds the arena in which the standard buddy fails as often as the source reports for some traffic.
+    fn fit(
+        &self,
+        (experiment, specs): Systems<'_>,
+        conditions: &Conditions,
+        traffic: &Arrivals,
+        rows: &mut Vec<Row>,
+    ) -> Result<u32, Error> {
+        let standard = specs.iter().find(|spec| spec.name() == "bs");
+        let target = published(experiment, &traffic.name, "bs", "allocate", METRIC);
+        let (standard, target) = standard.zip(target).ok_or_else(|| {
+            let name = &experiment.name;
+            let what =
+                "an arena is fitted on `bs`, which must run, and of which a number must be published";
+            Error::usage(format!("experiment {name}: {what}"))
+        })?;
+        let fitting = self.fitting(traffic, conditions)?;
         let (found, seen) = fit(
             target,
             (self.searched.from / UNIT, self.searched.to / UNIT),
@@ -141,13 +256,11 @@ impl Measure for Parameters {
             |units| refused(standard, units, &fitting),
         )
         .map_err(failed(standard))?;
-        (bench.step)("fitted");
         let base = Row {
             operation: "allocate",
-            ..common(experiment, conditions, FIT, standard, 1)
+            ..common(experiment, conditions, &fit_name(traffic), standard, 1)
         };
-        let bytes = |units: u32| f64::from(units * UNIT);
-        let mut rows = vec![row(&base, "arena", "value", bytes(found.units))];
+        rows.push(row(&base, "arena", "value", f64::from(found.units * UNIT)));
         rows.extend(seen.iter().map(|Point { units, refused }| Row {
             experiment: format!("{}@{}", experiment.name, units * UNIT),
             ..row(&base, METRIC, "rate", *refused)
@@ -156,46 +269,128 @@ impl Measure for Parameters {
             expected: Some(target),
             ..row(&base, METRIC, "rate", found.refused)
         });
-        for Arrivals {
-            name: source,
-            timing,
-        } in &self.traffic
-        {
-            let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-            for seed in 0..rounds {
-                let recording = record((*timing, users), seed, (warm, self.judged), conditions);
-                for (spec, shares) in specs.iter().zip(&mut shares) {
-                    let share = runs::blocking(spec, found.units, &recording);
-                    shares.push(share.map_err(failed(spec))?);
-                    (bench.step)(&format!("{source} {spec}"));
-                }
+        Ok(found.units)
+    }
+
+    /// Returns the share of failed requests, and its variation between runs.
+    fn short(
+        &self,
+        (experiment, specs): Systems<'_>,
+        conditions: &Conditions,
+        (runs, traffic, source): (&Runs, &Arrivals, &str),
+        place: Place,
+    ) -> Result<Vec<Row>, Error> {
+        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+        for run in 0..(runs.count / u64::from(conditions.shrink.max(1))).max(1) {
+            let recording = runs.record(traffic, self.users, ROUNDS[0] + run, conditions);
+            for (spec, shares) in specs.iter().zip(&mut shares) {
+                let share = runs::blocking(spec, place.units, &recording);
+                shares.push(share.map_err(failed(spec))?);
             }
-            for (spec, shares) in specs.iter().zip(&shares) {
-                let common = Row {
-                    operation: "allocate",
-                    ..common(experiment, conditions, source, spec, 1)
-                };
-                // The source has no system with options.
-                let is_faithful = spec.options().reclaim.is_none();
-                let expected = published(experiment, source, spec.name(), "allocate", METRIC);
-                let expected = expected.filter(|_| is_faithful);
-                rows.extend(seeds(shares, &common, METRIC, expected));
+        }
+        let mut rows = Vec::new();
+        for (spec, shares) in specs.iter().zip(&shares) {
+            let common = Row {
+                operation: "allocate",
+                ..common(experiment, conditions, source, spec, 1)
+            };
+            // The source has no system with options.
+            let expected = published(experiment, &traffic.name, spec.name(), "allocate", METRIC);
+            let expected = expected.filter(|_| is_faithful(spec));
+            rows.extend(means(shares, &common, METRIC, expected));
+            if place.arena == 0 {
                 rows.extend(expected.map(|value| row(&common, METRIC, "published", value)));
             }
+            rows.extend(spread(shares, runs.requests, &common, expected));
         }
-        for traffic in &self.short.traffic {
-            rows.extend(short(
-                (experiment, self),
-                conditions,
-                traffic,
-                &specs,
-                found.units,
-            )?);
-            (bench.step)(&traffic.name);
+        Ok(rows)
+    }
+
+    /// Returns the share of failed requests in long runs, which start when memory has filled.
+    fn long(
+        &self,
+        (experiment, specs): Systems<'_>,
+        conditions: &Conditions,
+        traffic: &Arrivals,
+        units: u32,
+    ) -> Result<Vec<Row>, Error> {
+        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+        for seed in 0..self.recordings.seeds {
+            let recording = self.record_long(traffic, seed, conditions);
+            for (spec, shares) in specs.iter().zip(&mut shares) {
+                let share = runs::blocking(spec, units, &recording);
+                shares.push(share.map_err(failed(spec))?);
+            }
         }
-        rows.extend(drift((experiment, self), conditions, &specs, found.units)?);
-        (bench.step)("drift");
-        for spec in &specs {
+        let rows = specs.iter().zip(&shares).flat_map(|(spec, shares)| {
+            let common = Row {
+                operation: "allocate",
+                ..common(experiment, conditions, &long_name(traffic), spec, 1)
+            };
+            means(shares, &common, METRIC, None)
+        });
+        Ok(rows.collect())
+    }
+
+    fn record_long(&self, traffic: &Arrivals, seed: u64, conditions: &Conditions) -> Recording {
+        let Recordings {
+            users, calls, warm, ..
+        } = self.recordings;
+        let round = ROUNDS[2] + seed;
+        record((traffic.timing, users), round, (warm, calls), conditions)
+    }
+
+    /// Returns the mean number of free blocks of each order, in the first and the last tenth of long runs.
+    fn drift(
+        &self,
+        (experiment, specs): Systems<'_>,
+        conditions: &Conditions,
+        units: u32,
+    ) -> Result<Vec<Row>, Error> {
+        const PARTS: usize = 10;
+        let mut rows = Vec::new();
+        // By system and end: by seed, by order.
+        let mut all: Vec<[Vec<Vec<f64>>; 2]> = vec![Default::default(); specs.len()];
+        let Some(traffic) = self.long.first() else {
+            return Ok(rows);
+        };
+        for seed in 0..self.recordings.seeds {
+            let recording = self.record_long(traffic, seed, conditions);
+            for (spec, all) in specs.iter().zip(&mut all) {
+                let parts =
+                    runs::free_blocks(spec, units, &recording, PARTS).map_err(failed(spec))?;
+                for (all, part) in all.iter_mut().zip([parts.first(), parts.last()]) {
+                    all.extend(part.cloned());
+                }
+            }
+        }
+        for (spec, all) in specs.iter().zip(&all) {
+            for (source, all) in ENDS.into_iter().zip(all) {
+                for order in 0..=7u8 {
+                    let common = Row {
+                        order: Some(order),
+                        ..common(experiment, conditions, source, spec, 1)
+                    };
+                    let blocks: Vec<f64> = all.iter().map(|own| own[usize::from(order)]).collect();
+                    rows.extend(seeds(&blocks, &common, "free_blocks", None));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Returns the share of failed requests over the size of the arena, under the traffic of the first fit.
+    fn curves(
+        &self,
+        (experiment, specs): Systems<'_>,
+        conditions: &Conditions,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        let Some(traffic) = self.fitted.first() else {
+            return Ok(rows);
+        };
+        let fitting = self.fitting(traffic, conditions)?;
+        for spec in specs {
             for size in self.shown.all() {
                 let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
                 let own = Row {
@@ -204,117 +399,34 @@ impl Measure for Parameters {
                     ..common(experiment, conditions, ARENA, spec, 1)
                 };
                 rows.push(row(&own, METRIC, "rate", share));
-                (bench.step)(&format!("{size} bytes {spec}"));
             }
         }
         Ok(rows)
     }
 }
 
-const METRIC: &str = "blocking_probability";
-
-/// Returns the source of rows about short runs.
-fn short_name(traffic: &Arrivals) -> String {
-    format!("short-{}", traffic.name)
-}
-
-/// Returns the variation of the number of failed requests between short runs.
-fn short(
-    (experiment, own): (&Experiment, &Parameters),
-    conditions: &Conditions,
-    traffic: &Arrivals,
-    specs: &[SystemSpec],
-    units: u32,
-) -> Result<Vec<Row>, Error> {
-    let source = short_name(traffic);
-    let (requests, all) = (own.short.requests, &own.recordings);
-    let mut counts: Vec<Vec<u64>> = vec![Vec::new(); specs.len()];
-    for run in 0..(own.short.runs / u64::from(conditions.shrink.max(1))).max(1) {
-        // Half of the calls are requests.
-        let round = 2 * all.seeds + run;
-        let recording = record(
-            (traffic.timing, all.users),
-            round,
-            (all.warm, 2 * requests),
-            conditions,
-        );
-        for (spec, counts) in specs.iter().zip(&mut counts) {
-            let share = runs::blocking(spec, units, &recording).map_err(failed(spec))?;
-            counts.push((share * requests as f64).round() as u64);
-        }
+/// Returns rows of the numbers of failed requests in single runs.
+fn spread(shares: &[f64], requests: usize, common: &Row, expected: Option<f64>) -> Vec<Row> {
+    let count = |share: f64| (share * requests as f64).round();
+    let mut counts: Vec<f64> = shares.iter().copied().map(count).collect();
+    counts.sort_unstable_by(f64::total_cmp);
+    let expected = expected.map(count);
+    let middle = mean(counts.iter().copied()).unwrap_or_default();
+    let mut rows = vec![Row {
+        expected,
+        ..row(common, "refusals", "mean", middle)
+    }];
+    for (statistic, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
+        let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
+        rows.push(row(common, "refusals", statistic, counts[rank]));
     }
-    let mut rows = Vec::new();
-    for (spec, counts) in specs.iter().zip(&mut counts) {
-        let common = Row {
-            operation: "allocate",
-            ..common(experiment, conditions, &source, spec, 1)
-        };
-        counts.sort_unstable();
-        let is_faithful = spec.options().reclaim.is_none();
-        let expected = published(experiment, &traffic.name, spec.name(), "allocate", METRIC);
-        let expected = expected.map(|share| (share * requests as f64).round());
-        let middle = mean(counts.iter().map(|count| *count as f64)).unwrap_or_default();
-        rows.push(Row {
-            expected: expected.filter(|_| is_faithful),
-            ..row(&common, "refusals", "mean", middle)
-        });
-        for (statistic, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
-            let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
-            rows.push(row(&common, "refusals", statistic, counts[rank] as f64));
-        }
-        // The significance of the difference to the source's number.
-        if let Some(expected) = expected.filter(|_| is_faithful) {
-            let fewer = counts
-                .iter()
-                .filter(|count| **count as f64 <= expected)
-                .count();
-            let share = fewer as f64 / counts.len() as f64;
-            rows.push(row(&common, "refusals", "rate", share));
-        }
+    // The significance of the difference to the source's number.
+    if let Some(expected) = expected {
+        let fewer = counts.iter().filter(|count| **count <= expected).count();
+        let share = fewer as f64 / counts.len() as f64;
+        rows.push(row(common, "refusals", "rate", share));
     }
-    Ok(rows)
-}
-
-/// Returns the mean number of free blocks of each order under M/M/m, in the first and the last tenth of long runs.
-fn drift(
-    (experiment, own): (&Experiment, &Parameters),
-    conditions: &Conditions,
-    specs: &[SystemSpec],
-    units: u32,
-) -> Result<Vec<Row>, Error> {
-    const PARTS: usize = 10;
-    let mut rows = Vec::new();
-    // By system and end: by seed, by order.
-    let mut all: Vec<[Vec<Vec<f64>>; 2]> = vec![Default::default(); specs.len()];
-    let Recordings {
-        users,
-        seeds: rounds,
-        warm,
-        ..
-    } = own.recordings;
-    for seed in 0..rounds {
-        let traffic = (own.fitted.timing, users);
-        let recording = record(traffic, seed, (warm, own.judged), conditions);
-        for (spec, all) in specs.iter().zip(&mut all) {
-            let parts = runs::free_blocks(spec, units, &recording, PARTS).map_err(failed(spec))?;
-            for (all, part) in all.iter_mut().zip([parts.first(), parts.last()]) {
-                all.extend(part.cloned());
-            }
-        }
-    }
-    for (spec, all) in specs.iter().zip(&all) {
-        for (source, all) in ENDS.into_iter().zip(all) {
-            for order in 0..=7u8 {
-                let common = Row {
-                    order: Some(order),
-                    ..common(experiment, conditions, source, spec, 1)
-                };
-                let blocks: Vec<f64> = all.iter().map(|own| own[usize::from(order)]).collect();
-                rows.extend(seeds(&blocks, &common, "free_blocks", None));
-            }
-        }
-    }
-    Ok(rows)
+    rows
 }
 
 /// Returns the mean share of failed requests over some recordings.

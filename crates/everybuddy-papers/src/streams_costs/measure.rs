@@ -17,11 +17,12 @@ use crate::streams::tally::Tally;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
-use crate::streams::rows::{Arrivals, Recordings, failed, over, published, record, seeds};
+use crate::streams::rows::{Arrivals, Recordings, failed, means, over, published, record, seeds};
+use everybuddy::SystemSpec;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
-use everybuddy_workload::streams::UNIT;
+use everybuddy_workload::streams::{Timing, UNIT};
 use serde::Deserialize;
 
 /// An allocation and the free of its block, by its name in rows.
@@ -40,12 +41,14 @@ const BASELINES: [(&str, [&str; 2]); 2] = [
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// Bytes of the arena.
-    arena: u32,
+    /// Bytes of each arena. Times are measured in the first one.
+    arenas: Vec<u32>,
     /// Arrivals and departures.
     traffic: Vec<Arrivals>,
     /// The recordings.
     recordings: Recordings,
+    /// The number of seeds for counting with deterministic times, where a seed chooses only the phases of the users.
+    phases: u64,
     /// The number of calls of a timed recording.
     timed: usize,
     /// The number of repetitions of each timed call.
@@ -59,13 +62,16 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
-    /// Returns the number of recordings.
+    /// Returns the number of reported steps.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        self.traffic.len() as u64 * self.recordings.seeds * experiment.systems.len() as u64
+        let kinds = self.traffic.len() * (self.arenas.len() + 1) * experiment.systems.len();
+        kinds as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
-        self.traffic.iter().map(|own| own.name.clone()).collect()
+        let arenas = 0..self.arenas.len();
+        let of_arena = |arena| self.traffic.iter().map(move |own| source(own, arena));
+        arenas.flat_map(of_arena).collect()
     }
 
     /// Counts and times all systems.
@@ -76,76 +82,145 @@ impl Measure for Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
-        let units = self.arena / UNIT;
+        let mut rows = Vec::new();
+        for (arena, bytes) in self.arenas.iter().enumerate() {
+            for traffic in &self.traffic {
+                let source = source(traffic, arena);
+                let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
+                let units = bytes / UNIT;
+                self.count((&specs, &mut all), (traffic, units), conditions)?;
+                for spec in &specs {
+                    (bench.step)(&format!("{source} {spec}, counted"));
+                }
+                if arena == 0 {
+                    self.time((&specs, &mut all), (traffic, units), conditions, bench)?;
+                    for spec in &specs {
+                        (bench.step)(&format!("{source} {spec}, timed"));
+                    }
+                }
+                rows.extend(all_rows(
+                    experiment,
+                    conditions,
+                    (traffic, &source),
+                    &specs,
+                    &all,
+                ));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the source of rows about traffic in an arena.
+fn source(traffic: &Arrivals, arena: usize) -> String {
+    match arena {
+        0 => traffic.name.clone(),
+        _ => format!("{}, arena {}", traffic.name, arena + 1),
+    }
+}
+
+/// Returns `true` if a system is the named one, with the same options as another.
+fn is_base(spec: &SystemSpec, name: &str, of: &SystemSpec) -> bool {
+    spec.name() == name && spec.options() == of.options()
+}
+
+/// Returns the rows of all systems under some traffic, and their ratios to the base systems with the same options.
+fn all_rows(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    (traffic, source): (&Arrivals, &str),
+    specs: &[SystemSpec],
+    all: &[Numbers],
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (spec, own) in specs.iter().zip(all) {
+        let common = common(experiment, conditions, source, spec, 1);
+        let printed = |system: &str, operation: &str| {
+            published(experiment, &traffic.name, system, operation, "latency")
+        };
+        rows.extend(own.rows(&common, printed));
+        for (name, metrics) in BASELINES {
+            let base = specs
+                .iter()
+                .zip(all)
+                .find(|other| is_base(other.0, name, spec));
+            if let Some((_, base)) = base {
+                rows.extend(own.ratios(base, &common, (name, metrics), printed));
+            }
+        }
+    }
+    rows
+}
+
+impl Parameters {
+    /// Counts the operations of all systems.
+    fn count(
+        &self,
+        (specs, all): (&[SystemSpec], &mut [Numbers]),
+        (traffic, units): (&Arrivals, u32),
+        conditions: &Conditions,
+    ) -> Result<(), Error> {
         let Recordings {
             users,
             seeds,
             calls,
             warm,
         } = self.recordings;
-        let mut rows = Vec::new();
-        for Arrivals {
-            name: source,
-            timing,
-        } in &self.traffic
-        {
-            let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
-            for seed in 0..seeds {
-                let recording = record((*timing, users), seed, (warm, calls), conditions);
-                for (spec, own) in specs.iter().zip(&mut all) {
-                    let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
-                    for (values, tally) in own.operations.iter_mut().zip(&counted.tallies) {
-                        values.push(tally.operations.mean());
-                    }
-                    own.counted.join(&counted);
-                    (bench.step)(&format!("{source} {spec}"));
+        let seeds = match traffic.timing {
+            Timing::Deterministic => self.phases,
+            _ => seeds,
+        };
+        for seed in 0..seeds {
+            let recording = record((traffic.timing, users), seed, (warm, calls), conditions);
+            for (spec, own) in specs.iter().zip(&mut *all) {
+                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                for (values, tally) in own.operations.iter_mut().zip(&counted.tallies) {
+                    values.push(tally.operations.mean());
                 }
-                let recording = record((*timing, users), seed, (warm, self.timed), conditions);
-                let now = || bench.timer.now();
-                let mut times: Vec<Times> = Vec::new();
-                times.resize_with(specs.len() + 1, Times::default);
-                for turn in 0..self.repeats * times.len() {
-                    // Every system is first once.
-                    let who = (turn + turn / times.len()) % times.len();
-                    // The last one has no system: the cost of performing the calls and of reading the clock.
-                    let spec = specs.get(who);
-                    let fail = |failure| match spec {
-                        Some(spec) => failed(spec)(failure),
-                        None => Error::Broken("performing alone failed".to_string()),
-                    };
-                    let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
-                    times[who].whole.push(whole);
-                    let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
-                    times[who].each.push(each);
-                }
-                let long = bench.timer.ticks(self.long_ns);
-                let floor = times.pop().unwrap_or_default().summary(long);
-                for (own, times) in all.iter_mut().zip(times) {
-                    own.time(bench, times.summary(long), &floor);
-                }
-            }
-            for (spec, own) in specs.iter().zip(&all) {
-                let common = common(experiment, conditions, source, spec, 1);
-                rows.extend(own.rows(experiment, &common));
-            }
-            for (other, metrics) in BASELINES {
-                let against = specs
-                    .iter()
-                    .zip(&all)
-                    .find(|(spec, _)| spec.name() == other);
-                let Some((_, against)) = against else {
-                    continue;
-                };
-                for (spec, own) in specs.iter().zip(&all) {
-                    let common = common(experiment, conditions, source, spec, 1);
-                    let printed = |system: &str, operation: &str| {
-                        published(experiment, source, system, operation, "latency")
-                    };
-                    rows.extend(own.ratios(against, &common, (other, metrics), printed));
-                }
+                own.counted.join(&counted);
             }
         }
-        Ok(rows)
+        Ok(())
+    }
+
+    /// Measures the times of all systems, which take turns.
+    fn time(
+        &self,
+        (specs, all): (&[SystemSpec], &mut [Numbers]),
+        (traffic, units): (&Arrivals, u32),
+        conditions: &Conditions,
+        bench: &Bench<'_>,
+    ) -> Result<(), Error> {
+        let Recordings {
+            users, seeds, warm, ..
+        } = self.recordings;
+        for seed in 0..seeds {
+            let calls = (warm, self.timed);
+            let recording = record((traffic.timing, users), seed, calls, conditions);
+            let now = || bench.timer.now();
+            let mut times: Vec<Times> = Vec::new();
+            times.resize_with(specs.len() + 1, Times::default);
+            for turn in 0..self.repeats * times.len() {
+                // Every system is first once.
+                let who = (turn + turn / times.len()) % times.len();
+                // The last one has no system: the cost of performing the calls and of reading the clock.
+                let spec = specs.get(who);
+                let fail = |failure| match spec {
+                    Some(spec) => failed(spec)(failure),
+                    None => Error::Broken("performing alone failed".to_string()),
+                };
+                let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
+                times[who].whole.push(whole);
+                let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
+                times[who].each.push(each);
+            }
+            let long = bench.timer.ticks(self.long_ns);
+            let floor = times.pop().unwrap_or_default().summary(long);
+            for (own, times) in all.iter_mut().zip(times) {
+                own.time(bench, times.summary(long), &floor);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -195,7 +270,7 @@ impl Times {
 }
 
 /// Returns the mean of the undisturbed repetitions at each position: those of at most twice the median plus `long`.
-fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
+pub(crate) fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
     let count = repeats.iter().map(|times| times.len()).min().unwrap_or(0);
     let calm = |at: usize| {
         let mut ticks: Vec<u64> = repeats.iter().map(|times| times[at].into()).collect();
@@ -225,7 +300,7 @@ impl Numbers {
         allocate.iter().zip(free).map(|(a, f)| a + f).collect()
     }
 
-    fn rows(&self, experiment: &Experiment, common: &Row) -> Vec<Row> {
+    fn rows(&self, common: &Row, printed: impl Fn(&str, &str) -> Option<f64>) -> Vec<Row> {
         let mut rows = Vec::new();
         for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
             let own = Row {
@@ -233,20 +308,20 @@ impl Numbers {
                 ..common.clone()
             };
             let tally = &self.counted.tallies[direction];
-            rows.extend(seeds(&self.operations[direction], &own, "operations", None));
+            rows.extend(means(&self.operations[direction], &own, "operations", None));
             rows.extend(counts(tally, &own));
             rows.extend(seeds(&self.times[direction], &own, "latency", None));
             let spread = mean(self.spreads[direction].iter().copied());
             rows.extend(spread.map(|value| row(&own, "latency", "stddev", value)));
-            let printed = published(experiment, &own.source, &own.system, operation, "latency");
             // The source's own number, so that a table can also show it.
+            let printed = printed(&own.system, operation).filter(|_| !self.times[2].is_empty());
             rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3)));
         }
         let own = Row {
             operation: PAIR,
             ..common.clone()
         };
-        rows.extend(seeds(&self.pairs(), &own, "operations", None));
+        rows.extend(means(&self.pairs(), &own, "operations", None));
         rows.extend(seeds(&self.times[2], &own, "latency", None));
         rows
     }
@@ -273,7 +348,7 @@ impl Numbers {
             let system = common.system.as_str();
             let expected = ratio(printed(system, operation), printed(name, operation));
             let values = over(&self.operations[direction], &other.operations[direction]);
-            rows.extend(seeds(&values, &own, operations, expected));
+            rows.extend(means(&values, &own, operations, expected));
             let values = over(&self.times[direction], &other.times[direction]);
             rows.extend(seeds(&values, &own, times, expected));
         }
@@ -283,7 +358,7 @@ impl Numbers {
         };
         let expected = ratio(pair(&common.system), pair(name));
         let values = over(&self.pairs(), &other.pairs());
-        rows.extend(seeds(&values, &own, operations, expected));
+        rows.extend(means(&values, &own, operations, expected));
         let values = over(&self.times[2], &other.times[2]);
         rows.extend(seeds(&values, &own, times, expected));
         rows
@@ -312,4 +387,25 @@ fn counts(tally: &Tally, common: &Row) -> Vec<Row> {
         row(common, "splits", "mean", tally.splits.mean()),
         row(common, "coalescings", "mean", tally.delays.mean()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::list;
+
+    /// \[BL89\] 5, on a live load: 200 operations per second, almost 100 us saved per allocation and free, up to 2 %
+    /// of the machine. Both follow from table 2 under D/D/m, if an operation is such a pair.
+    #[test]
+    fn the_saved_capacity_of_the_source_follows_from_its_table() {
+        let own = list::named(&["streams-costs".to_string()]).unwrap();
+        let pair = |system: &str| -> f64 {
+            let what = format!("D/D/m: {system}");
+            let lines = own[0].published.iter().filter(|line| line.what == what);
+            lines.map(|line| line.mean).sum()
+        };
+        let saved_us = pair("bs") - pair("delay-2");
+        assert!((95.0..100.0).contains(&saved_us), "{saved_us}");
+        let share = 200.0 * saved_us / 1e6;
+        assert!((0.015..=0.02).contains(&share), "{share}");
+    }
 }

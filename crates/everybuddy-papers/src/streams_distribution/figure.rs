@@ -69,7 +69,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         }
     };
     let (list, delays) = ("operations", "coalescings");
+    let density = |operation: &str, title: &str| density(experiment, rows, operation, title);
     let panels = [
+        density("allocate", "density of times of allocations, M/M/m"),
+        density("free", "density of times of releases, M/M/m"),
         panel(
             SOURCE,
             "allocate",
@@ -101,6 +104,58 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     ];
     let note = format!("{}; there in microseconds.", experiment.source);
     chart::drawing(experiment, panels.into(), note)
+}
+
+/// Draws the shares of calls by time, as the source does.
+fn density(experiment: &Experiment, rows: &[Row], operation: &str, title: &str) -> Panel {
+    let own = || {
+        rows.iter().filter(move |row| {
+            row.source == SOURCE
+                && row.operation == operation
+                && row.metric == "latency"
+                && row.statistic == "count"
+                && row.experiment != experiment.name
+        })
+    };
+    let series: Vec<Series> = systems(own())
+        .into_iter()
+        .enumerate()
+        .map(|(kind, name)| {
+            let of = || own().filter(|row| row.name() == name);
+            let all: f64 = of().map(|row| row.value).sum();
+            let share = |row: &Row| Some((number(row)?, (row.value / all).log10() + 2.0));
+            Series {
+                name: name.clone(),
+                points: of().filter_map(share).collect(),
+                intervals: Vec::new(),
+                labels: Vec::new(),
+                shape: Shape::Line,
+                kind,
+            }
+        })
+        .collect();
+    let points = || series.iter().flat_map(|own| own.points.iter().copied());
+    let (least, _) = chart::around(points().map(|point| point.1));
+    let (_, most) = chart::from_zero(points().map(|point| point.0));
+    Panel {
+        title: title.to_string(),
+        x: Axis {
+            label: "nanoseconds".to_string(),
+            range: (0.0, most.min(400.0)),
+            ticks: 10,
+            base: None,
+            write: Box::new(chart::plain),
+        },
+        y: Axis {
+            label: "share of the calls per bin (%)".to_string(),
+            range: (least.min(1.0), 2.1),
+            ticks: 8,
+            base: Some(10.0),
+            write: Box::new(chart::power),
+        },
+        series,
+        shade: None,
+    }
 }
 
 /// The number after the `@`.

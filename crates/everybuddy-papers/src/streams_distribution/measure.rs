@@ -3,22 +3,25 @@
 //! # Purpose
 //!
 //! Delayed coalescing makes most frees cheap and some expensive. Figure 4 of \[BL89\] shows this in microseconds.
-//! Here it is counted, and the most expensive free that a search finds is compared with the bound.
+//! Here it is counted and timed, and the most expensive free that a search finds is compared with the bound.
 //!
 //! # Invariants
 //!
-//! Every call of every seed is in the distribution.
+//! Every call of every seed is in the distribution of counts. A time is that of one call: the mean of its undisturbed
+//! repetitions, minus the mean cost of reading the clock. Systems take turns.
 
 use crate::streams::perform::Counted;
 use crate::streams::tally::Histogram;
 use crate::streams::{adversary, runs};
-use everybuddy::Order;
+use everybuddy::{Order, SystemSpec};
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
 use crate::streams::rows::{Arrivals, Recordings, failed, record};
+use crate::streams_costs::measure::calm;
 use everybuddy_measure::Error;
+use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::UNIT;
 use serde::Deserialize;
@@ -40,6 +43,24 @@ pub(crate) struct Parameters {
     searched: u8,
     /// The number of exchanges of the search.
     exchanges: u32,
+    /// The calls that are timed.
+    timed: Timed,
+}
+
+/// The parameters of timed calls.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Timed {
+    /// Arrivals and departures.
+    traffic: Vec<Arrivals>,
+    /// The number of calls.
+    calls: usize,
+    /// The number of repetitions of each call.
+    repeats: usize,
+    /// The minimum duration of a disturbed repetition, in nanoseconds.
+    long_ns: f64,
+    /// The width of a bin of the density, in nanoseconds.
+    bin_ns: f64,
 }
 
 impl Measure for Parameters {
@@ -50,6 +71,7 @@ impl Measure for Parameters {
     /// Returns the number of recordings.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)
+            + self.timed.traffic.len() as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
@@ -104,6 +126,10 @@ impl Measure for Parameters {
                 rows.extend(delays(&counted.tallies[1].worst, self.searched, &own));
             }
         }
+        for traffic in &self.timed.traffic {
+            rows.extend(self.times((experiment, &specs), traffic, conditions, bench)?);
+            (bench.step)(&format!("{} timed", traffic.name));
+        }
         let order = Order::new(self.searched).unwrap_or_default();
         for spec in &specs {
             let exchanges = self.exchanges / conditions.shrink.max(1);
@@ -119,6 +145,94 @@ impl Measure for Parameters {
             (bench.step)(&format!("worst of {spec}"));
         }
         Ok(rows)
+    }
+}
+
+impl Parameters {
+    /// Returns the distribution of the times of single calls.
+    fn times(
+        &self,
+        (experiment, specs): (&Experiment, &[SystemSpec]),
+        traffic: &Arrivals,
+        conditions: &Conditions,
+        bench: &Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let own = &self.timed;
+        let calls = (self.recordings.warm, own.calls);
+        let users = self.recordings.users;
+        let recording = record((traffic.timing, users), 0, calls, conditions);
+        let now = || bench.timer.now();
+        let mut times: Vec<Vec<[Vec<u32>; 2]>> = vec![Vec::new(); specs.len() + 1];
+        for turn in 0..own.repeats * times.len() {
+            // Every system is first once. The last one has no system: the cost of reading the clock.
+            let who = (turn + turn / times.len()) % times.len();
+            let spec = specs.get(who);
+            let fail = |failure| match spec {
+                Some(spec) => failed(spec)(failure),
+                None => Error::Broken("performing alone failed".to_string()),
+            };
+            let each = runs::time_each(spec, self.arena / UNIT, &recording, &now);
+            times[who].push(each.map_err(fail)?);
+        }
+        let long = bench.timer.ticks(own.long_ns);
+        let calm = |each: &[[Vec<u32>; 2]], direction: usize| {
+            let repeats: Vec<&Vec<u32>> = each.iter().map(|each| &each[direction]).collect();
+            calm(&repeats, long)
+        };
+        let alone = times.pop().unwrap_or_default();
+        let floors = [0, 1].map(|direction| mean(calm(&alone, direction).into_iter()));
+        let mut rows = Vec::new();
+        for (spec, each) in specs.iter().zip(&times) {
+            let common = common(experiment, conditions, &traffic.name, spec, 1);
+            for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+                let floor = floors[direction].unwrap_or_default();
+                let nanos = |ticks: f64| bench.timer.sum((ticks - floor).max(0.0), 0);
+                let nanos: Vec<f64> = calm(each, direction).into_iter().map(nanos).collect();
+                let own = Row {
+                    operation,
+                    ..common.clone()
+                };
+                rows.extend(self.density(nanos, &own));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Returns the rows of times in nanoseconds: their summary, and the number of calls in each bin.
+    fn density(&self, mut nanos: Vec<f64>, common: &Row) -> Vec<Row> {
+        const METRIC: &str = "latency";
+        nanos.sort_unstable_by(f64::total_cmp);
+        let Some(last) = nanos.len().checked_sub(1) else {
+            return Vec::new();
+        };
+        let middle = nanos.iter().sum::<f64>() / nanos.len() as f64;
+        let squares: f64 = nanos.iter().map(|own| (own - middle).powi(2)).sum();
+        let mut rows = vec![
+            row(common, METRIC, "mean", middle),
+            row(
+                common,
+                METRIC,
+                "stddev",
+                (squares / nanos.len() as f64).sqrt(),
+            ),
+        ];
+        for (statistic, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
+            let rank = (share * nanos.len() as f64).ceil().max(1.0) as usize - 1;
+            rows.push(row(common, METRIC, statistic, nanos[rank.min(last)]));
+        }
+        let mut bins = Histogram::default();
+        for own in &nanos {
+            bins.add((own / self.timed.bin_ns) as u32);
+        }
+        let filled = (0..).zip(&bins.counts).filter(|(_, calls)| **calls > 0);
+        rows.extend(filled.map(|(bin, calls)| {
+            let from = f64::from(bin) * self.timed.bin_ns;
+            Row {
+                experiment: format!("{}@{from}", common.experiment),
+                ..row(common, METRIC, "count", *calls as f64)
+            }
+        }));
+        rows
     }
 }
 

@@ -16,6 +16,7 @@ use everybuddy_measure::rows::Row;
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let names = systems(rows.iter().filter(|row| row.metric == "peak_memory"));
+    let loads: Vec<f64> = rows.iter().filter_map(users).collect();
     let panel = |metric: &str, title: &str, label: &str, scale: f64, lines: bool| {
         let mut series = Vec::new();
         for (kind, name) in names.iter().enumerate() {
@@ -38,7 +39,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 let shift = if lines {
                     0.0
                 } else {
-                    (kind as f64 - 2.5) * 0.1
+                    (kind as f64 - 2.5) * 0.02
                 };
                 points.push((users + shift, row.value * scale));
                 intervals.push((row.value * scale - half, row.value * scale + half));
@@ -61,13 +62,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             title: title.to_string(),
             x: Axis {
                 label: "users".to_string(),
-                range: (0.5, 6.5),
+                range: (0.0, 0.25 + loads.iter().copied().fold(0.0, f64::max)),
                 ticks: 7,
                 base: None,
-                write: Box::new(|position| match position.fract().abs() < 1e-9 {
-                    true => format!("{position:.0}"),
-                    false => String::new(),
-                }),
+                write: Box::new(chart::plain),
             },
             y: Axis {
                 label: label.to_string(),

@@ -34,8 +34,8 @@ const HELD: &str = "held";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The loads: numbers of users.
-    users: Vec<u32>,
+    /// The loads: numbers of users, which need not be whole.
+    users: Vec<f64>,
     /// The number of seeds.
     seeds: u64,
     /// The number of counted calls of a recording.
@@ -61,9 +61,9 @@ struct Printed {
 }
 
 /// Returns the source of rows about a load.
-fn load_name(users: u32) -> String {
+fn load_name(users: f64) -> String {
     match users {
-        1 => "1-user".to_string(),
+        1.0 => "1-user".to_string(),
         users => format!("{users}-users"),
     }
 }

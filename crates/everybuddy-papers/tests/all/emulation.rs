@@ -8,7 +8,7 @@ use everybuddy_papers::emulation::function::Function;
 use everybuddy_papers::emulation::manager::{Case, Heap, Manager, Work};
 use everybuddy_papers::emulation::paper;
 use everybuddy_papers::emulation::program;
-use everybuddy_papers::emulation::queue::Queues;
+use everybuddy_papers::emulation::queue::{HEAD, KNOWN_END, Queues, WALKED_END};
 use everybuddy_papers::emulation::runs::{self, Counted, StoreRun};
 use everybuddy_papers::emulation::store::{Store, StoreKind, Unit};
 use everybuddy_papers::emulation::watch::Nobody;
@@ -75,16 +75,21 @@ const HALF: Heap = Heap {
 fn every_store_counts_what_a_simple_one_counts() {
     for case in Case::ALL {
         let sets = checked(Sets::default(), HALF, case, 7, 6000);
-        let queue = Queues::<Native, false, false>::new(HALF.units);
+        let queue = Queues::<Native, KNOWN_END, false>::new(HALF.units);
         let queue = checked(queue, HALF, case, 7, 6000);
+        let last_first = Queues::<Native, HEAD, false>::new(HALF.units);
+        let last_first = checked(last_first, HALF, case, 7, 6000);
         assert!(sets.pairs > 1000 && queue.pairs > 1000);
         for store in StoreKind::ALL {
             let own = runs::calls(StoreRun {
                 heap: HALF,
                 ..plan(case, store, 7, 6000)
             });
-            let by_address = matches!(store, StoreKind::Tree | StoreKind::Bitmap);
-            let expected = if by_address { sets } else { queue };
+            let expected = match store {
+                StoreKind::Tree | StoreKind::Bitmap | StoreKind::QueueOrdered => sets,
+                StoreKind::QueueHead => last_first,
+                StoreKind::QueueSearch | StoreKind::Queue | StoreKind::QueueTail => queue,
+            };
             assert_eq!(own.unwrap().work, expected, "{store}");
         }
     }
@@ -98,7 +103,7 @@ fn a_heap_that_is_too_small_refuses_and_loses_nothing() {
     };
     for case in Case::ALL {
         assert!(checked(Sets::default(), heap, case, 3, 5000).refused > 0);
-        let queue = Queues::<Counting, true, true>::new(heap.units);
+        let queue = Queues::<Counting, WALKED_END, true>::new(heap.units);
         assert!(checked(queue, heap, case, 3, 5000).refused > 0);
     }
 }
@@ -114,6 +119,12 @@ fn steps_say_what_a_queue_walks() {
     assert_eq!(own(&known, Function::AddChunk), 6 * added);
     assert!(own(&walked, Function::AddChunk) > 100 * own(&known, Function::AddChunk));
     assert_eq!(own(&walked, Function::Merge), own(&known, Function::Merge));
+    // Without a walk every insertion takes the same number of steps; the longest walk is longer than the mean one.
+    assert_eq!(known.most.of(Function::AddChunk), 6);
+    assert!(walked.most.of(Function::AddChunk) * added > own(&walked, Function::AddChunk));
+    let ordered = steps(StoreKind::QueueOrdered);
+    let average = own(&ordered, Function::AddChunk) / ordered.work.calls.of(Function::AddChunk);
+    assert!(average > 50, "{average}");
     let idle = [
         Function::ZerosLeft,
         Function::ZerosRight,
@@ -181,8 +192,8 @@ proptest! {
     fn every_unit_is_somewhere_whatever_the_seed(seed: u32, merge_first: bool, iterations in 0u32..2000) {
         let case = if merge_first { Case::MergeFirst } else { Case::SplitFirst };
         let heap = Heap { units: 1 << 20, largest: 16 };
-        checked(Queues::<Native, true, true>::new(heap.units), heap, case, seed, iterations);
-        checked(Queues::<Native, false, false>::new(heap.units), heap, case, seed, iterations);
+        checked(Queues::<Native, WALKED_END, true>::new(heap.units), heap, case, seed, iterations);
+        checked(Queues::<Native, KNOWN_END, false>::new(heap.units), heap, case, seed, iterations);
         checked(Sets::default(), heap, case, seed, iterations);
     }
 }

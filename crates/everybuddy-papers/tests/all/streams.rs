@@ -24,7 +24,7 @@ const TIMINGS: [Timing; 4] = [
 fn recording(timing: Timing, seed: u64) -> Recording {
     let traffic = Traffic {
         timing,
-        users: 3,
+        users: 3.0,
         seed,
     };
     Recording::of(traffic, 2000, 40_000)

@@ -44,18 +44,29 @@ impl Host<Counted> for Virtual {
 
 conformance!(Counted, Virtual { seed: 1 });
 
-/// Other interleavings of the tests with several CPUs.
+/// Other interleavings of the tests with several CPUs. These are the longest tests, so they are not in the gate.
 mod another_seed {
     use super::*;
+    use everybuddy_suite::{for_each_spec, properties};
 
-    conformance!(
-        Counted,
-        Virtual { seed: 2 },
-        [
-            frames_in_other_lists_are_found,
-            a_request_fails_only_when_all_is_held,
-            many_cpus_never_share_a_frame,
-            cpus_return_while_they_are_drained,
-        ]
+    macro_rules! properties {
+        ($($property:ident),* $(,)?) => {
+            $(
+                #[test]
+                #[ignore = "`ci/stress.sh schedules` runs it"]
+                fn $property() {
+                    for_each_spec(|spec| {
+                        properties::$property::<Counted, _>(&Virtual { seed: 2 }, spec);
+                    });
+                }
+            )*
+        };
+    }
+
+    properties!(
+        frames_in_other_lists_are_found,
+        a_request_fails_only_when_all_is_held,
+        many_cpus_never_share_a_frame,
+        cpus_return_while_they_are_drained,
     );
 }

@@ -160,7 +160,7 @@ fn in_steady_state_a_visit_takes_no_lock_and_writes_no_line_of_other_cpus() {
         // Acquiring a domain is the only acquisition of a visit.
         assert_eq!(steady.counts.locks, visits, "{name}");
         assert_eq!(steady.counts.locks_contended, 0, "{name}");
-        // Behind the records and tags of frames, which lie side by side whoever uses the frames.
+        // Behind the records and tags of frames: those of neighbouring frames share a line.
         let first = Line(steady.frames * 10 / 64);
         let writers = steady.seen.writers.range(first..);
         let shared: Vec<_> = writers.filter(|(_, cpus)| cpus.len() > 1).collect();

@@ -74,6 +74,19 @@ fn numpy_thp() {
 }
 
 #[test]
+fn sysbench_mt_cut() {
+    let known = statistics(&bundled("sysbench_mt_cut.parquet"));
+    assert_eq!((known.events, known.peak_frames), (150_000, 66_414));
+    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
+    assert_eq!(orders, [0, 3]);
+    near(known.orders[0].allocation_share, 0.99879, 1e-5);
+    near(known.allocation_runs.length.mean, 204.0, 0.5);
+    near(known.cross_cpu_free_share, 0.904, 5e-4);
+    near(known.exit_free_share, 0.97, 0.005);
+    near(known.lifetime_ns.p50 as f64, 143e6, 5e5);
+}
+
+#[test]
 fn hints_of_a_real_trace() {
     let (trace, _) = read(&bundled("numpy_thp.parquet"), Leniency::Strict).unwrap();
     let resolved = resolve(&trace).unwrap();

@@ -281,7 +281,31 @@ fn faults_of_no_allocation() {
 fn regions_that_nobody_described() {
     let scratch = Scratch::new();
     let path = scratch.path("made.parquet");
-    write(&with_faults(&[0, 1]), &path).unwrap();
+    // The files of another program, which have no identity.
+    let foreign_columns = |file: &str, columns: &[(&str, [i64; 3])]| {
+        let schema: Vec<String> = columns
+            .iter()
+            .map(|(name, _)| format!("required int64 {name};"))
+            .collect();
+        let values = columns.iter().map(|(_, own)| Column::Int64(own.to_vec()));
+        let (path, values) = (scratch.path(file), values.collect());
+        foreign(&path, &schema.join(" "), Compression::UNCOMPRESSED, values);
+    };
+    foreign_columns(
+        "made.parquet",
+        &[
+            ("time_ns", [1, 2, 3]),
+            ("cpu", [0; 3]),
+            ("pid", [7; 3]),
+            ("op", [0, 0, 1]),
+            ("pfn", [1, 2, 1]),
+            ("order", [0; 3]),
+        ],
+    );
+    let faults = scratch.path("made.faults.parquet");
+    let columns = [vec![0, 1], vec![5, 5], vec![4, 4]].map(Column::Int64);
+    let schema = "required int64 row; required int64 vpn; required int64 vma;";
+    foreign(&faults, schema, Compression::UNCOMPRESSED, columns.into());
     let table = scratch.path("made.vmas.parquet");
     let schema = "required int64 vma; required int64 start; required int64 len;";
     let regions = |numbers: &[i64]| {

@@ -63,7 +63,7 @@ fn every_field_survives() {
 #[test]
 fn bundled_traces_survive() {
     let scratch = Scratch::new();
-    for name in ["gcc_build", "dbench_tar", "numpy_thp"] {
+    for name in ["gcc_build", "dbench_tar", "numpy_thp", "sysbench_mt_cut"] {
         let first = strictly(&bundled(&format!("{name}.parquet")));
         assert!(first.metadata.iter().any(|(key, _)| key == "stats"));
         assert!(first.metadata.iter().any(|(key, _)| key == "processes"));

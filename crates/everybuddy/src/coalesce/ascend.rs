@@ -10,7 +10,8 @@
 //!
 //! # Invariants
 //!
-//! Those of [`inverse`](crate::structure::inverse).
+//! Those of [`inverse`](crate::structure::inverse). Operations on lists and map are recorded there: how many frames
+//! move, and how far they ascend, depends on what is free.
 
 use super::Coalesce;
 use crate::frame::Order;
@@ -24,12 +25,12 @@ pub struct Ascend;
 
 impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Ascend {
     #[inline]
-    fn allocate(&self, structure: &S, order: Order, _: &mut P::Probe) -> Option<Frame> {
-        structure.take(order)
+    fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
+        structure.take_recorded(order, probe)
     }
 
     #[inline]
-    fn free(&self, structure: &S, head: Frame, order: Order, _: &mut P::Probe) {
-        structure.insert(head, order);
+    fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        structure.insert_recorded(head, order, probe);
     }
 }

@@ -24,11 +24,12 @@
 //!    (the averages in the paper's table II range from 122 to 74,249). The number of frames that move therefore
 //!    doubles, within bounds. A run of n frames misses about log n times, and what is finally left is proportional to
 //!    its own length, not to that of the longest run.
-//! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests or [`INITIAL_LIMIT`] frees: runs of
-//!    frees are longer (ten times in table II). A refill moves at most [`MAX_REFILL`] frames. These numbers are
-//!    chosen so that what runs leave, measured in units of what fixed buffers leave, is near the paper's figure 11.
-//!    The list does not remember earlier runs of a region: that would trade misses against residual frames, as other
-//!    values of these numbers would.
+//! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests, or [`SPREAD`] times as many frees:
+//!    runs of frees are longer (ten times in table II). A refill moves at most [`SPREAD`] times as many frames. These
+//!    numbers are fitted: with them, what runs leave, measured in units of what fixed buffers leave, is near the
+//!    paper's figure 11, so they do not show that the figure holds. The option `batch` sets the first of them, and
+//!    the experiment `buffers` chooses it on some traces and tests it on another. The list does not remember earlier
+//!    runs of a region: that would trade misses against residual frames, as other values of these numbers would.
 //! 3. The end of a region ends the run. A refill is never longer than what is left of the region, or than an initial
 //!    refill if that is more. If a region ends before the limit is reached, the limit is set to the number of frames
 //!    cached at that point, so that the last free returns all of them. No more is predicted from a region, since most
@@ -42,6 +43,8 @@
 //!    is empty or full, and alternating requests and frees always hit. The run so far is what moved in the list since
 //!    the list last examined it.
 //! 6. A CPU caches at most a share of memory, and at most 16 MiB; see [`Bound::by_memory`].
+//! 7. [`Predict`] leaves out a part of the prediction, to measure what the part earns. A refill and a drain read it. A
+//!    hit does not.
 //!
 //! # Complexity
 //!
@@ -63,73 +66,122 @@ use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// Frames of the first refill of a run.
-const INITIAL_REFILL: u32 = 128;
-/// Maximum number of frames of a refill.
-const MAX_REFILL: u32 = 512;
-/// The limit at the start of a run of frees.
-const INITIAL_LIMIT: u32 = 512;
+pub(crate) const INITIAL_REFILL: u32 = 128;
+/// The largest refill, and the limit at the start of a run of frees, in first refills.
+const SPREAD: u32 = 4;
 /// Frames that must be left of a region for a drain at its end to be worth a miss.
 const MIN_TAIL: u32 = 64;
 
-/// The bound of predictions.
+/// What a list predicts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Predict {
+    /// The run so far and the address region: Spring Buddy.
+    #[default]
+    Both,
+    /// The run so far alone. Hints are ignored, so a run ends where its direction changes.
+    Run,
+    /// The address region alone: a run is predicted to continue to the region's end, if that is known.
+    Region,
+    /// Neither: each prediction is that of a run which has just begun.
+    None,
+}
+
+impl Predict {
+    fn uses_region(self) -> bool {
+        matches!(self, Predict::Both | Predict::Region)
+    }
+
+    /// Returns the part of a hint that the list may use.
+    fn known(self, hint: Hint) -> Hint {
+        if self.uses_region() { hint } else { Hint::NONE }
+    }
+
+    /// Returns how long a run is predicted to continue that had `run` operations so far, before its region's end is
+    /// taken into account. `left` is what is left of the region.
+    fn expected(self, run: u32, left: u32) -> u32 {
+        match self {
+            Predict::Both | Predict::Run => run,
+            Predict::Region if left != 0 && left != Hint::UNKNOWN => u32::MAX,
+            Predict::Region | Predict::None => 0,
+        }
+    }
+}
+
+/// The bounds of predictions, and what they are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// Number of frames at which a list returns frames, whatever is predicted; at least 1.
     pub max: u32,
+    /// What the list predicts from.
+    pub predict: Predict,
+    /// Frames of the first refill of a run.
+    refill: u32,
+    /// Maximum number of frames of a refill.
+    max_refill: u32,
+    /// The limit at the start of a run of frees.
+    limit: u32,
 }
 
 impl Bound {
-    /// Returns the bound for a memory of `frames` frames of 4 KiB: all lists together cache at most a sixteenth of
-    /// memory, and each caches at most 16 MiB. The array of a list takes 4 bytes per frame of its bound, so at most
-    /// 16 KiB.
-    pub fn by_memory(frames: u64, cpus: u16) -> Bound {
-        let share = frames / 16 / u64::from(cpus.max(1));
+    /// Returns the bounds of lists of at most `max` frames whose runs begin with a refill of `first` frames.
+    pub fn new(max: u32, first: u32, predict: Predict) -> Bound {
+        let most = SPREAD.saturating_mul(first);
         Bound {
-            max: share.clamp(1, 4096) as u32,
+            max,
+            predict,
+            refill: first.min(max / SPREAD).max(1),
+            max_refill: most.min(max),
+            limit: most.min(max),
         }
     }
 
+    /// Returns the bound for a memory of `frames` frames of 4 KiB: all lists together cache at most a sixteenth of
+    /// memory, and each caches at most 16 MiB. The array of a list takes 4 bytes per frame of its bound, so at most
+    /// 16 KiB.
+    pub fn by_memory(frames: u64, cpus: u16) -> u32 {
+        let share = frames / 16 / u64::from(cpus.max(1));
+        share.clamp(1, 4096) as u32
+    }
+
+    /// Returns the number of frames of the first refill of a run.
+    pub fn first(self) -> u32 {
+        self.refill
+    }
+
     /// Returns the number of entries that a ring needs. A freed frame is added before the limit is checked, to fewer
-    /// than `most` frames.
+    /// than `max` frames.
     fn capacity(self) -> usize {
         (self.max as usize).next_power_of_two()
-    }
-
-    fn initial_refill(self) -> u32 {
-        INITIAL_REFILL.min(self.max / 4).max(1)
-    }
-
-    fn initial_limit(self) -> u32 {
-        INITIAL_LIMIT.min(self.max)
     }
 
     /// Returns the number of frames that is too many after a request, depending on what came before it.
     fn rest(self, before: Before) -> u32 {
         match before.ended {
             None => self.max,
-            Some(Ended::Requests) => 2 * self.initial_refill(),
-            Some(Ended::Releases) => self.initial_limit(),
+            Some(Ended::Requests) => 2 * self.refill,
+            Some(Ended::Releases) => self.limit,
         }
     }
 
     /// Predicts how many requests follow in a run that had `run` so far.
     fn requests(self, run: u32, left: u32) -> u32 {
-        let first = self.initial_refill();
-        run.clamp(first, MAX_REFILL.min(self.max))
-            .min(left.max(first))
+        let expected = self.predict.expected(run, left);
+        let frames = expected.clamp(self.refill, self.max_refill);
+        frames.min(left.max(self.refill))
     }
 
     /// Returns the limit in a run of requests after which `kept` frames are cached: whatever comes next, half an
     /// initial limit of frees has room.
     fn limit_of_requests(self, kept: u32) -> u32 {
-        let room = kept.saturating_add(INITIAL_LIMIT / 2);
-        self.initial_limit().max(room).min(self.max)
+        let room = kept.saturating_add(self.limit / 2);
+        self.limit.max(room).min(self.max)
     }
 
     /// Returns the limit in a run that had `run` frees so far, after which `kept` frames are cached and `left` more
     /// of the region are expected.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
-        let limit = run.clamp(self.initial_limit(), self.max);
+        let expected = self.predict.expected(run, left);
+        let limit = expected.clamp(self.limit, self.max);
         if left < MIN_TAIL {
             limit
         } else {
@@ -240,7 +292,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),
             run: Run::new(),
-            limit: P::Cell::new(bound.initial_limit()),
+            limit: P::Cell::new(bound.limit),
             bound,
         })
     }
@@ -249,11 +301,12 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     /// not if frames must be returned or the limit changes, which the slow path does.
     #[inline(never)]
     fn begin_requests(&self, hint: Hint) -> bool {
+        if !self.bound.predict.uses_region() {
+            self.run.origin.set(hint.origin());
+            return true;
+        }
         let kept = self.ring.length().saturating_sub(1);
-        let rest = self
-            .bound
-            .initial_limit()
-            .min(2 * self.bound.initial_refill());
+        let rest = self.bound.limit.min(2 * self.bound.refill);
         if kept >= rest || self.limit.get() != self.bound.limit_of_requests(kept) {
             return false;
         }
@@ -265,10 +318,12 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     /// Begins a run of frees with one that can be a hit, as above.
     #[inline(never)]
     fn begin_releases(&self, hint: Hint) -> bool {
+        if !self.bound.predict.uses_region() {
+            self.run.origin.set(hint.origin());
+            return true;
+        }
         let kept = self.ring.length() + 1;
-        if kept >= self.bound.initial_limit()
-            || self.limit.get() != self.bound.limit(1, kept, hint.after())
-        {
+        if kept >= self.bound.limit || self.limit.get() != self.bound.limit(1, kept, hint.after()) {
             return false;
         }
         self.run.note(hint, true, kept - 1);
@@ -344,12 +399,13 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         order: Order,
         hint: Hint,
     ) -> Option<Frame> {
+        let hint = self.bound.predict.known(hint);
         let before = self.run.note(hint, false, self.ring.length());
         let (own, _) = self.ring.pop_own(caller, zone.table(), order);
         let head = if own.is_some() {
             let kept = self.ring.length();
             if kept >= self.bound.rest(before) {
-                let more = kept.saturating_sub(self.bound.initial_refill());
+                let more = kept.saturating_sub(self.bound.refill);
                 self.drain_oldest(caller, caller.cpu, zone, more);
             }
             own
@@ -379,10 +435,11 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         {
             return FreeOutcome::Refused;
         }
+        let hint = self.bound.predict.known(hint);
         let before = self.run.note(hint, true, length);
         let limit = match before.ended {
             None => self.limit.get(),
-            Some(_) => self.bound.initial_limit(),
+            Some(_) => self.bound.limit,
         };
         let full = length + 1 >= limit;
         if full {

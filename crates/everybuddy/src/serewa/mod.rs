@@ -51,7 +51,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-pub use presplit::Presplit;
+pub use presplit::{Presplit, StartStatistics};
 
 use core::marker::PhantomData;
 

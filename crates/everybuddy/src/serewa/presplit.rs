@@ -16,6 +16,9 @@
 
 use crate::frame::Order;
 
+/// The number of orders.
+const ORDERS: usize = Order::LIMIT.index() + 1;
+
 /// The number of blocks of each order that memory is divided into. The rest stays as large as possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Presplit {
@@ -54,5 +57,73 @@ impl Presplit {
             .iter()
             .take(order.index())
             .any(|blocks| *blocks > 0)
+    }
+}
+
+/// Statistics of the first requests of a run, which the host of a system gathers. The next start can be divided by
+/// them.
+///
+/// The maximum number of blocks of each order that are live at the same time is what the requests need if freed blocks
+/// are reused. A kernel calls [`allocated`](Self::allocated) and [`freed`](Self::freed) next to its calls of the system
+/// until [`is_complete`](Self::is_complete), stores the blocks of [`presplit`](Self::presplit) and passes them to
+/// [`Presplit::new`] at its next start.
+///
+/// ```
+/// use everybuddy::Order;
+/// use everybuddy::systems::StartStatistics;
+///
+/// let mut start = StartStatistics::new(3);
+/// start.allocated(Order::ZERO);
+/// start.allocated(Order::ZERO);
+/// start.freed(Order::ZERO);
+/// start.allocated(Order::ZERO);
+/// assert!(start.is_complete());
+/// // A fourth request does not count.
+/// start.allocated(Order::ZERO);
+/// assert_eq!(start.presplit().blocks()[0], 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartStatistics {
+    left: u64,
+    live: [u32; ORDERS],
+    most: [u32; ORDERS],
+}
+
+impl StartStatistics {
+    /// Starts gathering, for the given number of requests.
+    pub const fn new(requests: u64) -> Self {
+        Self {
+            left: requests,
+            live: [0; ORDERS],
+            most: [0; ORDERS],
+        }
+    }
+
+    /// Records that a block was allocated. O(1).
+    pub fn allocated(&mut self, order: Order) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        let live = &mut self.live[order.index()];
+        *live += 1;
+        let most = &mut self.most[order.index()];
+        *most = (*live).max(*most);
+    }
+
+    /// Records that a whole block was freed, or the last part of it; `order` is that of the block. O(1).
+    pub fn freed(&mut self, order: Order) {
+        let live = &mut self.live[order.index()];
+        *live = live.saturating_sub(1);
+    }
+
+    /// Returns `true` if all requests are recorded.
+    pub const fn is_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Returns the division of memory with which every recorded request would have found a block of its order.
+    pub const fn presplit(&self) -> Presplit {
+        Presplit::new(self.most)
     }
 }

@@ -40,6 +40,7 @@ use super::{Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, NoProbe, Probe};
 use crate::snapshot::Violation;
 
 /// iBuddy's free area.
@@ -80,9 +81,10 @@ impl<P: Platform> Inverse<'_, P> {
 
     /// Returns the lowest set bit, from `order` upwards, on the way of a frame.
     #[inline]
-    fn representing(&self, frame: Frame, order: Order) -> Option<Order> {
+    fn representing(&self, frame: Frame, order: Order, probe: &mut impl Probe) -> Option<Order> {
         let mut order = order;
         loop {
+            probe.record(Event::Mark);
             if self.bits.get(frame, order) {
                 return Some(order);
             }
@@ -95,14 +97,21 @@ impl<P: Platform> Inverse<'_, P> {
 
     /// Inserts one frame: it ascends while the neighbouring group is free, and is inserted once.
     #[inline]
-    fn ascend(&self, frame: Frame) {
+    fn ascend(&self, frame: Frame, probe: &mut impl Probe) {
         let mut order = Order::ZERO;
-        while order < self.max_order && self.bits.get(frame.buddy(order), order) {
+        while order < self.max_order && {
+            probe.record(Event::Mark);
+            self.bits.get(frame.buddy(order), order)
+        } {
             order = order.up();
         }
         self.bits.set(frame, order);
         self.lists.push(frame, order);
-        debug_assert_eq!(self.representing(frame, Order::ZERO), Some(order));
+        record_move(probe);
+        debug_assert_eq!(
+            self.representing(frame, Order::ZERO, &mut NoProbe),
+            Some(order)
+        );
         let level = order.index() as u32;
         if self.next_allocation_level.get() <= level {
             self.next_allocation_level.set(level + 1);
@@ -123,7 +132,7 @@ impl<P: Platform> Inverse<'_, P> {
     /// Removes any free frame. The groups above it are no longer free; each frame that represented one of them now
     /// represents the part of it on its own side. O(orders^2).
     fn extract(&self, frame: Frame) {
-        let Some(own) = self.representing(frame, Order::ZERO) else {
+        let Some(own) = self.representing(frame, Order::ZERO, &mut NoProbe) else {
             return;
         };
         // From the highest: the way down to a representative passes the bits below.
@@ -148,10 +157,11 @@ impl<P: Platform> Inverse<'_, P> {
 
     /// Removes one free frame of a group that is removed as a whole, including its representative.
     #[inline]
-    fn pick(&self, frame: Frame) {
-        if let Some(order) = self.representing(frame, Order::ZERO) {
+    fn pick(&self, frame: Frame, probe: &mut impl Probe) {
+        if let Some(order) = self.representing(frame, Order::ZERO, probe) {
             self.bits.clear(frame, order);
             self.lists.unlink(frame, order);
+            record_move(probe);
         }
     }
 
@@ -164,6 +174,13 @@ impl<P: Platform> Inverse<'_, P> {
         }
         self.next_allocation_level.set(level);
     }
+}
+
+/// Records that a frame was linked or unlinked, and its bit set or cleared.
+#[inline(always)]
+fn record_move(probe: &mut impl Probe) {
+    probe.record(Event::Link);
+    probe.record(Event::Mark);
 }
 
 impl<P: Platform> Structure<P> for Inverse<'_, P> {
@@ -181,8 +198,13 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
 
     #[inline]
     fn insert(&self, head: Frame, order: Order) {
+        self.insert_recorded(head, order, &mut NoProbe);
+    }
+
+    #[inline]
+    fn insert_recorded(&self, head: Frame, order: Order, probe: &mut impl Probe) {
         for offset in 0..order.frames() {
-            self.ascend(head.offset(offset));
+            self.ascend(head.offset(offset), probe);
         }
     }
 
@@ -198,6 +220,11 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
 
     #[inline]
     fn take(&self, order: Order) -> Option<Frame> {
+        self.take_recorded(order, &mut NoProbe)
+    }
+
+    #[inline]
+    fn take_recorded(&self, order: Order, probe: &mut impl Probe) -> Option<Frame> {
         let level = self.next_allocation_level.get();
         if level <= order.index() as u32 {
             return None;
@@ -206,6 +233,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         if order == Order::ZERO {
             let frame = self.lists.pop(highest)?;
             self.bits.clear(frame, highest);
+            record_move(probe);
             debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.pfn());
             if self.lists.length(highest) == 0 {
                 self.adjust();
@@ -215,7 +243,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let head = self.lists.first(highest)?.aligned(order);
         for offset in 0..order.frames() {
             let frame = head.offset(offset);
-            self.pick(frame);
+            self.pick(frame, probe);
             self.table().set_tag(frame, Tag::INTERIOR);
         }
         self.adjust();
@@ -224,7 +252,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
 
     #[inline]
     fn contains(&self, head: Frame, order: Order) -> bool {
-        self.representing(head, order).is_some()
+        self.representing(head, order, &mut NoProbe).is_some()
     }
 
     fn blocks(&self, order: Order) -> u32 {
@@ -255,7 +283,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
             self.lists.check(order, |frame| {
                 let pfn = frame.pfn();
                 let fail = |what| Err(Violation { pfn, what });
-                if self.representing(frame, Order::ZERO) != Some(order) {
+                if self.representing(frame, Order::ZERO, &mut NoProbe) != Some(order) {
                     return fail(
                         "a frame is in the list of a level whose bit it doesn't represent",
                     );

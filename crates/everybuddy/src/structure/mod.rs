@@ -44,6 +44,7 @@ pub use levels::{LEVELS, Level};
 
 use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
+use crate::probe::Probe;
 use crate::snapshot::Violation;
 
 /// The bits that a structure needs: plain, one per aligned block of each order; or summed, with summaries above.
@@ -135,6 +136,19 @@ pub trait Structure<P: Platform>: Send + Sync {
 
     /// Removes the block of this order that the structure prefers, as [`remove`](Self::remove) does.
     fn take(&self, order: Order) -> Option<Frame>;
+
+    /// Does what [`insert`](Self::insert) does, and records the operations on lists and map. A structure whose
+    /// operations follow from the call records nothing: its policy does.
+    #[inline(always)]
+    fn insert_recorded(&self, head: Frame, order: Order, _: &mut impl Probe) {
+        self.insert(head, order);
+    }
+
+    /// Does what [`take`](Self::take) does, and records as [`insert_recorded`](Self::insert_recorded) does.
+    #[inline(always)]
+    fn take_recorded(&self, order: Order, _: &mut impl Probe) -> Option<Frame> {
+        self.take(order)
+    }
 
     /// Returns `true` if this block is in. `head` may be any aligned number below the span rounded up to the largest
     /// block.

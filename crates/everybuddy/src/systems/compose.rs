@@ -281,6 +281,7 @@ where
             max_order,
             space,
             select,
+            exchange,
             lock,
             bulk,
             ..
@@ -289,7 +290,7 @@ where
         let cpus = builder.setup.cpus;
         let arena = &mut builder.arena;
         let part = shape.make(arena, table)?;
-        let pool = Pool::new(arena, shape.parts(), cpus, lock, select)?;
+        let pool = Pool::new(arena, shape.parts(), cpus, lock, (select, exchange))?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
         let spaces = Spaces::new(arena, geometry, part, pool, policy, bulk)?;

@@ -49,10 +49,12 @@ pub use crate::coalesce::delay::Rule;
 pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
-pub use crate::percpu::predictive::Bound;
-pub use crate::serewa::{Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions};
+pub use crate::percpu::predictive::{Bound, Predict};
+pub use crate::serewa::{
+    Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
+};
 pub use crate::structure::StructureKind;
-pub use crate::zone::{Bulk, Select};
+pub use crate::zone::{Bulk, Exchange, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

@@ -19,9 +19,10 @@ use super::values::{
 use super::{Rule, Setup};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::Predict;
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Select, SpringKind};
+use crate::zone::{Exchange, Select, SpringKind};
 
 /// One entry of the table of options.
 #[derive(Clone, Copy, Debug)]
@@ -136,12 +137,17 @@ options! {
     list = "list": ListKind, "`none`",
         "The list that each CPU keeps, in a system that takes any.",
         for delays;
-    batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length",
-        "The number of frames that a refill or a drain of a per-CPU list moves.",
-        for |row| row.list() == ListKind::Linux || delays(row);
+    batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
+        128 in `spring`",
+        "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
+        refill.",
+        for |row| matches!(row.list(), ListKind::Linux | ListKind::Predictive) || delays(row);
     high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
         for |row| is_long(row.list()) || delays(row);
+    predict = "predict": Predict, "`both`",
+        "What a predictive list predicts from: the run so far and the address region, one of them, or neither.",
+        for |row| row.list() == ListKind::Predictive || delays(row);
     order = "order": Order, "10",
         "The order of the largest block.",
         for |_| true;
@@ -160,6 +166,9 @@ options! {
     select = "select": Select, "`used`",
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
+    exchange = "exchange": Exchange, "`any`",
+        "Which requests exchange a buddy space that cannot serve them: any, or those for single frames.",
+        for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
     idle = "idle": Count, "16",
         "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \
         domain is idle after this many acquisitions per domain.",
@@ -309,6 +318,7 @@ impl fmt::Display for Options {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Bound, Watermarks};
     use super::*;
     use std::string::ToString;
 
@@ -376,7 +386,19 @@ mod tests {
                 (p.watermarks.batch, p.watermarks.high) = (7, 42)
             }),
             ("lbs-31", "high=100", |p| {
-                (p.watermarks.high, p.bound.max) = (100, 100)
+                p.watermarks.high = 100;
+                p.bound = Bound::new(100, p.bound.first(), Predict::Both);
+            }),
+            ("spring", "predict=region", |p| {
+                p.bound.predict = Predict::Region
+            }),
+            ("spring", "batch=32", |p| {
+                p.watermarks = Watermarks {
+                    batch: 32,
+                    high: 192,
+                    ..p.watermarks
+                };
+                p.bound = Bound::new(p.bound.max, 32, Predict::Both);
             }),
             ("bs", "order=3", |p| {
                 p.max_order = Order::ZERO.up().up().up()
@@ -390,6 +412,7 @@ mod tests {
             }),
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
+            ("is", "exchange=single", |p| p.exchange = Exchange::Single),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| {
                 p.spring = SpringKind::Locked

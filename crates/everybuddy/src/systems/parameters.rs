@@ -14,13 +14,14 @@ use super::spec::SystemSpec;
 use super::values::{
     BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
 };
-use super::{Bound, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Bulk, Select, SpringKind};
+use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select, SpringKind};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -70,6 +71,8 @@ pub struct Parameters {
     pub space: u32,
     /// Which unassigned buddy space is preferred.
     pub select: Select,
+    /// Which requests exchange a CPU's buddy space.
+    pub exchange: Exchange,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
     /// How CPUs acquire domains.
@@ -134,12 +137,10 @@ impl SystemSpec {
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
             tuning: Tuning::linux(setup.frames(), setup.cpus),
-            bound: match options.high {
-                Some(most) => Bound { max: most.get() },
-                None => Bound::by_memory(setup.frames(), setup.cpus),
-            },
+            bound: bound(&options, list, setup),
             space,
             select: Select::default(),
+            exchange: Exchange::default(),
             idle: BLOCKS_PER_LOOK,
             spring: SpringKind::default(),
             services: ServiceOptions {
@@ -204,6 +205,16 @@ impl SystemSpec {
         }
         Ok(marks)
     }
+}
+
+/// Returns the bounds of Spring Buddy's list.
+fn bound(options: &Options, list: ListKind, setup: &Setup<'_>) -> Bound {
+    let by_memory = || Bound::by_memory(setup.frames(), setup.cpus);
+    let max = options.high.map_or_else(by_memory, Count::get);
+    // In other lists a batch is something else.
+    let first = options.batch.filter(|_| list == ListKind::Predictive);
+    let first = first.map_or(INITIAL_REFILL, Count::get);
+    Bound::new(max, first, options.predict.unwrap_or_default())
 }
 
 fn is_on(switch: Option<Switch>) -> bool {
@@ -271,6 +282,9 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Spaces && options.select.is_some() {
         return Err(BuildError::BadOption("select"));
     }
+    if zone != ZoneKind::Spaces && options.exchange.is_some() {
+        return Err(BuildError::BadOption("exchange"));
+    }
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return Err(BuildError::BadOption("idle"));
     }
@@ -319,7 +333,16 @@ impl fmt::Display for Parameters {
                 } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }
-            ListKind::Predictive => write!(f, "predicted, up to {}", self.bound.max)?,
+            ListKind::Predictive => {
+                let Bound { max, predict, .. } = self.bound;
+                let by = match predict {
+                    Predict::Both => "predicted",
+                    Predict::Run => "predicted by the run alone",
+                    Predict::Region => "predicted by the region alone",
+                    Predict::None => "not predicted",
+                };
+                write!(f, "{by}, first refill {}, up to {max}", self.bound.first())?;
+            }
         }
         if self.max_order != Order::TEN {
             write!(f, ", orders to {}", self.max_order)?;
@@ -336,6 +359,9 @@ impl fmt::Display for Parameters {
                 }
                 if self.select == Select::Fresh {
                     f.write_str(", fresh ones first")?;
+                }
+                if self.exchange == Exchange::Single {
+                    f.write_str(", exchanged for single frames only")?;
                 }
             }
             ZoneKind::Domains if self.idle == BLOCKS_PER_LOOK => {
@@ -380,6 +406,16 @@ impl fmt::Display for Parameters {
 }
 
 impl Parameters {
+    /// Returns the number of frames that a refill or a drain of a CPU's list moves: what the options and the machine's
+    /// memory decide together. `None` if there is no list, or if the list decides at each refill and drain.
+    pub fn batch(&self) -> Option<u32> {
+        match self.composition.list {
+            ListKind::None | ListKind::Predictive => None,
+            ListKind::Linux | ListKind::Bypass => Some(self.watermarks.batch),
+            ListKind::Linux6 => Some(self.tuning.batch),
+        }
+    }
+
     fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rule {
             Rule::Watermarks { lazy, speedup } if self.rule.has_ratios() => {
@@ -416,6 +452,7 @@ impl Parameters {
 mod tests {
     use super::*;
     use crate::region::FrameRange;
+    use std::format;
 
     fn parameters(text: &str) -> Result<Parameters, BuildError> {
         let ranges = [FrameRange::new(0, 1 << 16)];
@@ -433,9 +470,35 @@ mod tests {
             ("lbs-31", 31, 186),
             ("lbs-1", 1, 186),
         ] {
-            let marks = parameters(text).unwrap().watermarks;
+            let own = parameters(text).unwrap();
+            let marks = own.watermarks;
             assert_eq!((marks.batch, marks.high), (batch, high), "{text}");
+            assert_eq!(own.batch(), Some(batch), "{text}");
         }
+        assert_eq!(parameters("bs").unwrap().batch(), None);
+        assert_eq!(parameters("spring").unwrap().batch(), None);
+    }
+
+    #[test]
+    fn a_list_of_fixed_length_has_that_length_whatever_the_memory() {
+        for frames in [64, 1 << 10, 76 << 8, 1 << 15, 1 << 20] {
+            let ranges = [FrameRange::new(0, frames)];
+            let marks = |text: &str| {
+                let spec: SystemSpec = text.parse().unwrap();
+                let own = spec.parameters(&Setup::new(&ranges, 2)).unwrap();
+                (own.watermarks.batch, own.watermarks.high)
+            };
+            for (name, batch, high) in [("186", 31, 186), ("372", 62, 372), ("744", 124, 744)] {
+                for prefix in ["fixlazy", "spring-fixlazy"] {
+                    let name = format!("{prefix}-{name}");
+                    assert_eq!(marks(&name), (batch, high), "{name}, {frames} frames");
+                }
+            }
+            // Linux's own formula follows memory: 76 MiB have a batch of 18.
+            let batch = Watermarks::linux_batch(frames);
+            assert_eq!(marks("lbs-31"), (batch, 6 * batch), "{frames} frames");
+        }
+        assert_eq!(Watermarks::linux_batch(76 << 8), 18);
     }
 
     #[test]
@@ -444,6 +507,7 @@ mod tests {
             ("is+space=1MiB", "space"),
             ("is+zone=one+space=4MiB", "space"),
             ("bs+select=fresh", "select"),
+            ("bs+exchange=single", "exchange"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
             ("lbs-31+spring=locked", "spring"),

@@ -18,8 +18,6 @@ use crate::structure::StructureKind;
 pub struct Row {
     /// The name.
     pub name: &'static str,
-    /// The row that this is another name for.
-    pub alias_of: Option<&'static str>,
     /// What it is, in one sentence.
     pub summary: &'static str,
     /// Paper and section.
@@ -38,7 +36,6 @@ impl Row {
     /// A row without texts: a bare system of free blocks, coalesced at each free.
     pub(super) const BLANK: Row = Row {
         name: "",
-        alias_of: None,
         summary: "",
         source: "",
         faithful: "",

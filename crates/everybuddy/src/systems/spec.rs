@@ -162,8 +162,12 @@ fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
         ListKind::Linux | ListKind::Bypass | ListKind::Predictive
     );
     let is_linux = list == ListKind::Linux;
-    let needs = "list=linux as well; other lists have no configurable batch";
-    fits(options.batch.is_none() || is_linux, "batch", needs)?;
+    let is_spring = list == ListKind::Predictive;
+    let needs = "list=linux or list=spring as well; other lists have no configurable batch";
+    let has_batch = is_linux || is_spring;
+    fits(options.batch.is_none() || has_batch, "batch", needs)?;
+    let needs = "list=spring as well";
+    fits(options.predict.is_none() || is_spring, "predict", needs)?;
     let needs = "list=linux, list=bypass or list=spring as well";
     fits(options.high.is_none() || is_long, "high", needs)?;
     let needs = "list=linux, list=linux-6 or list=spring as well; without batches, a lock is held for one block";
@@ -232,6 +236,7 @@ mod tests {
             "lbs-31+batch=7+lock=ticket+hold=when-contended+line=own",
             "lbs-31+zone=spaces+space=16MiB+bulk=rows",
             "lis-1+select=fresh",
+            "lis-1+zone=spaces+exchange=single",
             "spring-core+idle=8",
             "lbs-31+zone=domains",
             "is+order=3+space=32KiB",
@@ -244,6 +249,8 @@ mod tests {
             "delay-2+zone=spaces+reclaim=on+debt=on",
             "watermark+list=linux-6",
             "watermark+list=spring+high=30",
+            "watermark+list=spring+batch=7+predict=region",
+            "spring+batch=32+predict=none",
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
@@ -280,6 +287,8 @@ mod tests {
             "delay-2+list=lbs-31",
             "delay-2+batch=7",
             "delay-2+list=bypass+batch=7",
+            "delay-2+list=linux+predict=run",
+            "spring+predict=far",
             "delay-2+list=linux-6+high=42",
             "watermark+list=none+hold=iteration",
             "watermark+list=linux-6+zone=spaces",
@@ -297,9 +306,6 @@ mod tests {
     fn rows_are_consistent() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(ROWS[..index].iter().all(|other| other.name != row.name));
-            if let Some(alias) = row.alias_of {
-                assert!(ROWS.iter().any(|other| other.name == alias));
-            }
             assert!(row.takes("order"), "{}", row.name);
         }
     }

@@ -50,9 +50,12 @@ pub type PredictedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardS
 
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
-const FIXED_DEVIATES: &str = "The paper gives the length; the batch is a sixth of it, as in Linux.";
+const FIXED_DEVIATES: &str = "Linux scales the batch with memory; the length here is the paper's, whatever the \
+    memory, and the batch is a sixth of it (31, 62 or 124 frames). With 128 MiB and more, a list of 186 frames \
+    is the list of lbs-31.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
-    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one. Before a request fails, frames \
+    min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
+    Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
     direct reclaim.";
 
@@ -119,7 +122,7 @@ impl System for Lbs31 {
     };
 }
 
-/// `fixlazy-186`: another name for `lbs-31`.
+/// `fixlazy-186`: Linux's list with a high watermark of 186 frames.
 #[derive(Debug)]
 pub struct Fixlazy186;
 
@@ -127,12 +130,14 @@ impl System for Fixlazy186 {
     type Built<'m, P: Platform> = Lbs<'m, P>;
     const ROW: &'static Row = &Row {
         name: "fixlazy-186",
-        alias_of: Some("lbs-31"),
-        summary: "Spring Buddy's baseline with a buffer of 186 frames: another name for lbs-31.",
+        summary: "Linux's list with a high watermark of 186 frames, whatever the memory.",
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
-        deviates: LINUX_DEVIATES,
-        preset: LINUX,
+        deviates: FIXED_DEVIATES,
+        preset: Options {
+            high: Count::new(186),
+            ..LINUX
+        },
         ..Row::BLANK
     };
 }

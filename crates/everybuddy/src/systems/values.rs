@@ -7,9 +7,10 @@ use core::fmt;
 
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::predictive::Predict;
 use crate::serewa::{Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Select, SpringKind};
+use crate::zone::{Exchange, Select, SpringKind};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -180,6 +181,20 @@ named_values!(
     "`own` or `locked`",
     "own" = Self::Own,
     "locked" = Self::Locked
+);
+named_values!(
+    Predict,
+    "`both`, `run`, `region` or `none`",
+    "both" = Self::Both,
+    "run" = Self::Run,
+    "region" = Self::Region,
+    "none" = Self::None,
+);
+named_values!(
+    Exchange,
+    "`any` or `single`",
+    "any" = Self::Any,
+    "single" = Self::Single
 );
 named_values!(
     LockKind,

@@ -17,8 +17,8 @@
 //! # Design decisions
 //!
 //! Block by block is the default, as in Linux. `bulk=rows` carves as many blocks as possible out of one block, and
-//! merges neighbours before they reach the lists. The blocks, the lists and the events are the same, in less time. It
-//! is an option, and off, because no paper's baseline had it.
+//! merges neighbours before they reach the lists. The blocks, the splits and the coalescings are the same, with fewer
+//! operations on lists. It is an option, and off, because no paper's baseline had it.
 
 use core::ops::Range;
 

@@ -37,7 +37,7 @@ pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
 pub use locked::SpringKind;
 pub(crate) use one::OneZone;
-pub use pool::Select;
+pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
 

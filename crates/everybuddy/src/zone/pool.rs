@@ -44,6 +44,17 @@ pub enum Select {
     Fresh,
 }
 
+/// Which requests exchange a CPU's space that cannot serve them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exchange {
+    /// `exchange=any`: all requests, as in \[iBuddy\] §5, algorithm 1.
+    #[default]
+    Any,
+    /// `exchange=single`: requests for single frames only. A larger block comes from an unassigned space, and the CPU
+    /// keeps its own.
+    Single,
+}
+
 /// No space.
 pub(crate) const NO_SPACE: u32 = u32::MAX;
 
@@ -85,6 +96,7 @@ pub(crate) struct Pool<'a, P: Platform> {
     /// The space of each CPU. Only that CPU changes its own entry.
     assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
+    exchange: Exchange,
 }
 
 const LISTS: usize = 32;
@@ -107,7 +119,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         spaces: u32,
         cpus: u16,
         lock: LockKind,
-        select: Select,
+        (select, exchange): (Select, Exchange),
     ) -> Result<Self, BuildError> {
         Ok(Self {
             head: arena.one(Head {
@@ -126,7 +138,13 @@ impl<'a, P: Platform> Pool<'a, P> {
                 CachePadded::new(P::AtomicU32::new(NO_SPACE))
             })?,
             select,
+            exchange,
         })
+    }
+
+    /// Returns `true` if a CPU keeps its space although the space cannot serve a request of this order.
+    pub(crate) fn keeps_space(&self, order: Order) -> bool {
+        self.exchange == Exchange::Single && order > Order::ZERO
     }
 
     /// Acquires the pool's lock; a nested caller only tries.

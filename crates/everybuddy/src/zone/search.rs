@@ -3,7 +3,9 @@
 //! # Purpose
 //!
 //! A request tries the CPU's own space first, then an unassigned one in exchange for it, then the spaces of other
-//! CPUs. This order, and the locks held meanwhile, are defined here.
+//! CPUs. This order, and the locks held meanwhile, are defined here. With `exchange=single` a larger block comes from
+//! an unassigned space that stays unassigned: where one request in a hundred is for 2 MiB, exchanges break up a space
+//! per such request.
 //!
 //! # Source
 //!
@@ -74,7 +76,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
-    /// `true` if there was one; otherwise the CPU keeps its space.
+    /// `true` if there was one; otherwise, or if the request is not worth an exchange, the CPU keeps its space.
     #[cold]
     fn exchange(
         &self,
@@ -82,6 +84,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         old: Option<(u32, &Space<'a, P, S>)>,
         order: Order,
     ) -> Result<bool, AllocateError> {
+        if old.is_some() && self.pool.keeps_space(order) && !caller.nested {
+            return Ok(false);
+        }
         let cpu = caller.cpu.index();
         let pool = self
             .pool
@@ -104,7 +109,38 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(true)
     }
 
-    /// Serves a request from another CPU's space, and shares that space from then on.
+    /// Serves a request from an unassigned space that can, without assigning it. Returns `None` if there is none.
+    #[cold]
+    fn serve_from_unassigned<R>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+        work: &mut impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
+    ) -> Result<Option<R>, AllocateError> {
+        for _ in 0..ATTEMPTS {
+            let Some(index) = self.unassigned(caller, order)? else {
+                return Ok(None);
+            };
+            if let Some(result) = self.try_unassigned(caller, index, &mut *work)? {
+                return Ok(Some(result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns an unassigned space that could serve a request when the pool was asked.
+    fn unassigned(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+    ) -> Result<Option<u32>, AllocateError> {
+        let pool = self.pool.enter(caller.probe, caller.nested);
+        let _pool = pool.ok_or(AllocateError::Busy)?;
+        Ok(self.pool.candidate(order))
+    }
+
+    /// Serves a request from another CPU's space, and shares that space from then on. If the CPU keeps its own space,
+    /// an unassigned space comes first, and no space is shared.
     #[cold]
     fn serve_from_peer<R>(
         &self,
@@ -113,6 +149,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
     ) -> Result<R, AllocateError> {
         let own = caller.cpu.index();
+        if self.pool.keeps_space(order)
+            && !caller.nested
+            && let Some(result) = self.serve_from_unassigned(caller, order, &mut work)?
+        {
+            return Ok(result);
+        }
         for _ in 0..ATTEMPTS {
             let moves = self.pool.moves();
             let mut was_busy = false;
@@ -136,7 +178,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     space.adjust(frames, 0);
                     self.update_pool(index, space, guard.probe);
                     drop(guard);
-                    if cpu != own && !caller.nested {
+                    if cpu != own && !caller.nested && !self.pool.keeps_space(order) {
                         self.assign_shared(caller, index);
                     }
                     return Ok(result);
@@ -146,13 +188,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 return Err(AllocateError::Busy);
             }
             // A space that was unassigned before may be assigned now, and the reverse.
-            let pool = self
-                .pool
-                .enter(caller.probe, caller.nested)
-                .ok_or(AllocateError::Busy)?;
-            let candidate = self.pool.candidate(order);
-            drop(pool);
-            match candidate {
+            match self.unassigned(caller, order)? {
                 Some(index) => {
                     if let Some(result) = self.try_unassigned(caller, index, &mut work)? {
                         return Ok(result);
@@ -238,6 +274,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             if old != NO_SPACE {
                 pool.probe.record(Event::Exchange);
             }
+            pool.probe.record(Event::Share);
         }
     }
 }

@@ -21,9 +21,9 @@
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
-//! but another one free, splits that one and keeps a part of it. It does so only while there are fewer domains than
-//! CPUs, and only if both parts contain a block of the largest order.
+//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain
+//! held, but another one free, splits that one and keeps a part of it. It does so only while there are fewer domains
+//! than CPUs, and only if both parts contain a block of the largest order.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
@@ -34,8 +34,8 @@
 //!
 //! # Invariants
 //!
-//! 1. All cells here are touched only under the lock. Exceptions are those cells of a ghost that belong to one CPU, from
-//!    `last` on, and hints.
+//! 1. All cells here are touched only under the lock. Exceptions are the cells of a ghost from `last` on, which belong
+//!    to one CPU, and hints.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
 //!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss
@@ -50,8 +50,8 @@
 //! # Design decisions
 //!
 //! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
-//! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left; splitting
-//! one for a CPU whose own is held is an addition that follows from this preference.
+//! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left.
+//! Splitting one for a CPU whose own is held is an addition that follows from this preference.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};

@@ -86,6 +86,30 @@ fn lbs_1_goes_past_the_list_at_its_marks() {
 }
 
 #[test]
+fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
+    for (options, locks) in [
+        ("", 1),
+        ("+lock=ticket", 1),
+        ("+lock=ticket+hold=when-contended", 1),
+        ("+hold=iteration", 7),
+        ("+lock=ticket+hold=iteration+line=beside", 7),
+        ("+zone=spaces+hold=iteration", 7),
+    ] {
+        let name = format!("lbs-31+batch=7{options}");
+        with(&name, |take, give, _, cpu| {
+            let held = take(cpu, 42);
+            assert_eq!(counts(cpu).refills, 6);
+            // The first space of a CPU is one more: the pool's lock.
+            let pool = u64::from(name.contains("spaces"));
+            assert_eq!(counts(cpu).locks, 6 * locks + pool, "{name}");
+            give(cpu, &held);
+            assert_eq!((counts(cpu).drains, counts(cpu).frames_drained), (1, 7));
+            assert_eq!(counts(cpu).locks, 7 * locks + pool, "{name}");
+        });
+    }
+}
+
+#[test]
 fn a_parked_list_is_kept_for_its_cpu() {
     for name in ["lbs-31", "spring", "linux-6"] {
         with(name, |take, give, park, cpu| {

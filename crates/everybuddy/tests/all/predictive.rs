@@ -239,10 +239,104 @@ fn no_more_is_kept_than_the_bound() {
 
 #[test]
 fn the_bound_follows_from_memory() {
-    let most = |frames, cpus| Bound::by_memory(frames, cpus).max;
+    let most = Bound::by_memory;
     assert_eq!(most(1 << 16, 1), 4096);
     assert_eq!(most(1 << 20, 2), 4096, "not more than 16 MiB");
     assert_eq!(most(1 << 14, 2), 512);
     assert_eq!(most(100, 4), 1);
     assert_eq!(most(1, 1), 1);
+}
+
+/// Moves of a mixed load: runs of several lengths, from several regions, in both directions.
+fn mixed(bench: &mut Bench<'_, '_>, hints: bool) -> Vec<Counts> {
+    let mut counts = Vec::new();
+    for round in 0..40u32 {
+        let length = [3, 900, 40, 2500][round as usize % 4];
+        for left in (1..=length).rev() {
+            let own = hint(round % 3, round, left);
+            let own = if hints { own } else { Hint::NONE };
+            counts.push(bench.take(1, own));
+        }
+        for left in (1..=length - round % 2).rev() {
+            let own = hint(round % 2, round / 2, left);
+            let own = if hints { own } else { Hint::NONE };
+            counts.push(bench.give(1, own));
+        }
+    }
+    counts
+}
+
+#[test]
+fn a_list_that_ignores_the_region_moves_what_it_moves_without_hints() {
+    let moved = |name: &str, hints| {
+        let mut counts = Vec::new();
+        on(name, |bench| counts = mixed(bench, hints));
+        counts
+    };
+    let plain = moved("spring", false);
+    assert_eq!(moved("spring+predict=run", true), plain);
+    assert_eq!(moved("spring+predict=run", false), plain);
+    assert_eq!(moved("spring+predict=both", false), plain);
+    assert_ne!(moved("spring", true), plain, "hints are used");
+    let neither = moved("spring+predict=none", false);
+    assert_eq!(moved("spring+predict=none", true), neither);
+    assert_eq!(
+        moved("spring+predict=region", false),
+        neither,
+        "no hint, no region"
+    );
+}
+
+#[test]
+fn without_the_run_so_far_the_region_decides() {
+    let refills = |name: &str, left: u32| {
+        let mut moved = Vec::new();
+        on(name, |bench| {
+            for at in 0..1500u32 {
+                let left = if left == Hint::UNKNOWN {
+                    left
+                } else {
+                    left - at
+                };
+                let counts = bench.take(1, hint(1, 1, left));
+                if counts.refills > 0 {
+                    moved.push(counts.frames_refilled);
+                }
+            }
+        });
+        moved
+    };
+    assert_eq!(refills("spring+predict=region", 1600), [512, 512, 512]);
+    assert_eq!(refills("spring+predict=region", Hint::UNKNOWN), [128; 12]);
+    assert_eq!(refills("spring+predict=none", 1600), [128; 12]);
+    on("spring+predict=region", |bench| {
+        // The limit is the region's end from the first time that the list examines the run.
+        bench.hold(3000);
+        let counts = bench.give_to_the_end(3, 2000);
+        assert_eq!((counts.drains, counts.frames_drained), (1, 2000));
+    });
+    on("spring+predict=none", |bench| {
+        bench.hold(3000);
+        let counts = bench.give_to_the_end(3, 2000);
+        assert_eq!((counts.drains, counts.frames_drained), (3, 1536));
+    });
+}
+
+#[test]
+fn the_first_refill_sets_the_other_sizes() {
+    on("spring+batch=32", |bench| {
+        let mut moved = Vec::new();
+        for _ in 0..600 {
+            let counts = bench.take(1, endless(1));
+            if counts.refills > 0 {
+                moved.push(counts.frames_refilled);
+            }
+        }
+        assert_eq!(moved, [32, 32, 64, 128, 128, 128, 128]);
+        bench.hold(1000);
+        // The limit of a run of frees is four times the first refill.
+        assert_eq!(bench.give(127, endless(2)), nothing());
+        let full = bench.give(1, endless(2));
+        assert_eq!((full.drains, full.frames_drained), (1, 128));
+    });
 }

@@ -7,7 +7,9 @@
 //! was.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Block, CpuId, FrameRange, FreeError, Pfn, Release, Request, Setup};
+use everybuddy::{
+    Block, Counts, CpuId, CpuToken, FrameRange, FreeError, Pfn, Release, Request, Setup,
+};
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
 /// Four spaces of eight frames, or one of 4 MiB and more; a hole at the end.
@@ -142,4 +144,111 @@ fn misuse_of_a_frame_in_another_cpus_space_is_an_error_and_changes_nothing() {
     ] {
         on(spec, &Setup::new(RANGES, 2), |system| misuse(spec, system));
     }
+}
+
+/// Returns what a CPU counted so far.
+fn counts(cpu: &mut Cpu) -> Counts {
+    cpu.probe().counts
+}
+
+/// Returns the number of a frame's space, of eight frames.
+fn space(frame: Pfn) -> u32 {
+    frame.0 / 8
+}
+
+#[test]
+fn only_with_exchange_any_does_a_larger_block_cost_a_cpu_its_space() {
+    for (option, twice) in [
+        ("", [1, 2]),
+        ("+exchange=any", [1, 2]),
+        ("+exchange=single", [0, 0]),
+    ] {
+        let spec = format!("is+order=3+space=32KiB{option}");
+        on(&spec, &Setup::new(RANGES, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let first = take(system, &mut cpu, 0);
+            // The CPU's own space has seven frames left.
+            let whole = take(system, &mut cpu, 3);
+            assert_eq!(counts(&mut cpu).exchanges, twice[0], "{spec}");
+            // The block has used up the space for which the CPU's was exchanged.
+            let next = take(system, &mut cpu, 0);
+            assert_eq!(counts(&mut cpu).exchanges, twice[1], "{spec}");
+            // For a single frame the CPU's space is exchanged all the same.
+            let rest: Vec<Block> = (0..7).map(|_| take(system, &mut cpu, 0)).collect();
+            assert!(counts(&mut cpu).exchanges > 0, "{spec}");
+            system.check(&mut cpu).unwrap();
+            for block in rest.into_iter().chain([first, whole, next]) {
+                system.free(&mut cpu, Release::block(block)).unwrap();
+            }
+            assert_eq!(system.check(&mut cpu).unwrap().free, 40, "{spec}");
+        });
+    }
+}
+
+#[test]
+fn a_space_is_shared_for_single_frames_and_the_share_is_counted() {
+    for (option, order, shares) in [
+        ("", 0, 1),
+        ("", 1, 1),
+        ("+exchange=single", 0, 1),
+        ("+exchange=single", 1, 0),
+    ] {
+        let spec = format!("is+order=3+space=32KiB{option}");
+        // Two spaces for two CPUs.
+        on(&spec, &Setup::new(&[FrameRange::new(0, 16)], 2), |system| {
+            let set = NativeCpus::new(2);
+            let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
+            let theirs = take(system, &mut cpus[1], 0);
+            for _ in 0..8 {
+                take(system, &mut cpus[0], 0);
+            }
+            assert_eq!(counts(&mut cpus[0]).shares, 0, "{spec}");
+            let other = take(system, &mut cpus[0], order);
+            assert_eq!(space(other.start), space(theirs.start), "{spec}");
+            let counts = counts(&mut cpus[0]);
+            assert_eq!(
+                (counts.shares, counts.exchanges),
+                (shares, shares),
+                "{spec}"
+            );
+            system.check(&mut cpus[0]).unwrap();
+        });
+    }
+}
+
+/// Returns the operations on lists and on the map during a call.
+fn operations<R>(cpu: &mut Cpu, call: impl FnOnce(&mut Cpu) -> R) -> (R, [u64; 2]) {
+    let before = counts(cpu);
+    let result = call(cpu);
+    let own = counts(cpu).since(&before);
+    (result, [own.links, own.marks])
+}
+
+/// \[iBuddy\] 3.1.1 to 3.1.3: a single frame is one operation on a list, a block of m frames is m of them. The standard
+/// buddy splits and coalesces.
+#[test]
+fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
+    const FRAMES: &[FrameRange] = &[FrameRange::new(0, 64)];
+    on("is+order=3+zone=one", &Setup::new(FRAMES, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        for size in 0..=3u8 {
+            let (block, [links, marks]) = operations(&mut cpu, |cpu| take(system, cpu, size));
+            assert_eq!(links, 1 << size);
+            assert!(size > 0 || marks == 1);
+            let release = Release::block(block);
+            let (_, [links, marks]) =
+                operations(&mut cpu, |cpu| system.free(cpu, release).unwrap());
+            assert_eq!(links, 1 << size);
+            // Each frame looks at one bit for each level that it ascends, at most at three, and sets one.
+            assert!((2 << size..=4 << size).contains(&marks), "{size}: {marks}");
+        }
+    });
+    on("bs+order=3", &Setup::new(FRAMES, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        let (block, [links, _]) = operations(&mut cpu, |cpu| take(system, cpu, 0));
+        assert_eq!(links, 1 + 3, "three splits");
+        let release = Release::block(block);
+        let (_, [links, _]) = operations(&mut cpu, |cpu| system.free(cpu, release).unwrap());
+        assert_eq!(links, 3 + 1, "three coalescings");
+    });
 }

@@ -38,7 +38,7 @@ use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
 use everybuddy_metrics::Better;
 
-use super::Pending;
+use super::{Output, Outputs};
 
 use maps::Painter;
 use owners::Owners;
@@ -68,7 +68,7 @@ impl Subject {
 
 /// A page that will be written.
 pub struct Page {
-    pending: Pending,
+    file: Output,
 }
 
 impl Page {
@@ -78,25 +78,27 @@ impl Page {
     /// Prepares the file, so that an impossible one is rejected before the work starts.
     ///
     /// # Errors
-    /// Returns [`Error::Write`] if the file cannot be created.
-    pub fn open(path: &Path) -> Result<Page, Error> {
-        let refuse = |cause| Error::Write {
-            path: path.to_path_buf(),
-            cause,
-        };
-        let pending = Pending::create(path).map_err(refuse)?;
-        Ok(Page { pending })
+    /// Like [`Outputs::open`].
+    pub fn open(outputs: &mut Outputs, path: &Path) -> Result<Page, Error> {
+        let file = outputs.open("--html", path)?;
+        Ok(Page { file })
     }
 
-    /// Prepares the default file. The user did not request it by name, so a failure is only noted.
-    pub fn open_default() -> Option<Page> {
-        let page = Page::open(Path::new(Page::DEFAULT));
-        page.map_err(|error| {
-            output::note(&format!(
-                "no page will be written ({error}); use --html FILE to choose another file"
-            ))
-        })
-        .ok()
+    /// Prepares the default file. The user did not request it by name, so a file that cannot be written is only noted.
+    ///
+    /// # Errors
+    /// Returns a usage error if the file is an input or another output.
+    pub fn open_default(outputs: &mut Outputs) -> Result<Option<Page>, Error> {
+        match outputs.open("the page", Path::new(Page::DEFAULT)) {
+            Ok(file) => Ok(Some(Page { file })),
+            Err(error @ Error::Write { .. }) => {
+                output::note(&format!(
+                    "no page will be written ({error}); use --html FILE to choose another file"
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes the page, and reports its path.
@@ -119,12 +121,8 @@ impl Page {
     }
 
     fn finish(self, html: &str) -> Result<(), Error> {
-        let path = self.pending.path().to_path_buf();
-        let refuse = |cause| Error::Write {
-            path: path.clone(),
-            cause,
-        };
-        self.pending.finish(html.as_bytes()).map_err(refuse)?;
+        let path = self.file.path().to_path_buf();
+        self.file.finish(html.as_bytes())?;
         output::note(&format!(
             "page written: {} ({})",
             path.display(),
@@ -325,7 +323,7 @@ fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> p
         residual: [0, 1].map(|direction: usize| Tally::residual(&outcome.tallies[direction])),
         splits: outcome.moved().0,
         coalescings: outcome.moved().1,
-        refused: outcome.refused,
+        refused: outcome.refusals.refused.total(),
         samples: samples(comparison, outcome),
         maps,
     }

@@ -79,17 +79,21 @@ fn judged((claim, verdict): &(Claim, Verdict)) -> page::Claim {
     let word = |state| match state {
         State::Pass => page::Verdict::Pass,
         State::Inconclusive => page::Verdict::Inconclusive,
-        State::Fail if claim.differs.is_some() => page::Verdict::KnownDeviation,
-        State::Fail => page::Verdict::Fail,
+        State::Fail if verdict.is_failure(claim) => page::Verdict::Fail,
+        State::Fail => page::Verdict::KnownDeviation,
     };
+    let cases = verdict
+        .cases
+        .iter()
+        .map(|(state, text)| (word(*state), text.clone()));
+    let beyond = verdict.beyond.iter().map(|text| {
+        let text = format!("further off than recorded: {text}");
+        (page::Verdict::Fail, text)
+    });
     page::Claim {
         text: claim.text.clone(),
         verdict: word(verdict.state),
-        cases: verdict
-            .cases
-            .iter()
-            .map(|(state, text)| (word(*state), text.clone()))
-            .collect(),
+        cases: cases.chain(beyond).collect(),
         why: claim.differs.clone(),
     }
 }

@@ -235,7 +235,7 @@ fn a_collision_divides_the_domain_that_is_found() {
     });
 }
 
-/// One block of the largest order stays in one piece, whoever collides.
+/// One block of the largest order stays in one piece.
 #[test]
 fn a_collision_divides_no_domain_that_is_small() {
     with_rig(32, 4, 64, |rig| {

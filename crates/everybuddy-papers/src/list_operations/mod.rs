@@ -1,0 +1,4 @@
+//! The experiment `list-operations`: its method and its figure.
+
+pub(crate) mod figure;
+pub(crate) mod measure;

@@ -1,0 +1,94 @@
+//! What programs ask for, and how much of it a list serves: the observations that iBuddy starts from.
+//!
+//! # Purpose
+//!
+//! A system that is designed for single frames, and past a list, is as good as these two observations. Whether a
+//! program of today fits them is a property of its trace.
+//!
+//! # Invariants
+//!
+//! Counted on one thread in the trace's order: the same numbers come out each time.
+
+use crate::buffers::measure as buffers;
+use crate::fill_levels::measure as workloads;
+use crate::shared::Repeats;
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
+use everybuddy_measure::Error;
+use everybuddy_measure::bench;
+use everybuddy_measure::replay::observe::Tally;
+use everybuddy_measure::replay::outcome::share;
+use everybuddy_measure::rows::Row;
+use serde::Deserialize;
+
+/// The system's name in rows about a trace alone.
+const TRACE: &str = "trace";
+
+/// The parameters in the experiment's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
+    }
+
+    /// Returns the number of replays and visits.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let sources = experiment.traces().len() + experiment.workloads.len();
+        (sources * experiment.systems.len()) as u64
+    }
+
+    /// Counts all systems on all workloads and traces.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let mut rows = Vec::new();
+        for variant in workloads::variants(experiment)? {
+            let setting = workloads::setting(1, conditions);
+            for spec in &specs {
+                let tallies = bench::count(variant, setting, spec, bench.timer, bench.arena)?;
+                let common = common(experiment, conditions, variant.name, spec, 1);
+                rows.extend(numbers(&tallies, &common));
+                (bench.step)(&format!("{} {spec}", variant.name));
+            }
+        }
+        for traced in replays(experiment, conditions, None)? {
+            let Traced {
+                name,
+                script,
+                memory,
+                ..
+            } = traced?;
+            for spec in &specs {
+                let tallies = buffers::count(&script, &memory, spec, bench)?;
+                let common = common(experiment, conditions, &name, spec, script.cpus);
+                rows.extend(numbers(&tallies, &common));
+                (bench.step)(&format!("{name} {spec}"));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the share of single frames, once for each source, and the share of them that lists served.
+fn numbers([allocations, frees]: &[Tally; 2], common: &Row) -> Vec<Row> {
+    let trace = Row {
+        system: TRACE.to_string(),
+        options: String::new(),
+        operation: "allocate",
+        ..common.clone()
+    };
+    let single = share(allocations.single_frames, allocations.operations);
+    let mut all = *allocations;
+    all.add(frees);
+    let served = all.service_ratio();
+    let single = single.map(|value| row(&trace, "single_frames", "value", value));
+    let served = served.map(|value| row(common, "service_ratio", "value", value));
+    single.into_iter().chain(served).collect()
+}

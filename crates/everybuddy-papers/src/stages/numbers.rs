@@ -1,0 +1,163 @@
+//! The numbers of a simulation: by stage, by moment, and over several seeds.
+//!
+//! # Purpose
+//!
+//! The figure of the source has a shape: what each stage changes. Claims about it need the end of a stage, and the
+//! difference to the end of the stage before.
+//!
+//! # Invariants
+//!
+//! A number of a stage that no sample met does not exist.
+
+use everybuddy::{Order, Snapshot};
+
+use super::measure::{ENDS, HALVES, HOME, Parameters, RUN, STAGES, Seen};
+use crate::shared::method::row;
+use everybuddy_measure::replay::outcome::mean;
+use everybuddy_measure::rows::{Row, rounded};
+
+/// Returns the numbers of a moment.
+fn of(own: &Parameters, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<Row> {
+    let rate = snapshot.unusable_index(seen.max_order);
+    let domains = f64::from(snapshot.domains);
+    let mut rows = vec![
+        row(common, "fragmentation_rate", "mean", rate),
+        row(common, "domains", "mean", domains),
+    ];
+    for order in own.orders.iter().copied().filter_map(Order::new) {
+        let blocks = snapshot.available_blocks(order) as f64;
+        rows.push(Row {
+            order: Some(order.get()),
+            ..row(common, "free_blocks", "mean", blocks)
+        });
+    }
+    rows
+}
+
+/// Returns the rows of each moment, for the figure.
+pub(super) fn moments(own: &Parameters, seen: &Seen, common: &Row) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (at, stage, snapshot) in &seen.samples {
+        let position = *at as f64 / seen.cycles as f64;
+        let common = Row {
+            experiment: format!("{}@{:.4}", common.experiment, rounded(position)),
+            source: STAGES[*stage].to_string(),
+            ..common.clone()
+        };
+        let moment = of(own, seen, snapshot, &common).into_iter();
+        rows.extend(moment.map(|row| Row {
+            statistic: "value",
+            ..row
+        }));
+    }
+    rows
+}
+
+/// Returns the means of the numbers of some moments.
+fn average(own: &Parameters, seen: &Seen, moments: &[&Snapshot], common: &Row) -> Vec<Row> {
+    let of = |snapshot: &&Snapshot| of(own, seen, snapshot, common);
+    let each: Vec<Vec<Row>> = moments.iter().map(of).collect();
+    means(&each)
+}
+
+/// Returns the mean of each number over lists of numbers. What a list lacks does not count.
+fn means(each: &[Vec<Row>]) -> Vec<Row> {
+    let Some(first) = each.first() else {
+        return Vec::new();
+    };
+    let of = |first: &Row| {
+        let same = |row: &&Row| {
+            (row.metric, row.order, &row.source) == (first.metric, first.order, &first.source)
+        };
+        let values = each.iter().filter_map(|rows| rows.iter().find(same));
+        let value = mean(values.map(|row| row.value))?;
+        Some(Row {
+            value: rounded(value),
+            ..first.clone()
+        })
+    };
+    first.iter().filter_map(of).collect()
+}
+
+/// Returns the numbers of a seed: of each stage, of its end, of the halves of stage b, and after all lists were
+/// drained.
+pub(super) fn stages(own: &Parameters, seen: &Seen, common: &Row) -> Vec<Row> {
+    let at = |source: &str| Row {
+        source: source.to_string(),
+        ..common.clone()
+    };
+    let moments = |stage: usize| -> Vec<&Snapshot> {
+        let own = seen.samples.iter().filter(|sample| sample.1 == stage);
+        own.map(|sample| &sample.2).collect()
+    };
+    let mut rows = Vec::new();
+    // Memory is whole at first.
+    let mut before = 0.0;
+    for (stage, (source, end)) in STAGES.iter().zip(ENDS).enumerate() {
+        let moments = moments(stage);
+        rows.extend(average(own, seen, &moments, &at(source)));
+        if let Some(last) = moments.last() {
+            let rate = last.unusable_index(seen.max_order);
+            rows.extend(of(own, seen, last, &at(end)));
+            rows.push(row(&at(end), "fragmentation_change", "mean", rate - before));
+            before = rate;
+        }
+    }
+    let running = moments(RUN);
+    let (first, second) = running.split_at(running.len() / 2);
+    for (half, source) in [first, second].into_iter().zip(HALVES) {
+        rows.extend(average(own, seen, half, &at(source)));
+    }
+    for row in &mut rows {
+        let is_printed = row.metric == "fragmentation_rate" && row.source == STAGES[RUN];
+        let mut printed = own.printed.iter();
+        let found = printed.find(|printed| printed.system == row.name());
+        row.expected = found.filter(|_| is_printed).map(|printed| printed.rate);
+    }
+    let home = of(own, seen, &seen.home, &at(HOME)).into_iter();
+    rows.extend(home.map(|row| Row {
+        expected: (row.metric == "domains" && seen.is_elastic).then_some(1.0),
+        ..row
+    }));
+    rows
+}
+
+/// Returns the means over the seeds, and the numbers of each seed as those of a round.
+pub(super) fn over_seeds(seeds: &[Vec<Row>]) -> Vec<Row> {
+    let mut rows = means(seeds);
+    for (round, own) in seeds.iter().enumerate() {
+        rows.extend(own.iter().map(|row| Row {
+            experiment: format!("{}@seed{}", row.experiment, round + 1),
+            ..row.clone()
+        }));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_over_seeds_has_the_seeds_as_its_rounds() {
+        let seed = |rate, blocks| {
+            let common = Row {
+                experiment: "stages".to_string(),
+                source: "b-run".to_string(),
+                ..Row::default()
+            };
+            vec![
+                row(&common, "fragmentation_rate", "mean", rate),
+                row(&common, "free_blocks", "mean", blocks),
+            ]
+        };
+        let rows = over_seeds(&[seed(0.1, 4.0), seed(0.3, 8.0)]);
+        let values = |experiment: &str| -> Vec<f64> {
+            let own = rows.iter().filter(|row| row.experiment == experiment);
+            own.map(|row| row.value).collect()
+        };
+        assert_eq!(values("stages"), [0.2, 6.0]);
+        assert_eq!(values("stages@seed1"), [0.1, 4.0]);
+        assert_eq!(values("stages@seed2"), [0.3, 8.0]);
+    }
+}
