@@ -21,7 +21,7 @@
 //! # Invariants
 //!
 //! 1. A domain is on the shelf exactly while no CPU holds it. All operations are under the spring's lock.
-//! 2. The last record is never used. It is the domain that each CPU had last, so that no CPU finds its own.
+//! 2. No CPU has a domain that it had last: the last record, which is never a domain, stands for it.
 //!
 //! # Design decisions
 //!

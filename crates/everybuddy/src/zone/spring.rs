@@ -288,7 +288,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let last = ghost.last.get();
         caller.probe.record(Event::LockWanted);
         let record = all.records.at(last);
-        if record.try_hold() {
+        if !self.is_locked && record.try_hold() {
             caller.probe.record(Event::Lock {
                 contended: false,
                 waits: 0,
