@@ -57,16 +57,12 @@ pub fn options(spec: &SystemSpec) -> String {
 fn explain(text: &str, error: SpecError) -> Error {
     let name = text.split('+').next().unwrap_or_default();
     let help = match error {
-        SpecError::UnknownOption => {
-            let given = text
-                .split('+')
-                .skip(1)
-                .map(|option| option.split('=').next());
+        SpecError::UnknownOption { .. } => {
             let is_taken = |key: &&str| ROWS.iter().any(|row| row.takes(key));
             let keys = OPTIONS.iter().map(|option| option.key).filter(is_taken);
             let keys: Vec<&str> = keys.collect();
-            let unknown = given.flatten().find(|key| !keys.contains(key));
-            match unknown.and_then(|key| nearest(key, &keys)) {
+            let unknown = error.part(text).split('=').next().unwrap_or_default();
+            match nearest(unknown, &keys) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the options are {}", keys.join(", ")),
             }
@@ -90,7 +86,12 @@ fn explain(text: &str, error: SpecError) -> Error {
         true => help,
         false => format!("\nhelp: {help}"),
     };
-    Error::usage(format!("system `{text}`: {error}{help}"))
+    let part = match error.part(text) {
+        part if part == text => String::new(),
+        "" => ", an empty option".to_string(),
+        part => format!(", `{part}`"),
+    };
+    Error::usage(format!("system `{text}`{part}: {error}{help}"))
 }
 
 /// Returns the value of an option that is most similar to the given one, for options whose values have names. `needs`
@@ -158,8 +159,11 @@ mod tests {
         assert!(message("lbs-31+percpu=lockd").contains("did you mean `percpu=locked`?"));
         assert!(message("lbs-31+colour").contains("help: write options as in"));
         // A value that would be right elsewhere is not suggested again.
-        assert!(!message("delay-2+zone=domains+list=linux").contains("`zone=domains`"));
+        assert!(!message("delay-2+zone=domains+list=linux").contains("did you mean"));
         assert!(message("lbs-31+bacth=3").contains("did you mean `batch`?"));
+        // Of several options, the wrong one is named.
+        assert!(message("lbs-31+high=9+bacth=3+order=4").contains(", `bacth=3`: "));
+        assert!(message("lbs-31+batch=7+high=9+batch=8").contains(", `batch=8`: "));
         let number = message("lbs-31+batch=x");
         assert!(
             number.ends_with("`batch` takes a number, 1 to 1048576"),

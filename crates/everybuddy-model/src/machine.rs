@@ -84,6 +84,7 @@ impl<P: Checker> Machine<'_, P> {
             ledger: &self.ledger,
             cpu: &mut cpu,
             hint: Hint::NONE,
+            may_be_busy: false,
         })
     }
 
@@ -131,12 +132,19 @@ pub struct Worker<'w, P: Checker> {
     ledger: &'w Ledger,
     cpu: &'w mut ModelCpu,
     hint: Hint,
+    may_be_busy: bool,
 }
 
 impl<P: Checker> Worker<'_, P> {
     /// Sets the region of all following requests: predictive lists detect the end of a run.
     pub fn work_for(&mut self, region: u32) {
         self.hint.region = region;
+    }
+
+    /// Allows all following requests to fail as busy: a service that stops in the middle of a request leaves its
+    /// caller without an answer.
+    pub fn allow_busy(&mut self) {
+        self.may_be_busy = true;
     }
 
     /// Requests a block. Returns `None` if the request failed and the failure is allowed.
@@ -175,6 +183,10 @@ impl<P: Checker> Worker<'_, P> {
                     rightly || frames > 1,
                     "{id:?}: out of memory, but a frame was free throughout"
                 );
+                None
+            }
+            Err(AllocateError::Busy) if self.may_be_busy => {
+                self.ledger.may_fail(id);
                 None
             }
             Err(error) => panic!("{id:?}: {error}"),

@@ -109,6 +109,9 @@ impl<T: CellValue> SharedCell<T> for RelaxedCell<T> {
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
 #[allow(unsafe_code)]
 unsafe impl<M: Memory> Platform for Loom<M> {
+    // A request leaves after its second poll, before the rest of the schedule runs without branches.
+    const SERVICE_POLLS: u32 = 1;
+
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
     type Cell<T: CellValue> = M::LoomCell<T>;

@@ -94,7 +94,7 @@ pub fn specs() -> Vec<SystemSpec> {
         if takes("queue") {
             // Queues that are always full, and such as never are; each way to join the services.
             texts.push(format!("{}+queue=1", row.name));
-            texts.push(format!("{}+order=3+queue=2+sync=semaphore", row.name));
+            texts.push(format!("{}+order=3+queue=2+sync=lock", row.name));
             texts.push(format!("{}+queue=4096+manager=thread", row.name));
             texts.push(format!("{}+separate=off", row.name));
             texts.push(format!("{}+order=3+queue=64+remnants=first", row.name));

@@ -148,7 +148,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
 const VARIANTS: [&str; 20] = [
     "serewa+queue=1",
     "serewa+structure=list+remnants=first",
-    "serewa+structure=bitmap+sync=semaphore",
+    "serewa+structure=bitmap+sync=lock",
     "serewa+manager=thread",
     "serewa+separate=off",
     "serewa+separate=off+structure=bitmap",

@@ -10,6 +10,8 @@
 //! After an error the allocator is as it was before the call. Frames may have moved from a CPU's list to the zone,
 //! which changes the state of no allocated frame.
 
+use core::fmt;
+
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Frames, Order, Pfn};
 use crate::platform::{CpuId, Platform};
@@ -222,6 +224,28 @@ pub trait FrameAllocator<P: Platform>: Sync {
         let _ = (cpu, service, budget);
         Progress::Idle
     }
+}
+
+/// What never changes of a system. Free memory changes, and needs a CPU's token: see
+/// [`snapshot`](FrameAllocator::snapshot).
+impl<P: Platform> fmt::Debug for dyn FrameAllocator<P> + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(self, "FrameAllocator", f)
+    }
+}
+
+/// Writes what never changes of a system.
+pub(crate) fn describe<P: Platform>(
+    system: &(impl FrameAllocator<P> + ?Sized),
+    name: &str,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    f.debug_struct(name)
+        .field("span", &system.span())
+        .field("max_order", &system.max_order())
+        .field("cpus", &system.cpus())
+        .field("metadata_bytes", &system.metadata_bytes())
+        .finish_non_exhaustive()
 }
 
 /// A size in its simplest form.

@@ -26,24 +26,53 @@ use crate::platform::{CellValue, Platform, SharedCell};
 pub const LINE: usize = 64;
 
 /// Adds up what a system will ask of an [`Arena`], in the same order.
+///
+/// It counts in 64 bits on every target, since thousands of long lists need more than a 32-bit target can address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArenaPlan {
-    bytes: usize,
+    bytes: u64,
 }
 
 impl ArenaPlan {
     /// Plans a slice of `length` elements, aligned to a cache line.
     #[must_use]
     pub(crate) const fn slice<T>(self, length: usize) -> Self {
-        let start = self.bytes.next_multiple_of(alignment_of::<T>());
+        self.slices::<T>(length, 1)
+    }
+
+    /// Plans a slice of `count` times `length` elements, aligned to a cache line.
+    #[must_use]
+    pub(crate) const fn slices<T>(self, length: usize, count: usize) -> Self {
+        let start = round_up(self.bytes, alignment_of::<T>() as u64);
+        let elements = (length as u64).saturating_mul(count as u64);
         Self {
-            bytes: start.saturating_add(length.saturating_mul(size_of::<T>())),
+            bytes: start.saturating_add(elements.saturating_mul(size_of::<T>() as u64)),
         }
     }
 
     /// Returns the bytes planned so far, a multiple of the cache line.
-    pub(crate) const fn bytes(self) -> usize {
-        self.bytes.next_multiple_of(LINE)
+    ///
+    /// # Errors
+    /// [`BuildError::MetadataTooLarge`] if no memory can have that many.
+    pub(crate) fn bytes(self) -> Result<usize, BuildError> {
+        self.bytes_up_to(isize::MAX as u64)
+    }
+
+    /// Returns the bytes, if there are at most `limit`.
+    pub(crate) fn bytes_up_to(self, limit: u64) -> Result<usize, BuildError> {
+        let bytes = round_up(self.bytes, LINE as u64);
+        usize::try_from(bytes)
+            .ok()
+            .filter(|_| bytes <= limit)
+            .ok_or(BuildError::MetadataTooLarge)
+    }
+}
+
+/// Rounds up to a multiple of a power of two, or returns a number that no memory has.
+const fn round_up(bytes: u64, alignment: u64) -> u64 {
+    match bytes.checked_next_multiple_of(alignment) {
+        Some(bytes) => bytes,
+        None => u64::MAX,
     }
 }
 
@@ -140,6 +169,16 @@ impl<'a> Arena<'a> {
         Ok(unsafe { self.start.add(start) }.cast::<T>())
     }
 
+    /// Constructs `count` times `length` cells that hold zero, and returns an error if that product wraps around.
+    pub(crate) fn zeros_of_all<P: Platform, T: CellValue>(
+        &mut self,
+        length: usize,
+        count: usize,
+    ) -> Result<&'a [P::Cell<T>], BuildError> {
+        let elements = length.checked_mul(count);
+        self.zeros::<P, T>(elements.ok_or(BuildError::MetadataTooLarge)?)
+    }
+
     /// Constructs `length` cells that hold zero. O(length), or O(1) in zeroed memory where zero bytes are such
     /// cells.
     pub(crate) fn zeros<P: Platform, T: CellValue>(
@@ -201,15 +240,42 @@ mod tests {
                 .slice::<u64>(3)
                 .slice::<u8>(5)
                 .slice::<u32>(1);
-            let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes() + 2 * LINE];
+            let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes().unwrap() + 2 * LINE];
             let mut arena = Arena::new(Memory::new(&mut memory[shift..]));
             let a = arena.slice(3, |i| i as u64).unwrap();
             let b = arena.slice(5, |i| i as u8).unwrap();
             let c = arena.one(7u32).unwrap();
             assert_eq!((a, b, *c), (&[0u64, 1, 2][..], &[0u8, 1, 2, 3, 4][..], 7));
-            assert!(arena.used <= plan.bytes());
+            assert!(arena.used <= plan.bytes().unwrap());
             assert_eq!(a.as_ptr() as usize % LINE, 0);
         }
+    }
+
+    #[test]
+    fn a_plan_beyond_what_a_target_can_address_is_refused() {
+        let target = i32::MAX as u64;
+        let plan = |length, count| ArenaPlan::default().slices::<u32>(length, count);
+        let most = (target as usize + 1) / 4 - LINE;
+        assert_eq!(plan(most, 1).bytes_up_to(target), Ok(4 * most));
+        // The product is 2^34 elements, and 0 modulo 2^32.
+        for (length, count) in [
+            (1 << 18, 1 << 16),
+            (most + LINE, 1),
+            (2, most),
+            (1 << 31, 2),
+        ] {
+            let refused = plan(length, count).bytes_up_to(target);
+            assert_eq!(
+                refused,
+                Err(BuildError::MetadataTooLarge),
+                "{length} x {count}"
+            );
+        }
+        // What comes after it makes it no smaller, and the sum does not wrap around either.
+        let plan = plan(usize::MAX, usize::MAX)
+            .slice::<u64>(usize::MAX)
+            .slice::<u8>(1);
+        assert_eq!(plan.bytes(), Err(BuildError::MetadataTooLarge));
     }
 
     #[test]

@@ -181,6 +181,9 @@ pub enum BuildError {
     SpanTooLarge,
     /// The number of CPUs is 0 or above 65,534.
     BadCpuCount,
+    /// The system needs more memory for metadata than this target can address: lists that are long, times many CPUs,
+    /// or records of too many frames.
+    MetadataTooLarge,
     /// The memory for metadata is too small.
     MetadataTooSmall {
         /// Bytes needed.
@@ -188,8 +191,15 @@ pub enum BuildError {
         /// Bytes given, after alignment.
         given: usize,
     },
-    /// The option cannot have this value: the system does not take it, or it contradicts another option.
+    /// The system, or the type that stands for it, does not take this option, or not with this value.
     BadOption(&'static str),
+    /// The option contradicts another one, or the machine.
+    Contradiction {
+        /// The key of the option.
+        key: &'static str,
+        /// The values that it takes here, and why.
+        needs: &'static str,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -207,13 +217,21 @@ impl fmt::Display for BuildError {
             }
             Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
             Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,534"),
+            Self::MetadataTooLarge => write!(
+                f,
+                "the metadata is larger than this target can address: set up fewer CPUs, shorter lists or less memory"
+            ),
             Self::MetadataTooSmall { needed, given } => {
                 write!(
                     f,
                     "the metadata needs {needed} bytes from a multiple of 64 on, but only {given} follow the first one"
                 )
             }
-            Self::BadOption(key) => write!(f, "the option `{key}` cannot have this value"),
+            Self::BadOption(key) => write!(
+                f,
+                "the option `{key}` is not one of this system or, with this value, not one of its type"
+            ),
+            Self::Contradiction { key, needs } => write!(f, "`{key}` takes {needs}"),
         }
     }
 }

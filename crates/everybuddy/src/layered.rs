@@ -10,9 +10,10 @@
 //! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 
+use core::fmt;
 use core::marker::PhantomData;
 
-use crate::api::{Extent, FrameAllocator, Progress, Service};
+use crate::api::{Extent, FrameAllocator, Progress, Service, describe};
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
@@ -35,6 +36,12 @@ pub struct Layered<P: Platform, F, Z> {
     span: Span,
     metadata_bytes: usize,
     platform: PhantomData<fn() -> P>,
+}
+
+impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> fmt::Debug for Layered<P, F, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(self, "Layered", f)
+    }
 }
 
 impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {

@@ -15,9 +15,9 @@
 //!
 //! # Not modelled
 //!
-//! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed; a
-//! manager on a thread that does not answer in time. The allocator's own tests stop threads permanently at every
-//! operation of a queue.
+//! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed. A
+//! caller leaves a manager on a thread after its second poll, not after thousands. The allocator's own tests stop
+//! threads permanently at every operation of a queue.
 
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{FreeError, Pfn, Platform, Release, Request};
@@ -158,6 +158,44 @@ fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
     });
 }
 
+/// A caller leaves while the manager serves its request, or receives the answer at that moment.
+fn a_caller_leaves<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        // A manager that was never seen receives no requests.
+        machine.on(1, |w| w.serve(MANAGER, 1));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.allow_busy();
+                try_churn(w, 0);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                w.serve(MANAGER, 1);
+            },
+        ]);
+    });
+}
+
+/// The same, while another CPU requests both frames: it fails only if the first has one.
+fn a_caller_leaves_while_another_asks<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 3, Some(preemptions), |machine| {
+        machine.on(2, |w| w.serve(MANAGER, 1));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.allow_busy();
+                try_churn(w, 0);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                w.allow_busy();
+                let both = [w.try_allocate(0), w.try_allocate(0)];
+                both.into_iter().flatten().for_each(|block| w.free(block));
+            },
+            &|w: &mut Cpu<'_, M>| {
+                w.serve(MANAGER, 1);
+            },
+        ]);
+    });
+}
+
 /// A manager on a thread of its own answers each request. Requests and answers are plain memory.
 fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
@@ -166,7 +204,8 @@ fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
         let done = <Loom<M> as Platform>::AtomicU32::new(0);
         machine.at_once(&[
             &|w: &mut Cpu<'_, M>| {
-                w.churn(0);
+                w.allow_busy();
+                try_churn(w, 0);
                 try_churn(w, 1);
                 // Relaxed: no ordering that the allocator could depend on.
                 done.store(1, Ordering::Relaxed);
@@ -211,14 +250,15 @@ macro_rules! all_models {
 all_models!(ring, Plain, [2], "serewa+order=1+queue=4");
 all_models!(shared, Shared, [2], "serewa+order=1+queue=4");
 all_models!(tight, Plain, [2], "serewa+order=1+queue=1");
-all_models!(
-    semaphore,
-    Plain,
-    [2],
-    "serewa+order=1+queue=4+sync=semaphore"
-);
+all_models!(locked, Plain, [2], "serewa+order=1+queue=4+sync=lock");
 models!(three, Plain, [1], "serewa+order=1+queue=4"; two_callers_and_services);
 models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_services);
 models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
 models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
 models!(manager, Plain, [2], "serewa+order=1+queue=4+manager=thread"; a_manager_answers);
+models!(left, Plain, [1, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
+models!(left_shared, Shared, [1, 2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
+models!(
+    left_with_two, Plain, [1], "serewa+order=1+queue=4+manager=thread";
+    a_caller_leaves_while_another_asks
+);

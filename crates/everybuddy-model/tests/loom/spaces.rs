@@ -16,11 +16,11 @@
 //!
 //! # Not modelled
 //!
-//! Nested requests; ranges that are added, removed or freed across a border; more than three CPUs.
+//! Nested requests; ranges that are removed or freed across a border; more than three CPUs.
 
 use std::sync::Mutex;
 
-use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy::{FrameRange, FreeError, Pfn, RegionError, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -237,6 +237,45 @@ fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
     a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=8KiB", 2, None);
 }
 
+/// Two CPUs add ranges that overlap, after both were removed: one succeeds, and the error of the other changes nothing.
+fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usize) {
+    let (all, half) = (FrameRange::new(0, 4), FrameRange::new(2, 2));
+    exhaust::<M>(spec, 4, 2, Some(preemptions), move |machine| {
+        machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            system.remove(cpu, all).expect("all is free");
+            w.park();
+        });
+        let add = |w: &mut Cpu<'_, M>, range: FrameRange, added: &Mutex<Option<bool>>| {
+            let (system, cpu) = w.raw();
+            let result = system.add(cpu, range);
+            assert!(
+                matches!(result, Ok(()) | Err(RegionError::AlreadyManaged(_))),
+                "{result:?}"
+            );
+            *added.lock().unwrap() = Some(result.is_ok());
+            w.park();
+        };
+        let added = [Mutex::new(None), Mutex::new(None)];
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| add(w, all, &added[0]),
+            &|w: &mut Cpu<'_, M>| add(w, half, &added[1]),
+        ]);
+        let added = added.map(|added| added.into_inner().unwrap() == Some(true));
+        assert!(added[0] != added[1], "{added:?}");
+        machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            let frames = if added[0] { 4 } else { 2 };
+            assert_eq!(system.check(cpu).expect("nothing is violated").free, frames);
+            if added[1] {
+                system.add(cpu, FrameRange::new(0, 2)).expect("a hole");
+            }
+            w.park();
+        });
+        all_is_well(machine, 2);
+    });
+}
+
 /// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
 macro_rules! models {
     ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
@@ -260,6 +299,7 @@ models!(
     [3, 5] both_exchange_for_the_last_space,
     [3, 5] both_exchange_and_each_gets_a_space,
     [2] three_cpus_take_all_frames,
+    [1, 2] overlapping_ranges_are_added,
 );
 models!(
     inverse_single, Plain, "is+order=0+space=4KiB+line=beside";
@@ -271,6 +311,7 @@ models!(
     [2] two_cpus_share_a_space,
     [2] a_space_changes_hands_while_a_frame_comes_back,
     [3] both_exchange_for_the_last_space,
+    [1, 2] overlapping_ranges_are_added,
 );
 models!(
     inverse_ticket, Plain, "is+order=1+space=8KiB+lock=ticket";

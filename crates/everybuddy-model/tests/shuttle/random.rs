@@ -145,7 +145,7 @@ fn variants() -> Vec<String> {
             // Queues that are mostly full; only a request that finds nothing else runs the services.
             add("order=2+queue=1");
             add("order=3+queue=4+structure=list+remnants=first");
-            add("order=3+queue=2+structure=bitmap+sync=semaphore");
+            add("order=3+queue=2+structure=bitmap+sync=lock");
             add("order=3+separate=off+structure=bitmap");
         }
         if takes("bulk") {

@@ -85,7 +85,7 @@ fn two_callers_and_three_services_survive_random_schedules() {
         "serewa+order=3+queue=8+manager=thread",
         "serewa+order=3+queue=2+manager=thread",
         "serewa+order=3+queue=8",
-        "serewa+order=3+queue=8+manager=thread+sync=semaphore",
+        "serewa+order=3+queue=8+manager=thread+sync=lock",
     ] {
         callers_and_services::<Plain>(spec, 2000, Picking::Random);
         callers_and_services::<Plain>(spec, 1000, Picking::Preempting(4));

@@ -282,9 +282,16 @@ impl Plan<'_> {
         let order = self.order;
         let pause = timer.ticks(self.load.pause_ns);
         let mut held = vec![Pfn(0); self.load.burst];
-        let wait = |end: u64| {
+        // Services without a thread run here while the caller has nothing to do, as in the idle loop of a CPU.
+        let services = system.services().iter().enumerate();
+        let idle = services.filter(|(_, service)| !service.own_thread);
+        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
+        let wait = |cpu: &mut NativeCpu<B>, end: u64| {
             let mut now = timer.now();
             while now.saturating_sub(end) < pause {
+                for service in &idle {
+                    system.serve(cpu, *service, 1);
+                }
                 std::hint::spin_loop();
                 now = timer.now();
             }
@@ -293,7 +300,7 @@ impl Plan<'_> {
         let mut end = timer.now();
         for _ in 0..calls.div_ceil(self.load.burst) {
             for place in &mut held {
-                let start = wait(end);
+                let start = wait(cpu, end);
                 *place = allocate(system, cpu, order)?;
                 end = timer.now();
                 ticks[0].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
@@ -303,7 +310,7 @@ impl Plan<'_> {
                     start: *start,
                     order,
                 };
-                let start = wait(end);
+                let start = wait(cpu, end);
                 let freed = system.free(cpu, Release::block(block));
                 end = timer.now();
                 ticks[1].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));

@@ -16,7 +16,7 @@ use everybuddy_workload::streams::{Timing, UNIT};
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, MEAN, Measure, common, row};
-use crate::streams::rows::{failed, over, record, seeds};
+use crate::streams::rows::{failed, means as mean_rows, over, record, seeds};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
@@ -170,7 +170,7 @@ impl Measure for Parameters {
             };
             let means: Vec<f64> = (0..self.seeds as usize).filter_map(of_seed).collect();
             let expected = is_judged.then_some(self.printed.average);
-            rows.extend(seeds(&means, &own, "peak_memory_ratio", expected));
+            rows.extend(mean_rows(&means, &own, "peak_memory_ratio", expected));
             let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
             rows.push(Row {
                 expected: is_judged.then_some(self.printed.worst),

@@ -54,9 +54,8 @@ impl Left {
 
 /// Returns the slack of a class, below zero by what it owes.
 pub(super) fn balance<P: Platform, S: LocalStructure<P>>(structure: &S, order: Order) -> i64 {
-    let class = structure.class(order);
-    let count = |cell: &P::Cell<u32>| i64::from(cell.get());
-    count(&class.total) - 2 * count(&class.local) - count(&class.global)
+    // The slack wraps below zero.
+    i64::from(structure.class(order).slack.get() as i32)
 }
 
 /// Frees a block, and pays.

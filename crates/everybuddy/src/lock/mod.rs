@@ -110,3 +110,67 @@ impl<P: Platform> Drop for Guard<'_, P> {
         self.probe.record(Event::Unlock);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::{Native, Spin};
+    use crate::probe::Counts;
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::vec::Vec;
+
+    type Counting = Native<Spin, Counts>;
+
+    /// Calls `between` three times, and returns how often the lock was acquired.
+    fn acquisitions(kind: LockKind, hold: Hold) -> u64 {
+        let (lock, mut counts) = (ZoneLock::<Counting>::new(kind), Counts::default());
+        let mut guard = Guard::lock(&lock, &mut counts);
+        (0..3).for_each(|_| guard.between(hold));
+        drop(guard);
+        assert!(lock.try_lock().is_some(), "the lock is unlocked");
+        counts.locks
+    }
+
+    #[test]
+    fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
+        for kind in [LockKind::Spin, LockKind::Ticket] {
+            assert_eq!(acquisitions(kind, Hold::Batch), 1);
+            assert_eq!(acquisitions(kind, Hold::Iteration), 4);
+            // No other CPU waits.
+            assert_eq!(acquisitions(kind, Hold::WhenContended), 1);
+        }
+    }
+
+    /// Lets another CPU wait for the lock, calls `between`, and returns the order in which the two held the lock.
+    fn holders(hold: Hold) -> Vec<&'static str> {
+        let lock = &ZoneLock::<Counting>::new(LockKind::Ticket);
+        let held = &AtomicU32::new(0);
+        let order = RefCell::new(Vec::new());
+        std::thread::scope(|scope| {
+            let mut counts = Counts::default();
+            let mut guard = Guard::lock(lock, &mut counts);
+            scope.spawn(move || {
+                let mut counts = Counts::default();
+                let _guard = Guard::lock(lock, &mut counts);
+                held.store(1, Ordering::Relaxed);
+            });
+            while !lock.is_contended() {
+                std::thread::yield_now();
+            }
+            guard.between(hold);
+            // A ticket lock serves the other CPU first, so it was in between if it will ever be.
+            let other = held.load(Ordering::Relaxed);
+            order.borrow_mut().extend((other == 1).then_some("other"));
+            order.borrow_mut().push("own");
+        });
+        order.into_inner()
+    }
+
+    #[test]
+    fn a_waiting_cpu_gets_the_lock_between_two_blocks_unless_the_batch_holds_it() {
+        assert_eq!(holders(Hold::WhenContended), ["other", "own"]);
+        assert_eq!(holders(Hold::Iteration), ["other", "own"]);
+        assert_eq!(holders(Hold::Batch), ["own"]);
+    }
+}

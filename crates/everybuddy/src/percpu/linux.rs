@@ -76,7 +76,7 @@ pub(super) const CLOSED: u64 = u32::MAX as u64;
 impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, watermarks: Watermarks, cpus: u16) -> ArenaPlan {
-        plan.slice::<P::Cell<u32>>(watermarks.capacity() * usize::from(cpus))
+        plan.slices::<P::Cell<u32>>(watermarks.capacity(), usize::from(cpus))
     }
 
     /// Returns a function that creates the list of a CPU, closed.
@@ -86,7 +86,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = watermarks.capacity();
-        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
+        let entries = arena.zeros_of_all::<P, u32>(capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),

@@ -119,7 +119,7 @@ pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
 impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, tuning: Tuning, cpus: u16) -> ArenaPlan {
-        plan.slice::<P::Cell<u32>>(tuning.capacity_of_cpu() * usize::from(cpus))
+        plan.slices::<P::Cell<u32>>(tuning.capacity_of_cpu(), usize::from(cpus))
     }
 
     /// Returns a function that creates the lists of a CPU, closed.
@@ -129,7 +129,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = tuning.capacity_of_cpu();
-        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
+        let entries = arena.zeros_of_all::<P, u32>(capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| {
             let mut rest = &entries[cpu * capacity..][..capacity];
             Self {

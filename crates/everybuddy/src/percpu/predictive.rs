@@ -277,7 +277,7 @@ pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
 impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, bound: Bound, cpus: u16) -> ArenaPlan {
-        plan.slice::<P::Cell<u32>>(bound.capacity() * usize::from(cpus))
+        plan.slices::<P::Cell<u32>>(bound.capacity(), usize::from(cpus))
     }
 
     /// Returns a function that creates the list of a CPU, closed.
@@ -287,7 +287,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = bound.capacity();
-        let entries = arena.zeros::<P, u32>(capacity * usize::from(cpus))?;
+        let entries = arena.zeros_of_all::<P, u32>(capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),

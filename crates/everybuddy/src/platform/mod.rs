@@ -133,6 +133,10 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 
+    /// How often a request polls for the answer of a service before it serves itself. Small under model checkers,
+    /// which otherwise never see a request that leaves.
+    const SERVICE_POLLS: u32 = 1 << 12;
+
     /// A 32-bit atomic word.
     type AtomicU32: AtomicWord<u32>;
 

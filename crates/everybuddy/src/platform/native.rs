@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! A [`NativeCpus`] hands out a [`NativeCpu`] of a given number once until it is returned, and it cannot leave its
-//! thread.
+//! thread. A set takes back only tokens that it handed out.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -175,6 +175,8 @@ pub type Hosted<W, B = NoProbe> = Native<W, B>;
 /// The token of a native CPU: one thread's right to act as that CPU.
 pub struct NativeCpu<B: Probe = NoProbe> {
     id: CpuId,
+    /// The number of the set that handed it out.
+    set: u32,
     probe: B,
     // A raw pointer is neither Send nor Sync: the token stays in the thread that claimed it.
     not_send: PhantomData<*mut ()>,
@@ -196,7 +198,7 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 ///
 /// A machine has one such set, and every system on the machine is used with tokens of that set. (Tokens
 /// of two sets with the same number would both count as the owner of that CPU's lists. That can't cause
-/// undefined behaviour, but frames could be given twice.)
+/// undefined behaviour, but frames could be given twice.) It takes 8 KiB.
 ///
 /// ```
 /// use everybuddy::platform::NativeCpus;
@@ -204,17 +206,19 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 /// let cpus = NativeCpus::new(2);
 /// let token = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_none(), "in use");
-/// cpus.release(token);
+/// assert!(cpus.release(token));
 /// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_some());
 /// ```
 pub struct NativeCpus {
     count: u16,
-    claimed: [AtomicU64; NativeCpus::MAX / 64],
+    /// The number of the set; 0 before the first claim.
+    number: AtomicU32,
+    claimed: [AtomicU64; NativeCpus::MAX.div_ceil(64)],
 }
 
 impl NativeCpus {
-    /// The largest number of CPUs of a set.
-    pub const MAX: usize = 4096;
+    /// The largest number of CPUs of a set: that of a [`Setup`](crate::Setup).
+    pub const MAX: usize = 65_534;
 
     /// Creates the set of CPUs 0 to `count - 1`; at most [`MAX`](Self::MAX) of them.
     pub const fn new(count: u16) -> Self {
@@ -225,7 +229,8 @@ impl NativeCpus {
         };
         Self {
             count,
-            claimed: [const { AtomicU64::new(0) }; Self::MAX / 64],
+            number: AtomicU32::new(0),
+            claimed: [const { AtomicU64::new(0) }; Self::MAX.div_ceil(64)],
         }
     }
 
@@ -244,18 +249,81 @@ impl NativeCpus {
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
         (before & bit == 0).then(|| NativeCpu {
             id,
+            set: self.number(),
             probe: B::default(),
             not_send: PhantomData,
         })
     }
 
+    /// Returns the number of the set, different from that of all others. (2^32 sets later they repeat.)
+    fn number(&self) -> u32 {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        match self.number.load(Ordering::Relaxed) {
+            0 => {
+                // Another thread may claim another CPU meanwhile: the number that comes first stays.
+                let new = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+                let set =
+                    self.number
+                        .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+                set.map_or_else(|first| first, |_| new)
+            }
+            number => number,
+        }
+    }
+
     /// Takes a token back, so that another thread can claim it. O(1).
+    ///
+    /// Returns `false`, and nothing changes, if another set handed the token out.
     ///
     /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
     /// its lists hold.
-    pub fn release<B: Probe>(&self, token: NativeCpu<B>) {
+    pub fn release<B: Probe>(&self, token: NativeCpu<B>) -> bool {
+        if token.set != self.number.load(Ordering::Relaxed) {
+            return false;
+        }
         let bit = 1u64 << (token.id.index() % 64);
         // Release: pairs with the acquire in `claim`.
         self.claimed[token.id.index() / 64].fetch_and(!bit, Ordering::Release);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_takes_back_its_own_tokens_only() {
+        let (a, b) = (NativeCpus::new(2), NativeCpus::new(2));
+        let of_a = a.claim::<NoProbe>(CpuId(0)).unwrap();
+        let of_b = b.claim::<NoProbe>(CpuId(0)).unwrap();
+        assert!(!a.release(of_b), "the token of another set");
+        assert!(
+            a.claim::<NoProbe>(CpuId(0)).is_none(),
+            "its token is in use"
+        );
+        assert!(a.release(of_a));
+        assert!(a.claim::<NoProbe>(CpuId(0)).is_some());
+        // A set that never handed out a token, and one that was moved after it did.
+        let of_b = b.claim::<NoProbe>(CpuId(1)).unwrap();
+        assert!(!NativeCpus::new(2).release(of_b));
+        let of_a = a.claim::<NoProbe>(CpuId(1)).unwrap();
+        let moved = std::boxed::Box::new(a);
+        assert!(moved.release(of_a));
+    }
+
+    #[test]
+    fn every_cpu_of_a_setup_can_be_claimed() {
+        let cpus = NativeCpus::new(u16::MAX);
+        assert_eq!(usize::from(cpus.count()), NativeCpus::MAX);
+        for id in [0, 4095, 4096, 65_533] {
+            assert!(cpus.claim::<NoProbe>(CpuId(id)).is_some(), "{id}");
+            assert!(cpus.claim::<NoProbe>(CpuId(id)).is_none(), "{id}");
+        }
+        assert!(cpus.claim::<NoProbe>(CpuId(65_534)).is_none());
+        let ranges = [crate::FrameRange::new(0, 1)];
+        let bs = crate::SystemSpec::of(<crate::systems::Bs as crate::systems::System>::ROW);
+        let is_set_up = |cpus| bs.parameters(&crate::Setup::new(&ranges, cpus)).is_ok();
+        assert!(is_set_up(65_534) && !is_set_up(65_535));
     }
 }

@@ -17,7 +17,8 @@
 
 use super::area::Area;
 use super::queue::Contents;
-use super::{RemnantPolicy, Serewa};
+use super::request_slots::{RequestSlots, Served};
+use super::{Linking, RemnantPolicy, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
@@ -25,7 +26,7 @@ use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Structure;
@@ -54,23 +55,19 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             && !caller.nested
         {
             let table = self.structure.table();
-            if let Some((head, frames)) = request_slots.take_late_reply(table, caller.cpu) {
-                // The manager allocated it a moment ago, and it has no owner: it can be freed.
-                let freed = self.free_run(caller, head, frames);
-                debug_assert!(freed.is_ok(), "{freed:?}");
-            }
             if let Some(answer) = request_slots.call(table, caller.cpu, order, frames) {
                 return answer;
             }
         }
-        self.allocate_here(caller, order, frames)
+        self.allocate_here(caller, None, order, frames)
     }
 
-    /// Does the same on the calling thread.
+    /// Does the same on the calling thread; a manager does it for another CPU.
     #[inline]
     fn allocate_here(
         &self,
         caller: &mut Caller<'_, P>,
+        served: Option<CpuId>,
         order: Order,
         frames: u32,
     ) -> Result<Frame, AllocateError> {
@@ -92,7 +89,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             }
             break;
         }
-        self.search(caller, order, frames)
+        self.search(caller, served, order, frames)
     }
 
     /// Removes a block, tags its first `frames` frames as allocated, and leaves the rest to dividing. Under the lock.
@@ -172,6 +169,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     fn search(
         &self,
         caller: &mut Caller<'_, P>,
+        served: Option<CpuId>,
         order: Order,
         frames: u32,
     ) -> Result<Frame, AllocateError> {
@@ -188,7 +186,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             if worked {
                 continue;
             }
-            match self.contents() {
+            match self.contents(served) {
                 Contents::Nothing => return Err(AllocateError::Exhausted),
                 // It was pushed meanwhile, and possibly no other thread is about to process it.
                 Contents::Waiting => {}
@@ -217,7 +215,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 return Ok(head);
             }
         }
-        Err(match self.contents() {
+        Err(match self.contents(None) {
             Contents::Nothing => AllocateError::Exhausted,
             _ => AllocateError::Busy,
         })
@@ -269,9 +267,37 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         }
     }
 
-    /// Returns the content of the queues. Under the lock.
-    fn contents(&self) -> Contents {
-        self.dividing.contents().max(self.linking.contents())
+    /// Returns the content of the queues. A block that a manager allocates for a caller that left counts as being
+    /// processed, except for the manager that serves CPU `served`, which would wait for itself. Under the lock.
+    fn contents(&self, served: Option<CpuId>) -> Contents {
+        // Before the queues: the manager puts the block into a queue before it releases the slot.
+        let slots = self.request_slots.as_ref();
+        let owes = slots.is_some_and(|slots| slots.owes(served));
+        let contents = self.dividing.contents().max(self.linking.contents());
+        match owes {
+            true => contents.max(Contents::InHand),
+            false => contents,
+        }
+    }
+
+    /// Answers a request as the manager. Returns `false` if none waits.
+    fn manager_step(&self, caller: &mut Caller<'_, P>, slots: &RequestSlots<'_, P>) -> bool {
+        let served =
+            slots.serve(|cpu, order, frames| self.allocate_here(caller, Some(cpu), order, frames));
+        match served {
+            Served::Nothing => false,
+            Served::Answered => true,
+            Served::Late(reply) => {
+                if let Some((head, frames)) = reply.run {
+                    // It was allocated a moment ago and has no other owner, so it can be freed.
+                    let freed = self.free_run(caller, head, frames);
+                    debug_assert!(freed.is_ok(), "{freed:?}");
+                }
+                reply.release();
+                self.notify_done();
+                true
+            }
+        }
     }
 
     /// Processes everything that waits. Returns `false` if another thread processes an area for too long.
@@ -284,7 +310,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 continue;
             }
             let guard = Guard::lock(self.lock, probe);
-            let contents = self.contents();
+            let contents = self.contents(None);
             drop(guard);
             match contents {
                 Contents::Nothing => return true,
@@ -452,7 +478,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             // A part of it may have passed through a queue just now.
             match result {
                 Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
-                Err(RegionError::NotFree(_)) if self.contents() != Contents::Nothing => {}
+                Err(RegionError::NotFree(_)) if self.contents(None) != Contents::Nothing => {}
                 result => return result,
             }
         }
@@ -464,9 +490,13 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     }
 
     fn services(&self) -> &'static [Service] {
+        let services = match self.linking_rule {
+            Linking::Eager => &super::SERVICES,
+            Linking::Idle => &super::IDLE_SERVICES,
+        };
         match self.request_slots {
-            None => &super::SERVICES[..2],
-            Some(_) => &super::SERVICES,
+            None => &services[..2],
+            Some(_) => services,
         }
     }
 
@@ -476,10 +506,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
             let worked = match (service, &self.request_slots) {
                 (0, _) => self.dividing_step(caller.probe),
                 (1, _) => self.linking_step(caller.probe),
-                (_, Some(request_slots)) => {
-                    let answer = |order, frames| self.allocate_here(caller, order, frames);
-                    request_slots.serve(1, answer) > 0
-                }
+                (_, Some(slots)) => self.manager_step(caller, slots),
                 _ => false,
             };
             if !worked {

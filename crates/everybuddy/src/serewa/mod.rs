@@ -23,7 +23,8 @@
 //! # Services
 //!
 //! Services are declared here and run by the host: on threads, or on an idle CPU (`serve(cpu, service, budget)`, one
-//! unit of the budget per area). Where no host runs them, requests do their work when they find no block.
+//! unit of the budget per area). Where no host runs them, requests do their work when they find no block. With
+//! `linking=idle`, linking wants no thread: it is for idle CPUs only.
 //!
 //! # Invariants
 //!
@@ -90,13 +91,25 @@ pub enum RemnantPolicy {
     First,
 }
 
+/// When the blocks in the linking queue are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Linking {
+    /// `linking=eager`: a service on a thread merges what waits.
+    #[default]
+    Eager,
+    /// `linking=idle`: a CPU without other work merges, or a request that would be refused.
+    Idle,
+}
+
 /// How the three actions are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
     /// Slots of each queue, a power of two.
     pub slots: u32,
-    /// Whether a binary semaphore guards each operation of a queue.
-    pub semaphore: bool,
+    /// Whether a lock guards each operation of a queue.
+    pub locked: bool,
+    /// When freed blocks are linked.
+    pub linking: Linking,
     /// Which thread answers requests.
     pub manager: Manager,
     /// What a request does that finds no block of its order.
@@ -107,20 +120,28 @@ pub struct ServiceOptions {
 pub(crate) const SLOTS: u32 = 256;
 
 /// The services by number: dividing, linking, and the manager if it is a service.
-pub const SERVICES: [Service; 3] = [
-    Service {
-        name: "dividing",
-        own_thread: true,
-    },
-    Service {
-        name: "linking",
-        own_thread: true,
-    },
-    Service {
-        name: "manager",
-        own_thread: true,
-    },
-];
+pub const SERVICES: [Service; 3] = services(true);
+
+/// The same with `linking=idle`.
+const IDLE_SERVICES: [Service; 3] = services(false);
+
+const fn services(linking_has_thread: bool) -> [Service; 3] {
+    let [dividing, linking, manager] = ["dividing", "linking", "manager"];
+    [
+        Service {
+            name: dividing,
+            own_thread: true,
+        },
+        Service {
+            name: linking,
+            own_thread: linking_has_thread,
+        },
+        Service {
+            name: manager,
+            own_thread: true,
+        },
+    ]
+}
 
 /// Resource management, its lock, and the queues.
 pub struct Serewa<'a, P: Platform, S> {
@@ -131,6 +152,7 @@ pub struct Serewa<'a, P: Platform, S> {
     /// Changes whenever a service has finished an area.
     done: &'a P::AtomicU32,
     request_slots: Option<RequestSlots<'a, P>>,
+    linking_rule: Linking,
     remnants: RemnantPolicy,
     /// Whether memory was initially divided into smaller blocks, so that two buddies may both be free.
     presplit: bool,
@@ -161,12 +183,13 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     {
         let ServiceOptions {
             slots,
-            semaphore,
+            locked,
+            linking: linking_rule,
             manager,
             remnants,
         } = services;
         let table = place.table;
-        let mut queue = |which| AreaQueue::new(arena, table, which, slots, semaphore);
+        let mut queue = |which| AreaQueue::new(arena, table, which, slots, locked);
         let (dividing, linking) = (queue(Queue::Dividing)?, queue(Queue::Linking)?);
         let done = arena.one(P::AtomicU32::new(0))?;
         let request_slots = match manager {
@@ -180,6 +203,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
             linking,
             done,
             request_slots,
+            linking_rule,
             remnants,
             presplit,
             memory: PhantomData,

@@ -9,7 +9,8 @@
 //! # Source
 //!
 //! \[Serewa\] §2.2.2 and figure 1: the queues that join resource management, dividing and linking. The paper leaves
-//! synchronization open and mentions binary semaphores; `sync=semaphore` implements that reading.
+//! synchronization open and mentions binary semaphores. A thread that finds a semaphore taken blocks; `sync=lock`
+//! excludes as a binary semaphore does, but its threads wait as the platform waits for any lock, natively by spinning.
 //!
 //! # Invariants
 //!
@@ -122,7 +123,7 @@ pub(crate) struct AreaQueue<'a, P: Platform> {
     /// Every position before this one was released.
     head: &'a P::AtomicU32,
     /// Held during each operation, if the queue has one.
-    semaphore: Option<&'a ZoneLock<P>>,
+    lock: Option<&'a ZoneLock<P>>,
 }
 
 impl<'a, P: Platform> AreaQueue<'a, P> {
@@ -139,7 +140,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         table: FrameTable<'a, P>,
         which: Queue,
         slots: u32,
-        semaphore: bool,
+        locked: bool,
     ) -> Result<Self, BuildError> {
         let words = arena.slice(slots as usize, |_| P::AtomicU64::new(Word::empty(0).pack()))?;
         let ends = arena.slice(2, |_| CachePadded::new(P::AtomicU32::new(0)))?;
@@ -151,7 +152,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
                 slots: WrappingSlice::new(words),
                 tail,
                 head,
-                semaphore: semaphore.then_some(&**lock),
+                lock: locked.then_some(&**lock),
             }),
             _ => Err(BuildError::BadOption("queue")),
         }
@@ -167,20 +168,20 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         (position >> self.slots.len().trailing_zeros()) % LAPS
     }
 
-    /// Announces the next step to the probe, and acquires the semaphore for it.
+    /// Announces the next step to the probe, and acquires the lock for it.
     #[inline(always)]
-    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldSemaphore<'a, P> {
+    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldLock<'a, P> {
         probe.record(Event::Queue {
             queue: self.which,
             step,
         });
-        HeldSemaphore(self.semaphore.inspect(|lock| {
+        HeldLock(self.lock.inspect(|lock| {
             lock.lock();
         }))
     }
 
     /// Adds an area. Returns `false` if the queue is full, or if a nested caller would have to wait for the
-    /// semaphore. Two atomic read-modify-writes if no other thread pushes.
+    /// lock. Two atomic read-modify-writes if no other thread pushes.
     // Out of line: it loops, and would take the registers of the loop that pushes.
     #[inline(never)]
     pub(crate) fn push(&self, area: Area, nested: bool, probe: &mut P::Probe) -> bool {
@@ -297,9 +298,9 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             .map(move |back| tail.wrapping_sub(back + 1))
     }
 
-    /// Returns `true` if a nested caller may use this queue: it cannot wait for the semaphore.
+    /// Returns `true` if a nested caller may use this queue: it cannot wait for the lock.
     pub(crate) fn is_open_to_nested(&self) -> bool {
-        self.semaphore.is_none()
+        self.lock.is_none()
     }
 
     /// Takes the oldest filled slot, which must be released later. Returns `None` if there is none. O(1) unless a
@@ -385,10 +386,10 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
     }
 }
 
-/// The held semaphore of a queue.
-struct HeldSemaphore<'a, P: Platform>(Option<&'a ZoneLock<P>>);
+/// The held lock of a queue.
+struct HeldLock<'a, P: Platform>(Option<&'a ZoneLock<P>>);
 
-impl<P: Platform> Drop for HeldSemaphore<'_, P> {
+impl<P: Platform> Drop for HeldLock<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(lock) = self.0 {

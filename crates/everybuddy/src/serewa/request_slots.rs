@@ -12,7 +12,9 @@
 //! # Invariants
 //!
 //! A slot belongs to its CPU while it is idle or answered, and to the managers while it contains a request. A caller
-//! that stops waiting takes the request back, unless a manager is processing it.
+//! that stops waiting takes the request back. If a manager is already processing it, the caller leaves, and the slot
+//! belongs to that manager until the manager has freed what it allocated. The exchange that answers and the exchange
+//! that leaves exclude each other, so an allocated block always has exactly one owner.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError};
@@ -25,13 +27,12 @@ const IDLE: u32 = 0;
 const POSTED: u32 = 1;
 const TAKEN: u32 = 2;
 const ANSWERED: u32 = 3;
+/// The caller left while a manager was processing the request.
+const LEFT: u32 = 4;
 
 /// Answers other than a frame.
 const EXHAUSTED: u64 = u64::MAX;
 const BUSY: u64 = u64::MAX - 1;
-
-/// How often a request polls for its answer before it serves itself.
-const MAX_POLLS: u32 = 1 << 12;
 
 /// The request of a CPU, and its answer.
 #[repr(C, align(64))]
@@ -41,6 +42,32 @@ struct RequestSlot<P: Platform> {
     request: P::Cell<u64>,
     /// The allocated frame, or the reason for a failure.
     answer: P::Cell<u64>,
+}
+
+/// What a manager did in one step.
+pub(crate) enum Served<'a, P: Platform> {
+    /// No request waited.
+    Nothing,
+    /// It answered a request.
+    Answered,
+    /// Its caller left meanwhile.
+    Late(LateReply<'a, P>),
+}
+
+/// A reply without a caller. What it allocated must be freed before the slot is.
+#[must_use = "a late reply owns a slot, and possibly a block"]
+pub(crate) struct LateReply<'a, P: Platform> {
+    state: &'a P::AtomicU32,
+    /// The allocated frames, if the request succeeded.
+    pub(crate) run: Option<(Frame, u32)>,
+}
+
+impl<P: Platform> LateReply<'_, P> {
+    /// Releases the slot, after the frames were freed.
+    pub(crate) fn release(self) {
+        // Release: pairs with the acquire in `owes`: a CPU that sees the slot idle sees the frames in a queue or filed.
+        self.state.store(IDLE, Ordering::Release);
+    }
 }
 
 /// One slot per CPU.
@@ -99,7 +126,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             if seen == ANSWERED {
                 break;
             }
-            if attempt >= MAX_POLLS && seen == POSTED {
+            if attempt >= P::SERVICE_POLLS && seen == POSTED {
                 let back =
                     state.compare_exchange(POSTED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
                 if back.is_ok() {
@@ -108,12 +135,17 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 }
                 continue;
             }
-            // The manager that processes the request has stopped or sleeps for long. If it answers later, the next
-            // request finds the answer.
-            if attempt >= 2 * MAX_POLLS {
-                return Some(Err(AllocateError::Busy));
+            // The manager that processes the request has stopped or sleeps for long.
+            if attempt >= 2 * P::SERVICE_POLLS && seen == TAKEN {
+                // Release: pairs with the acquire of the manager's exchange. If the exchange fails, the answer is here.
+                let left =
+                    state.compare_exchange(TAKEN, LEFT, Ordering::Release, Ordering::Relaxed);
+                if left.is_ok() {
+                    return Some(Err(AllocateError::Busy));
+                }
+                continue;
             }
-            P::wait(state, seen, attempt.min(MAX_POLLS));
+            P::wait(state, seen, attempt.min(P::SERVICE_POLLS));
             attempt += 1;
         }
         let given = answer.get();
@@ -125,57 +157,51 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         })
     }
 
-    /// Takes an answer that came after its caller stopped waiting: frames that are allocated and have no owner.
-    #[inline]
-    pub(crate) fn take_late_reply(
-        &self,
-        table: FrameTable<'_, P>,
-        cpu: CpuId,
-    ) -> Option<(Frame, u32)> {
-        let slot = self.slots.get(cpu.index())?;
-        // Acquire: pairs with the release in `serve`.
-        if slot.state.load(Ordering::Acquire) != ANSWERED {
-            return None;
-        }
-        let (given, frames) = (slot.answer.get(), slot.request.get() >> 8);
-        slot.state.store(IDLE, Ordering::Relaxed);
-        let frame = u32::try_from(given).ok()?;
-        Some((table.frame(Pfn(frame))?, frames as u32))
+    /// Returns `true` if a manager still owes the frames of a request whose caller left, other than that of `own`.
+    pub(crate) fn owes(&self, own: Option<CpuId>) -> bool {
+        self.slots.iter().enumerate().any(|(cpu, slot)| {
+            // A read-modify-write, because it always reads the last value, and a load need not. Acquire and release:
+            // pairs with the release in `LateReply::release`.
+            slot.state.fetch_add(0, Ordering::AcqRel) == LEFT && Some(cpu) != own.map(CpuId::index)
+        })
     }
 
-    /// Answers at most `budget` requests, and returns how many it answered.
+    /// Processes one request, if any waits.
     pub(crate) fn serve(
         &self,
-        budget: u32,
-        mut answer: impl FnMut(Order, u32) -> Result<Frame, AllocateError>,
-    ) -> u32 {
+        answer: impl FnOnce(CpuId, Order, u32) -> Result<Frame, AllocateError>,
+    ) -> Served<'a, P> {
         self.attended.store(1, Ordering::Relaxed);
-        let mut answered = 0;
-        for slot in self.slots {
+        let is_taken = |(_, slot): &(u16, &RequestSlot<P>)| {
             let state = &slot.state;
-            if answered == budget {
-                break;
-            }
-            if state.load(Ordering::Relaxed) != POSTED {
-                continue;
-            }
             // Acquire: pairs with the release in `call`.
-            let taken = state.compare_exchange(POSTED, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_err() {
-                continue;
+            state.load(Ordering::Relaxed) == POSTED
+                && state
+                    .compare_exchange(POSTED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        };
+        let Some((cpu, slot)) = (0..).zip(self.slots).find(is_taken) else {
+            return Served::Nothing;
+        };
+        let state = &slot.state;
+        let request = slot.request.get();
+        let frames = (request >> 8) as u32;
+        let result = answer(CpuId(cpu), Order::saturating(request as u32 & 31), frames);
+        slot.answer.set(match result {
+            Ok(frame) => u64::from(frame.pfn().0),
+            Err(AllocateError::Exhausted) => EXHAUSTED,
+            Err(_) => BUSY,
+        });
+        // Release: pairs with the acquire in `call`. Acquire: pairs with the release of a caller that left.
+        match state.compare_exchange(TAKEN, ANSWERED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                P::wake(state);
+                Served::Answered
             }
-            let request = slot.request.get();
-            let order = Order::saturating(request as u32 & 31);
-            slot.answer.set(match answer(order, (request >> 8) as u32) {
-                Ok(frame) => u64::from(frame.pfn().0),
-                Err(AllocateError::Exhausted) => EXHAUSTED,
-                Err(_) => BUSY,
-            });
-            // Release: pairs with the acquire in `call`.
-            state.store(ANSWERED, Ordering::Release);
-            P::wake(state);
-            answered += 1;
+            Err(_) => Served::Late(LateReply {
+                state,
+                run: result.ok().map(|head| (head, frames)),
+            }),
         }
-        answered
     }
 }

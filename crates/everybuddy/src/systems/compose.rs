@@ -98,7 +98,7 @@ impl<'m, 's> Builder<'m, 's> {
         }
         let span = setup.span(parameters.max_order)?;
         let arena = Arena::new(memory);
-        let bytes = C::plan(&parameters, span, setup.cpus).bytes();
+        let bytes = C::plan(&parameters, span, setup.cpus).bytes()?;
         if bytes > arena.length() {
             return Err(BuildError::MetadataTooSmall {
                 needed: bytes,
@@ -293,7 +293,7 @@ where
         let pool = Pool::new(arena, shape.parts(), cpus, lock, (select, exchange))?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
-        let spaces = Spaces::new(arena, geometry, part, pool, policy, bulk)?;
+        let spaces = Spaces::new(arena, geometry, lock, part, pool, policy, bulk)?;
         builder.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
     }
@@ -426,6 +426,32 @@ mod tests {
     use crate::frame_table::MAX_TREE_FRAMES;
     use crate::platform::Native;
     use crate::region::FrameRange;
+
+    #[test]
+    fn lists_of_many_cpus_do_not_wrap_around_on_a_small_target() {
+        let ranges = [FrameRange::new(0, 1 << 16)];
+        let bytes = |text: &str, cpus| {
+            let setup = &Setup::new(&ranges, cpus);
+            let spec: SystemSpec = text.parse().unwrap();
+            let parameters = &spec.parameters(setup).unwrap();
+            let plan = ArenaPlan::default();
+            let plan = match parameters.composition.list {
+                ListKind::Linux => {
+                    LinuxList::<Native, true>::plan(plan, parameters.watermarks, cpus)
+                }
+                _ => PredictiveList::<Native, true>::plan(plan, parameters.bound, cpus),
+            };
+            plan.bytes_up_to(i32::MAX as u64)
+        };
+        for text in ["lbs-31+high=1048576", "spring+high=1048576"] {
+            assert!(bytes(text, 128).is_ok(), "{text}");
+            // 2^21 entries for each of 2^11 CPUs: 0 modulo 2^32.
+            for cpus in [512, 1 << 11, 65_534] {
+                let too_large = Err(BuildError::MetadataTooLarge);
+                assert_eq!(bytes(text, cpus), too_large, "{text}: {cpus} CPUs");
+            }
+        }
+    }
 
     #[test]
     fn a_span_beyond_what_trees_can_link_is_refused() {

@@ -51,7 +51,7 @@ pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
 pub use crate::percpu::predictive::{Bound, Predict};
 pub use crate::serewa::{
-    Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
+    Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
 };
 pub use crate::structure::StructureKind;
 pub use crate::zone::{Bulk, Exchange, Select};
@@ -246,7 +246,7 @@ impl<'m, P: Platform> OnComposition<'m, P> for BytesOf<'_> {
 
     fn on<C: Compose<'m, P>>(self) -> Result<usize, BuildError> {
         let span = self.setup.span(self.parameters.max_order)?;
-        Ok(C::plan(self.parameters, span, self.setup.cpus).bytes())
+        C::plan(self.parameters, span, self.setup.cpus).bytes()
     }
 }
 
@@ -263,7 +263,7 @@ pub fn metadata_layout<P: Platform>(
     let parameters = &spec.parameters(setup)?;
     let visitor = BytesOf { parameters, setup };
     let bytes = on_composition::<P, _>(&parameters.composition, visitor)?;
-    Layout::from_size_align(bytes, LINE).map_err(|_| BuildError::SpanTooLarge)
+    Layout::from_size_align(bytes, LINE).map_err(|_| BuildError::MetadataTooLarge)
 }
 
 /// Code that runs on a system of any composition.

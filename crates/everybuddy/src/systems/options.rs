@@ -13,14 +13,14 @@ use core::fmt;
 use super::parameters::Parameters;
 use super::row::Row;
 use super::values::{
-    BulkKind, Count, ListAccess, ListKind, OptionValue, QueueSync, Ratio, Slots, SpaceFrames,
-    Switch, ZoneKind,
+    BulkKind, Count, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio, Slots,
+    SpaceFrames, Switch, ZoneKind,
 };
 use super::{Rule, Setup};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
-use crate::serewa::{Manager, RemnantPolicy};
+use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
 use crate::zone::{Exchange, Select, SpringKind};
 
@@ -218,6 +218,9 @@ options! {
     remnants = "remnants": RemnantPolicy, "`wait`",
         "What a request splits if it finds no block: a larger one, or first what waits to be divided.",
         for has_services, sets |parameters, remnants, _| parameters.services.remnants = remnants;
+    linking = "linking": Linking, "`eager`",
+        "When freed blocks are merged: by a service on a thread, or when a CPU is idle or a request would be refused.",
+        for has_services, sets |parameters, linking, _| parameters.services.linking = linking;
     structure = "structure": StructureKind, "`list`; `tree` in `serewa`",
         "How the free blocks of an order are kept.",
         for has_services;
@@ -227,19 +230,19 @@ options! {
     queue = "queue": Slots, "256",
         "The number of slots of each queue between requests and services.",
         for has_services, sets |parameters, slots, _| parameters.services.slots = slots.get();
-    fraction = "fraction": Count, "none: the high watermark tunes itself",
+    fraction = "fraction": Fraction, "none: the high watermark tunes itself",
         "The inverse of the share of memory that all lists may keep: Linux's percpu_pagelist_high_fraction.",
         for |row| row.list() == ListKind::Linux6,
         sets |parameters, fraction, setup| {
             let share = setup.frames() / u64::from(fraction.get()) / u64::from(setup.cpus);
+            // At most Linux's own bound, which is an eighth of memory, or four batches.
             let high = u32::try_from(share).unwrap_or(u32::MAX).max(4 * parameters.tuning.batch);
-            let high = high.min(parameters.tuning.high_max);
             (parameters.tuning.high_min, parameters.tuning.high_max) = (high, high);
         };
     sync = "sync": QueueSync, "`ring`",
-        "Whether a queue is a lock-free ring, or each of its operations takes a semaphore.",
+        "Whether a queue is a lock-free ring, or each of its operations takes a spin lock.",
         for has_services,
-        sets |parameters, sync, _| parameters.services.semaphore = sync == QueueSync::Semaphore;
+        sets |parameters, sync, _| parameters.services.locked = sync == QueueSync::Lock;
 }
 
 /// A row that delays coalescing; it takes any list.
@@ -350,8 +353,15 @@ mod tests {
         // Never less than four batches, never more than Linux's own bound.
         let least = tuning("linux-6+fraction=1048576");
         assert_eq!(least.high_max, 4 * own.batch);
-        assert_eq!(tuning("linux-6+fraction=1").high_max, own.high_max);
-        assert!("lbs-31+fraction=8".parse::<crate::SystemSpec>().is_err());
+        assert_eq!(tuning("linux-6+fraction=8").high_max, own.high_max);
+        // Linux refuses a share of more than an eighth.
+        for refused in [
+            "lbs-31+fraction=8",
+            "linux-6+fraction=7",
+            "linux-6+fraction=1",
+        ] {
+            assert!(refused.parse::<crate::SystemSpec>().is_err(), "{refused}");
+        }
     }
 
     #[test]
@@ -361,8 +371,8 @@ mod tests {
         assert!(batch.set(&mut options, "7") && batch.is_set(&options));
         assert_eq!(options.to_string(), "+batch=7");
         let preset = Options {
-            batch: Count::new(62),
-            high: Count::new(372),
+            batch: Some(Count::preset(62)),
+            high: Some(Count::preset(372)),
             ..Options::NONE
         };
         assert_eq!(options.or(&preset).to_string(), "+batch=7+high=372");
@@ -452,7 +462,10 @@ mod tests {
             }),
             ("serewa", "division=off", |p| p.division = false),
             ("serewa", "queue=16", |p| p.services.slots = 16),
-            ("serewa", "sync=semaphore", |p| p.services.semaphore = true),
+            ("serewa", "sync=lock", |p| p.services.locked = true),
+            ("serewa", "linking=idle", |p| {
+                p.services.linking = Linking::Idle
+            }),
             ("linux-6", "fraction=64", |p| {
                 (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
             }),

@@ -19,7 +19,7 @@ use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::INITIAL_REFILL;
-use crate::serewa::{self, Manager, RemnantPolicy, ServiceOptions};
+use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select, SpringKind};
 
@@ -100,7 +100,7 @@ impl SystemSpec {
     /// Returns the parameters on a machine. O(ranges).
     ///
     /// # Errors
-    /// [`BuildError::BadCpuCount`], or [`BuildError::BadOption`] where two options contradict each other.
+    /// [`BuildError::BadCpuCount`], or [`BuildError::Contradiction`] where two options contradict each other.
     pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
         if setup.cpus == 0 || setup.cpus == u16::MAX {
             return Err(BuildError::BadCpuCount);
@@ -125,12 +125,15 @@ impl SystemSpec {
         let space = options.space.map(SpaceFrames::get);
         let space = space.unwrap_or(max_order.frames().max(SPACE));
         if space < max_order.frames() {
-            return Err(BuildError::BadOption("space"));
+            return contradiction("space", "at least the size of the largest block");
         }
         // A policy that coalesces immediately would undo a division.
         let is_separated = zone == ZoneKind::Separated;
         if !is_separated && given.division == Some(Switch::On) {
-            return Err(BuildError::BadOption("division"));
+            return contradiction(
+                "division",
+                "`off` with separate=off: each free would undo the division",
+            );
         }
         let mut parameters = Parameters {
             composition,
@@ -145,7 +148,8 @@ impl SystemSpec {
             spring: SpringKind::default(),
             services: ServiceOptions {
                 slots: serewa::SLOTS,
-                semaphore: false,
+                locked: false,
+                linking: Linking::default(),
                 manager: Manager::default(),
                 remnants: RemnantPolicy::default(),
             },
@@ -196,12 +200,10 @@ impl SystemSpec {
             }
         };
         if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
-            let is_given = self.options.high.is_some();
-            return Err(BuildError::BadOption(if is_given {
-                "high"
-            } else {
-                "batch"
-            }));
+            return match self.options.high {
+                Some(_) => contradiction("high", "at least the frames of a batch"),
+                None => contradiction("batch", "at most the high watermark"),
+            };
         }
         Ok(marks)
     }
@@ -227,11 +229,13 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
     if options.separate != Some(Switch::Off) {
         return Ok(kind);
     }
+    let needs = "no value with separate=off: there are no services";
     match () {
-        () if options.manager.is_some() => Err(BuildError::BadOption("manager")),
-        () if options.remnants.is_some() => Err(BuildError::BadOption("remnants")),
-        () if options.queue.is_some() => Err(BuildError::BadOption("queue")),
-        () if options.sync.is_some() => Err(BuildError::BadOption("sync")),
+        () if options.manager.is_some() => contradiction("manager", needs),
+        () if options.remnants.is_some() => contradiction("remnants", needs),
+        () if options.linking.is_some() => contradiction("linking", needs),
+        () if options.queue.is_some() => contradiction("queue", needs),
+        () if options.sync.is_some() => contradiction("sync", needs),
         () => Ok(ZoneKind::One),
     }
 }
@@ -244,7 +248,7 @@ fn rule(rule: Rule, options: &Options) -> Result<Rule, BuildError> {
             let lazy = options.lazy.unwrap_or(Ratio::HALF).thousandths();
             let speedup = options.speedup.unwrap_or(Ratio::HALF).thousandths();
             if lazy > speedup {
-                return Err(BuildError::BadOption("lazy"));
+                return contradiction("lazy", "a ratio of at most `speedup`");
             }
             Ok(Rule::Watermarks { lazy, speedup })
         }
@@ -260,33 +264,50 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     let hold = options.hold.unwrap_or_default();
     let has_rows = options.bulk == Some(BulkKind::Rows);
     let is_ticket = options.lock == Some(LockKind::Ticket);
-    // A lock that does not know whether a CPU waits would never be released early; rows need it throughout.
-    if hold == Hold::WhenContended && !is_ticket || hold != Hold::Batch && has_rows {
-        return Err(BuildError::BadOption("hold"));
+    if hold == Hold::WhenContended && !is_ticket {
+        return contradiction(
+            "hold",
+            "`batch` or `iteration` unless lock=ticket: other locks do not show a waiting CPU",
+        );
+    }
+    if hold != Hold::Batch && has_rows {
+        return contradiction(
+            "hold",
+            "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
+        );
     }
     // A domain is held without a lock, and keeps free blocks only.
     if zone == ZoneKind::Domains {
         if hold != Hold::Batch {
-            return Err(BuildError::BadOption("hold"));
+            return contradiction(
+                "hold",
+                "`batch` with zone=domains: a domain is held without a lock",
+            );
         }
         if options.line.is_some() {
-            return Err(BuildError::BadOption("line"));
+            return contradiction(
+                "line",
+                "no value with zone=domains: a domain is held without a lock",
+            );
         }
         if structure != StructureKind::Lists {
-            return Err(BuildError::BadOption("zone"));
+            return contradiction(
+                "zone",
+                "`one` or `spaces` here: domains keep free blocks, not single frames",
+            );
         }
     }
     if zone != ZoneKind::Spaces && options.space.is_some() {
-        return Err(BuildError::BadOption("space"));
+        return contradiction("space", "no value without zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.select.is_some() {
-        return Err(BuildError::BadOption("select"));
+        return contradiction("select", "no value without zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
-        return Err(BuildError::BadOption("exchange"));
+        return contradiction("exchange", "no value without zone=spaces");
     }
     if zone != ZoneKind::Domains && options.idle.is_some() {
-        return Err(BuildError::BadOption("idle"));
+        return contradiction("idle", "no value without zone=domains");
     }
     if zone != ZoneKind::Domains && options.spring.is_some() {
         return Err(BuildError::BadOption("spring"));
@@ -294,12 +315,17 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     // Compositions for experiments on hits exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
     if !is_plain && composition.access == ListAccess::Locked {
-        return Err(BuildError::BadOption("percpu"));
+        return contradiction("percpu", "`token` except in one zone of free blocks");
     }
     if !is_plain && !composition.check {
-        return Err(BuildError::BadOption("check"));
+        return contradiction("check", "`on` except in one zone of free blocks");
     }
     Ok(())
+}
+
+/// Refuses an option, with what it could be instead.
+fn contradiction<T>(key: &'static str, needs: &'static str) -> Result<T, BuildError> {
+    Err(BuildError::Contradiction { key, needs })
 }
 
 /// The parameters that differ from the plainest system's, for people.
@@ -354,7 +380,7 @@ impl fmt::Display for Parameters {
             ZoneKind::One => {}
             ZoneKind::Spaces => {
                 f.write_str(", spaces of ")?;
-                if let Some(frames) = SpaceFrames::new(self.space) {
+                if let Ok(frames) = SpaceFrames::new(self.space) {
                     frames.write(f)?;
                 }
                 if self.select == Select::Fresh {
@@ -435,8 +461,11 @@ impl Parameters {
 
     fn fmt_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", queues of {} areas", self.services.slots)?;
-        if self.services.semaphore {
-            f.write_str(" under semaphores")?;
+        if self.services.locked {
+            f.write_str(" under locks")?;
+        }
+        if self.services.linking == Linking::Idle {
+            f.write_str(", linked when idle")?;
         }
         if self.services.manager == Manager::Thread {
             f.write_str(", requests answered by a thread")?;
@@ -521,11 +550,20 @@ mod tests {
             ("lbs-31+batch=9+high=3", "high"),
             ("serewa+separate=off+manager=thread", "manager"),
             ("serewa+separate=off+remnants=first", "remnants"),
+            ("serewa+separate=off+linking=idle", "linking"),
             ("serewa+separate=off+queue=4", "queue"),
             ("serewa+separate=off+sync=ring", "sync"),
             ("serewa+separate=off+division=on", "division"),
         ] {
-            assert_eq!(parameters(text), Err(BuildError::BadOption(key)), "{text}");
+            let Err(BuildError::Contradiction {
+                key: refused,
+                needs,
+            }) = parameters(text)
+            else {
+                panic!("{text} is not refused as a contradiction");
+            };
+            assert_eq!(refused, key, "{text}");
+            assert!(needs.len() > 10, "{text}: the reason is \"{needs}\"");
         }
     }
 }

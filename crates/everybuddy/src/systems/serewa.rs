@@ -41,11 +41,11 @@ impl System for Serewa {
             sizes \
             up.",
         deviates: "The manager runs in the caller; with manager=thread it runs on a thread, as in the paper. Queues \
-        are \
-            bounded rings without locks; with sync=semaphore each operation takes a semaphore. A caller that finds a \
-            queue full does the work itself; a request that finds no block does what waits before it fails; a piece \
-            whose buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. \
-            Trees \
+            are bounded rings without locks; with sync=lock each operation takes a spin lock, where the paper mentions \
+            binary semaphores, which block. Linking starts as soon as something waits; with linking=idle it waits \
+            until a CPU is idle or a request would be refused, which is the paper's rule. A caller that finds a queue \
+            full does the work itself; a request that finds no block does what waits before it fails; a piece whose \
+            buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. Trees \
             allocate the lowest address. Requests that come faster than remnants are divided break one large block \
             after another; with remnants=first they divide what waits. The paper specifies none of this.",
         preset: Options {

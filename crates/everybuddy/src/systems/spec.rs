@@ -21,7 +21,10 @@ pub enum SpecError {
     /// No system has this name.
     UnknownSystem,
     /// There is no such option.
-    UnknownOption,
+    UnknownOption {
+        /// Which part of the text it is, split at each `+`: the name is part 0.
+        part: usize,
+    },
     /// The system does not take this option.
     NotTaken {
         /// The option.
@@ -30,7 +33,10 @@ pub enum SpecError {
         system: &'static str,
     },
     /// An option is not written `key=value`.
-    Malformed,
+    Malformed {
+        /// Which part of the text it is.
+        part: usize,
+    },
     /// An option can't have this value.
     BadValue {
         /// The option.
@@ -39,14 +45,34 @@ pub enum SpecError {
         needs: &'static str,
     },
     /// The same option is given twice.
-    Repeated,
+    Repeated {
+        /// The option.
+        key: &'static str,
+    },
+}
+
+impl SpecError {
+    /// Returns the part of the text that is wrong: its name, or an option. The text is the one that was parsed.
+    pub fn part<'t>(&self, text: &'t str) -> &'t str {
+        let mut parts = text.split('+');
+        let part = match self {
+            Self::UnknownSystem => parts.next(),
+            Self::UnknownOption { part } | Self::Malformed { part } => parts.nth(*part),
+            Self::NotTaken { key, .. } | Self::BadValue { key, .. } | Self::Repeated { key } => {
+                let is_it = |part: &&str| part.split('=').next() == Some(key);
+                parts.skip(1).filter(is_it).last()
+            }
+        };
+        // An option that is wrong because another one is missing stands in no part.
+        part.unwrap_or(text)
+    }
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownSystem => write!(f, "no system has this name"),
-            Self::UnknownOption => write!(f, "there is no such option"),
+            Self::UnknownOption { .. } => write!(f, "there is no such option"),
             Self::NotTaken { key, system } => {
                 write!(f, "`{system}` does not take `{key}`; it takes")?;
                 let mut rows = ROWS.iter().filter(|row| row.name == *system);
@@ -58,9 +84,9 @@ impl fmt::Display for SpecError {
                         _ => write!(f, ", {}", option.key),
                     })
             }
-            Self::Malformed => write!(f, "options are written NAME+key=value"),
+            Self::Malformed { .. } => write!(f, "options are written NAME+key=value"),
             Self::BadValue { key, needs } => write!(f, "`{key}` takes {needs}"),
-            Self::Repeated => write!(f, "duplicate option"),
+            Self::Repeated { key } => write!(f, "`{key}` is given twice"),
         }
     }
 }
@@ -118,7 +144,8 @@ impl SystemSpec {
     /// Names a row with options.
     ///
     /// # Errors
-    /// [`BuildError::BadOption`] for an option that the row does not take, or a value that it can't have there.
+    /// [`BuildError::BadOption`] for an option that the row does not take, [`BuildError::Contradiction`] for a value
+    /// that it cannot have there.
     pub fn with(row: &'static Row, options: &Options) -> Result<Self, BuildError> {
         if let Some(key) = options.given().find(|key| !row.takes(key)) {
             return Err(BuildError::BadOption(key));
@@ -128,17 +155,16 @@ impl SystemSpec {
                 row,
                 options: *options,
             }),
-            Err(SpecError::BadValue { key, .. }) => Err(BuildError::BadOption(key)),
-            Err(_) => Err(BuildError::BadOption("options")),
+            Err((key, needs)) => Err(BuildError::Contradiction { key, needs }),
         }
     }
 }
 
 /// Refuses options that contradict each other in a row, as far as that needs no machine.
-fn fit(options: &Options, row: &Row) -> Result<(), SpecError> {
+fn fit(options: &Options, row: &Row) -> Result<(), (&'static str, &'static str)> {
     let fits = |fits: bool, key, needs| match fits {
         true => Ok(()),
-        false => Err(SpecError::BadValue { key, needs }),
+        false => Err((key, needs)),
     };
     if row.rule.has_ratios() {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
@@ -190,22 +216,22 @@ impl FromStr for SystemSpec {
             .find(|row| row.name == name)
             .ok_or(SpecError::UnknownSystem)?;
         let mut options = Options::NONE;
-        for part in parts {
-            let (key, value) = part.split_once('=').ok_or(SpecError::Malformed)?;
-            let option = OptionRow::of(key).ok_or(SpecError::UnknownOption)?;
+        for (text, part) in parts.zip(1..) {
+            let (key, value) = text.split_once('=').ok_or(SpecError::Malformed { part })?;
+            let option = OptionRow::of(key).ok_or(SpecError::UnknownOption { part })?;
             let (key, system) = (option.key, row.name);
             if !option.applies(row) {
                 return Err(SpecError::NotTaken { key, system });
             }
             if option.is_set(&options) {
-                return Err(SpecError::Repeated);
+                return Err(SpecError::Repeated { key });
             }
             if !option.set(&mut options, value) {
                 let needs = option.values;
                 return Err(SpecError::BadValue { key, needs });
             }
         }
-        fit(&options, row)?;
+        fit(&options, row).map_err(|(key, needs)| SpecError::BadValue { key, needs })?;
         Ok(Self { row, options })
     }
 }
@@ -243,7 +269,7 @@ mod tests {
             "is+space=1GiB",
             "delay-2+reclaim=on",
             "watermark+lazy=0.25+speedup=0.5",
-            "serewa+lock=ticket+separate=on+manager=thread+remnants=first+queue=16+sync=semaphore",
+            "serewa+lock=ticket+separate=on+manager=thread+remnants=first+queue=16+sync=lock",
             "serewa+structure=bitmap+division=off",
             "delay-2+list=linux+batch=7+high=42+zone=spaces+hold=iteration",
             "delay-2+zone=spaces+reclaim=on+debt=on",
@@ -257,11 +283,17 @@ mod tests {
         for (text, error) in [
             ("", SpecError::UnknownSystem),
             ("BS", SpecError::UnknownSystem),
-            ("bs+", SpecError::Malformed),
+            ("bs+", SpecError::Malformed { part: 1 }),
             ("watermark+debt=on", not_taken("watermark", "debt")),
             ("bs+batch=3", not_taken("bs", "batch")),
-            ("lbs-31+colour=red", SpecError::UnknownOption),
-            ("lbs-31+batch=7+batch=8", SpecError::Repeated),
+            (
+                "lbs-31+batch=7+colour=red",
+                SpecError::UnknownOption { part: 2 },
+            ),
+            (
+                "lbs-31+batch=7+batch=8",
+                SpecError::Repeated { key: "batch" },
+            ),
             ("delay-2+lazy=0.5", not_taken("delay-2", "lazy")),
             ("bs+list=linux", not_taken("bs", "list")),
             ("serewa+select=used", not_taken("serewa", "select")),
@@ -303,6 +335,25 @@ mod tests {
     }
 
     #[test]
+    fn an_error_names_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("bz+order=3", "bz"),
+            ("", ""),
+            ("lbs-31+batch=7+colour=red+high=9", "colour=red"),
+            ("lbs-31+batch", "batch"),
+            ("bs+order=3+", ""),
+            ("lbs-31+batch=7+batch=8", "batch=8"),
+            ("bs+order=3+batch=7", "batch=7"),
+            ("lbs-31+high=9+batch=x", "batch=x"),
+            ("watermark+lazy=0.4+speedup=0.3", "speedup=0.3"),
+            ("watermark+speedup=0.3+lazy=0.4", "speedup=0.3"),
+        ] {
+            let error = text.parse::<SystemSpec>().unwrap_err();
+            assert_eq!(error.part(text), part, "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn rows_are_consistent() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(ROWS[..index].iter().all(|other| other.name != row.name));
@@ -317,18 +368,19 @@ mod tests {
             SystemSpec::with(spec.row, options)
         };
         let batch = Options {
-            batch: super::super::Count::new(7),
+            batch: Some(super::super::Count::preset(7)),
             ..Options::NONE
         };
         assert_eq!(with("bs", &batch), Err(BuildError::BadOption("batch")));
         assert_eq!(with("lbs-31", &batch).unwrap().options(), batch);
         let ratios = Options {
-            speedup: Ratio::new(300),
+            speedup: Ratio::new(300).ok(),
             ..Options::NONE
         };
-        assert_eq!(
-            with("watermark", &ratios),
-            Err(BuildError::BadOption("speedup"))
+        let refused = with("watermark", &ratios).unwrap_err();
+        assert!(
+            matches!(refused, BuildError::Contradiction { key: "speedup", .. }),
+            "{refused:?}"
         );
     }
 }

@@ -58,10 +58,11 @@ impl System for Spring {
         summary: "Spring Buddy: a list whose length is predicted, in front of as many domains as CPUs work \
             simultaneously.",
         source: "[Spring] III, figures 3 to 7",
-        faithful: "Predicts from the run so far and from the address region, both allocations and frees; the \
-            limit is widened in runs of frees, and what is left is drained when a run has ended. The core layer \
-            is that of spring-core.",
-        deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096. The paper specifies neither how it predicts \
+        faithful: "Predicts from the run so far, both allocations and frees. The address region \
+            distinguishes runs, and shortens a prediction; it never lengthens one. The limit is widened in \
+            runs of frees, and what is left is drained when a run has ended. The core layer is that of spring-core.",
+        deviates: "Refills of 128 to 512 frames, a limit of 512 to 4096: fitted to the paper's figure 11 (experiment \
+            buffers). The paper specifies neither how it predicts \
             nor how far; here a run is predicted to last as long again as it has lasted, and at most to its region's \
             end. There is no clock: the request after a run notices that it has ended. +high=N bounds what a CPU \
             keeps; \
@@ -102,7 +103,7 @@ impl System for SpringFixlazy186 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(186),
+            high: Some(Count::preset(186)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -122,7 +123,7 @@ impl System for SpringFixlazy372 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(372),
+            high: Some(Count::preset(372)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK
@@ -142,7 +143,7 @@ impl System for SpringFixlazy744 {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: Options {
-            high: Count::new(744),
+            high: Some(Count::preset(744)),
             ..preset(ListKind::Linux)
         },
         ..Row::BLANK

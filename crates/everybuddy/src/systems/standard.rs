@@ -52,12 +52,13 @@ const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
 const FIXED_DEVIATES: &str = "Linux scales the batch with memory; the length here is the paper's, whatever the \
     memory, and the batch is a sixth of it (31, 62 or 124 frames). With 128 MiB and more, a list of 186 frames \
-    is the list of lbs-31.";
+    is the list of lbs-31. The zone's lock is that of lbs-31, not Linux's ticket lock.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
     Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
-    direct reclaim.";
+    direct reclaim. The zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair \
+    ticket lock on the line of free_area: +lock=ticket+line=beside.";
 
 /// `bs`: the standard buddy.
 #[derive(Debug)]
@@ -72,7 +73,9 @@ impl System for Bs {
         faithful: "Search upwards from the requested order, recursive split, recursive coalescing while the \
             buddy's bit is set; bitmap and lists by level.",
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
-            split allocates the lower half. The papers specify neither.",
+            split allocates the lower half. The papers specify neither. The zone's lock is unfair and has a cache line \
+            of its own; that of Linux 2.6.32, in which the papers measure, was a fair ticket lock on the line of \
+            free_area: +lock=ticket+line=beside.",
         ..Row::BLANK
     };
 }
@@ -135,7 +138,7 @@ impl System for Fixlazy186 {
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
         preset: Options {
-            high: Count::new(186),
+            high: Some(Count::preset(186)),
             ..LINUX
         },
         ..Row::BLANK
@@ -155,7 +158,7 @@ impl System for Fixlazy372 {
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
         preset: Options {
-            high: Count::new(372),
+            high: Some(Count::preset(372)),
             ..LINUX
         },
         ..Row::BLANK
@@ -175,7 +178,7 @@ impl System for Fixlazy744 {
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
         preset: Options {
-            high: Count::new(744),
+            high: Some(Count::preset(744)),
             ..LINUX
         },
         ..Row::BLANK

@@ -8,7 +8,7 @@ use core::fmt;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
-use crate::serewa::{Manager, RemnantPolicy};
+use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
 use crate::zone::{Exchange, Select, SpringKind};
 
@@ -153,14 +153,14 @@ pub enum QueueSync {
     /// A lock-free ring.
     #[default]
     Ring,
-    /// A semaphore for each operation.
-    Semaphore,
+    /// A lock for each operation.
+    Lock,
 }
 named_values!(
     QueueSync,
-    "`ring` or `semaphore`",
+    "`ring` or `lock`",
     "ring" = Self::Ring,
-    "semaphore" = Self::Semaphore
+    "lock" = Self::Lock
 );
 
 named_values!(
@@ -222,11 +222,42 @@ named_values!(
     "thread" = Self::Thread
 );
 named_values!(
+    Linking,
+    "`eager` or `idle`",
+    "eager" = Self::Eager,
+    "idle" = Self::Idle
+);
+named_values!(
     RemnantPolicy,
     "`wait` or `first`",
     "wait" = Self::Wait,
     "first" = Self::First
 );
+
+/// A number that an option does not take.
+///
+/// It is an error, and not `None`: in [`Options`](super::Options), `None` leaves the choice to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The values that the option takes.
+    pub needs: &'static str,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the value must be {}", self.needs)
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+/// Returns an error unless a number is in range.
+const fn in_range(is: bool, needs: &'static str) -> Result<(), OutOfRange> {
+    match is {
+        true => Ok(()),
+        false => Err(OutOfRange { needs }),
+    }
+}
 
 /// A number of frames, or of blocks: 1 to 2^20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,13 +267,21 @@ impl Count {
     /// The largest.
     pub const MAX: u32 = 1 << 20;
 
-    /// Creates a count. Returns `None` outside 1 to [`MAX`](Self::MAX).
-    pub const fn new(count: u32) -> Option<Self> {
-        if count >= 1 && count <= Self::MAX {
-            Some(Self(count))
-        } else {
-            None
+    /// Creates a count.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] outside 1 to [`MAX`](Self::MAX).
+    pub const fn new(count: u32) -> Result<Self, OutOfRange> {
+        match in_range(count >= 1 && count <= Self::MAX, Self::VALUES) {
+            Ok(()) => Ok(Self(count)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Creates the count of a row's preset. A wrong one does not compile.
+    pub(super) const fn preset(count: u32) -> Self {
+        assert!(count >= 1 && count <= Self::MAX);
+        Self(count)
     }
 
     /// Returns the number.
@@ -255,7 +294,41 @@ impl OptionValue for Count {
     const VALUES: &'static str = "a number, 1 to 1048576";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().and_then(Self::new)
+        Self::new(text.parse().ok()?).ok()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The inverse of a share of memory: 8 to 2^20. Linux refuses shares above an eighth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fraction(u32);
+
+impl Fraction {
+    /// Creates a fraction.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] outside 8 to 2^20.
+    pub const fn new(fraction: u32) -> Result<Self, OutOfRange> {
+        match in_range(fraction >= 8 && fraction <= 1 << 20, Self::VALUES) {
+            Ok(()) => Ok(Self(fraction)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl OptionValue for Fraction {
+    const VALUES: &'static str = "a number, 8 to 1048576";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::new(text.parse().ok()?).ok()
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -280,12 +353,14 @@ impl OptionValue for Order {
 pub struct Slots(u32);
 
 impl Slots {
-    /// Creates a number of slots. Returns `None` if it is not a power of two up to 2^16.
-    pub const fn new(slots: u32) -> Option<Self> {
-        if slots.is_power_of_two() && slots <= 1 << 16 {
-            Some(Self(slots))
-        } else {
-            None
+    /// Creates a number of slots.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if it is not a power of two up to 2^16.
+    pub const fn new(slots: u32) -> Result<Self, OutOfRange> {
+        match in_range(slots.is_power_of_two() && slots <= 1 << 16, Self::VALUES) {
+            Ok(()) => Ok(Self(slots)),
+            Err(error) => Err(error),
         }
     }
 
@@ -299,7 +374,7 @@ impl OptionValue for Slots {
     const VALUES: &'static str = "a power of two up to 65536";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().and_then(Self::new)
+        Self::new(text.parse().ok()?).ok()
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -315,12 +390,14 @@ impl Ratio {
     /// One half.
     pub const HALF: Ratio = Ratio(500);
 
-    /// Creates a ratio of thousandths. Returns `None` above 500.
-    pub const fn new(thousandths: u32) -> Option<Self> {
-        if thousandths <= Self::HALF.0 {
-            Some(Self(thousandths))
-        } else {
-            None
+    /// Creates a ratio of thousandths.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] above 500.
+    pub const fn new(thousandths: u32) -> Result<Self, OutOfRange> {
+        match in_range(thousandths <= Self::HALF.0, Self::VALUES) {
+            Ok(()) => Ok(Self(thousandths)),
+            Err(error) => Err(error),
         }
     }
 
@@ -355,12 +432,14 @@ pub struct SpaceFrames(u32);
 const UNITS: [(&str, u32); 3] = [("KiB", 0), ("MiB", 1 << 8), ("GiB", 1 << 18)];
 
 impl SpaceFrames {
-    /// Creates a size. Returns `None` if it is not a power of two up to 2^24.
-    pub const fn new(frames: u32) -> Option<Self> {
-        if frames.is_power_of_two() && frames <= 1 << 24 {
-            Some(Self(frames))
-        } else {
-            None
+    /// Creates a size.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if it is not a power of two up to 2^24.
+    pub const fn new(frames: u32) -> Result<Self, OutOfRange> {
+        match in_range(frames.is_power_of_two() && frames <= 1 << 24, Self::VALUES) {
+            Ok(()) => Ok(Self(frames)),
+            Err(error) => Err(error),
         }
     }
 
@@ -378,9 +457,9 @@ impl OptionValue for SpaceFrames {
         let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
         match frames {
             // A frame has 4 KiB.
-            0 if number.is_multiple_of(4) => Self::new(number / 4),
+            0 if number.is_multiple_of(4) => Self::new(number / 4).ok(),
             0 => None,
-            frames => number.checked_mul(*frames).and_then(Self::new),
+            frames => Self::new(number.checked_mul(*frames)?).ok(),
         }
     }
 
@@ -422,10 +501,14 @@ mod tests {
             ("1MiB", 256),
             ("64GiB", 1 << 24),
         ] {
-            assert_eq!(SpaceFrames::parse(text), SpaceFrames::new(frames), "{text}");
+            assert_eq!(
+                SpaceFrames::parse(text),
+                SpaceFrames::new(frames).ok(),
+                "{text}"
+            );
         }
         // A half is rounded up, and 0.0196 to 20 thousandths.
-        assert_eq!(Ratio::parse("0.0196"), Ratio::new(20));
+        assert_eq!(Ratio::parse("0.0196"), Ratio::new(20).ok());
     }
 
     #[test]
@@ -441,5 +524,20 @@ mod tests {
         assert_eq!(Count::parse("1048576").map(Count::get), Some(Count::MAX));
         assert_eq!((Slots::parse("3"), Slots::parse("131072")), (None, None));
         assert_eq!(Slots::parse("65536").map(Slots::get), Some(1 << 16));
+    }
+    #[test]
+    fn a_number_out_of_range_is_an_error_that_says_what_is_in_range() {
+        // `None` would leave the choice to the system.
+        let needs = |result: Result<u32, OutOfRange>| result.map_err(|error| error.needs);
+        let counts =
+            [0, 1, Count::MAX, Count::MAX + 1].map(|n| needs(Count::new(n).map(Count::get)));
+        let refused = Err("a number, 1 to 1048576");
+        assert_eq!(counts, [refused, Ok(1), Ok(Count::MAX), refused]);
+        let fractions = [0, 1, 7, 8, 1 << 20].map(|n| needs(Fraction::new(n).map(Fraction::get)));
+        let refused = Err("a number, 8 to 1048576");
+        assert_eq!(fractions, [refused, refused, refused, Ok(8), Ok(1 << 20)]);
+        assert!(Ratio::new(501).is_err() && Slots::new(3).is_err() && SpaceFrames::new(3).is_err());
+        let text = Count::new(0).unwrap_err().to_string();
+        assert_eq!(text, "the value must be a number, 1 to 1048576");
     }
 }

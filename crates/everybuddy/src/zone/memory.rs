@@ -72,7 +72,7 @@ impl ZoneGeometry {
     /// Plans the memory of [`make`](Self::make).
     pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
         let parts = self.parts() as usize;
-        let plan = plan.slice::<P::Cell<u64>>(self.words_of_part() * parts);
+        let plan = plan.slices::<P::Cell<u64>>(self.words_of_part(), parts);
         let plan = plan.slice::<CachePadded<Classes<P>>>(if self.classes { parts } else { 0 });
         match self.line {
             Line::Own => plan
@@ -90,7 +90,7 @@ impl ZoneGeometry {
     ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
-        let bits = arena.zeros::<P, u64>(words * parts)?;
+        let bits = arena.zeros_of_all::<P, u64>(words, parts)?;
         let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
             CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new()))
         })?;

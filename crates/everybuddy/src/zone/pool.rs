@@ -96,7 +96,8 @@ pub(crate) struct Pool<'a, P: Platform> {
     /// The space of each CPU. Only that CPU changes its own entry.
     assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
-    exchange: Exchange,
+    /// The least order whose requests leave a CPU its space.
+    kept_from: u32,
 }
 
 const LISTS: usize = 32;
@@ -138,13 +139,17 @@ impl<'a, P: Platform> Pool<'a, P> {
                 CachePadded::new(P::AtomicU32::new(NO_SPACE))
             })?,
             select,
-            exchange,
+            kept_from: match exchange {
+                Exchange::Any => u32::MAX,
+                Exchange::Single => 1,
+            },
         })
     }
 
     /// Returns `true` if a CPU keeps its space although the space cannot serve a request of this order.
+    #[inline(always)]
     pub(crate) fn keeps_space(&self, order: Order) -> bool {
-        self.exchange == Exchange::Single && order > Order::ZERO
+        u32::from(order.get()) >= self.kept_from
     }
 
     /// Acquires the pool's lock; a nested caller only tries.
@@ -341,5 +346,87 @@ impl<'a, P: Platform> Pool<'a, P> {
                 "a space is lost: it has something to give, and is in no list",
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Memory;
+    use crate::platform::Native;
+    use core::mem::MaybeUninit;
+    use std::vec;
+
+    fn order(order: u8) -> Order {
+        Order::new(order).unwrap()
+    }
+
+    /// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
+    fn with_pool(select: Select, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
+        let spaces = states.len() as u32;
+        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, 2);
+        let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
+        let mut arena = Arena::new(Memory::new(&mut memory));
+        let choice = (select, Exchange::Any);
+        let pool = Pool::new(&mut arena, spaces, 2, LockKind::Spin, choice).unwrap();
+        for (space, state) in (0..).zip(states) {
+            pool.settle(space, *state);
+        }
+        assert_eq!(pool.check(|space| states[space as usize]), Ok(()));
+        test(&pool);
+    }
+
+    /// Returns the space that is selected for an order.
+    fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
+        let mut found = None;
+        with_pool(select, states, |pool| found = pool.candidate(order(wanted)));
+        found
+    }
+
+    #[test]
+    fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
+        let states = [FREE, 4, FULL, FREE];
+        assert_eq!(selected(Select::Used, &states, 0), Some(1));
+        assert_eq!(selected(Select::Used, &states, 4), Some(1));
+        // The last free space that was listed.
+        assert_eq!(selected(Select::Fresh, &states, 0), Some(3));
+        for select in [Select::Used, Select::Fresh] {
+            // Only a free space has a block that is large enough; then only a used one is left; then none.
+            assert_eq!(selected(select, &states, 5), Some(3));
+            assert_eq!(selected(select, &[4, FULL], 4), Some(0));
+            assert_eq!(selected(select, &[4, FULL], 5), None);
+            assert_eq!(selected(select, &[FULL], 0), None);
+            assert_eq!(selected(select, &[FREE], 18), Some(0));
+        }
+    }
+
+    #[test]
+    fn among_partly_used_spaces_the_smallest_block_of_eight_frames_or_more_is_used_up_first() {
+        let used = |states: &[State], wanted| selected(Select::Used, states, wanted);
+        assert_eq!(used(&[9, 5, 3, 2, 0], 0), Some(2));
+        assert_eq!(used(&[9, 5, 3, 2, 0], 4), Some(1));
+        assert_eq!(used(&[9, 5, 3, 2, 0], 6), Some(0));
+        // Below eight frames, the largest.
+        assert_eq!(used(&[0, 2, 1], 0), Some(1));
+        assert_eq!(used(&[0, 1, FREE], 0), Some(1));
+        assert_eq!(used(&[0, 1, FREE], 2), Some(2));
+        // Last in, first out.
+        assert_eq!(used(&[3, 3, 3], 0), Some(2));
+    }
+
+    #[test]
+    fn an_assigned_space_is_not_selected_until_its_last_user_releases_it() {
+        with_pool(Select::Used, &[3, FREE], |pool| {
+            pool.assign(0, 0);
+            assert_eq!((pool.of(0), pool.state(0)), (0, ASSIGNED));
+            assert_eq!(pool.candidate(Order::ZERO), Some(1));
+            pool.assign(1, 0);
+            assert!(!pool.release(0, 0), "the other CPU has it");
+            pool.settle(0, 3);
+            assert_eq!(pool.candidate(Order::ZERO), Some(1));
+            assert!(pool.release(1, 0));
+            pool.settle(0, 3);
+            assert_eq!(pool.candidate(Order::ZERO), Some(0));
+        });
     }
 }

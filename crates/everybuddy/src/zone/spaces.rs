@@ -13,7 +13,8 @@
 //!
 //! A block lies in one space. A space's structure and its count of free frames are touched only under its lock. What
 //! the pool records of an unassigned space is what the space can provide, once every operation on it has ended; see
-//! [`pool`](super::pool) for states and lock order.
+//! [`pool`](super::pool) for states and lock order. Which frames are holes or reserved changes only under the range
+//! lock, so a range that was found to be a hole is one until the operation on it ends.
 //!
 //! # Design decisions
 //!
@@ -40,11 +41,12 @@ use super::pool::{ASSIGNED, FULL, Pool, State};
 use super::space::Space;
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
 use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::Guard;
+use crate::lock::{Guard, LockKind, ZoneLock};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -60,6 +62,8 @@ pub struct Spaces<'a, P: Platform, S, C> {
     max_order: Order,
     policy: C,
     bulk: Bulk,
+    /// Held while a range is added or withdrawn.
+    range_lock: &'a CachePadded<ZoneLock<P>>,
     memory: PhantomData<&'a P>,
 }
 
@@ -67,12 +71,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Plans the memory of [`new`](Self::new), in addition to that of the parts and the pool.
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
         plan.slice::<Space<'a, P, S>>(spaces as usize)
+            .slice::<CachePadded<ZoneLock<P>>>(1)
     }
 
     /// Creates spaces of 2^`shift` frames, all empty.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
+        lock: LockKind,
         part: impl Fn(u32) -> Part<'a, P>,
         pool: Pool<'a, P>,
         policy: C,
@@ -88,6 +94,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             max_order,
             policy,
             bulk,
+            range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             memory: PhantomData,
         })
     }
@@ -173,6 +180,69 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         {
             self.pool.settle(index, state);
         }
+    }
+
+    /// Adds a range, space by space. Under the range lock, so no space refuses what was found to be there.
+    fn add_parts(
+        &self,
+        ranges: &mut Guard<'_, P>,
+        start: Pfn,
+        frames: u32,
+        from: Tag,
+    ) -> Result<(), RegionError> {
+        range::check_add(self.table, start, frames, from)?;
+        for (index, start, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, ranges.probe);
+            let structure = &space.structure;
+            range::add(structure, &self.policy, start, frames, from, guard.probe)?;
+            space.managed.set(space.managed.get() + frames);
+            space.adjust(0, frames);
+            self.update_pool(index, space, guard.probe);
+        }
+        Ok(())
+    }
+
+    /// Withdraws a range, space by space. Under the range lock.
+    fn withdraw_parts(
+        &self,
+        ranges: &mut Guard<'_, P>,
+        start: Pfn,
+        frames: u32,
+        to: Tag,
+    ) -> Result<(), RegionError> {
+        range::run(self.table, start, frames)?;
+        for (index, start, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, ranges.probe);
+            self.policy.settle(&space.structure, guard.probe);
+            self.update_pool(index, space, guard.probe);
+            range::check_withdraw(&space.structure, start, frames)?;
+        }
+        for (index, part, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, ranges.probe);
+            let (structure, policy) = (&space.structure, &self.policy);
+            let withdrawn = range::withdraw(structure, policy, part, frames, to, guard.probe);
+            if let Err(error) = withdrawn {
+                drop(guard);
+                // Another CPU allocated a frame after the check: what was withdrawn is added again.
+                if part.0 > start.0 {
+                    self.add_parts(ranges, start, part.0 - start.0, to)?;
+                }
+                return Err(error);
+            }
+            space.managed.set(space.managed.get() - frames);
+            space.adjust(frames, 0);
+            self.update_pool(index, space, guard.probe);
+        }
+        Ok(())
     }
 
     /// Calls `work`, which returns how many frames it freed, on the space that holds a frame.
@@ -358,19 +428,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
-        range::check_add(self.table, start, frames, from)?;
-        for (index, start, frames) in self.parts(start, frames) {
-            let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
-            };
-            let guard = Guard::lock(space.lock, caller.probe);
-            let structure = &space.structure;
-            range::add(structure, &self.policy, start, frames, from, guard.probe)?;
-            space.managed.set(space.managed.get() + frames);
-            space.adjust(0, frames);
-            self.update_pool(index, space, guard.probe);
-        }
-        Ok(())
+        let mut ranges = Guard::lock(self.range_lock, caller.probe);
+        self.add_parts(&mut ranges, start, frames, from)
     }
 
     fn withdraw(
@@ -380,41 +439,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        range::run(self.table, start, frames)?;
-        for (index, start, frames) in self.parts(start, frames) {
-            let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
-            };
-            let guard = Guard::lock(space.lock, caller.probe);
-            self.policy.settle(&space.structure, guard.probe);
-            self.update_pool(index, space, guard.probe);
-            range::check_withdraw(&space.structure, start, frames)?;
-        }
-        for (index, part, frames) in self.parts(start, frames) {
-            let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
-            };
-            let guard = Guard::lock(space.lock, caller.probe);
-            if let Err(error) = range::withdraw(
-                &space.structure,
-                &self.policy,
-                part,
-                frames,
-                to,
-                guard.probe,
-            ) {
-                drop(guard);
-                // Another CPU allocated a frame after the check: what was withdrawn is added again.
-                if part.0 > start.0 {
-                    self.add(caller, start, part.0 - start.0, to)?;
-                }
-                return Err(error);
-            }
-            space.managed.set(space.managed.get() - frames);
-            space.adjust(frames, 0);
-            self.update_pool(index, space, guard.probe);
-        }
-        Ok(())
+        let mut ranges = Guard::lock(self.range_lock, caller.probe);
+        self.withdraw_parts(&mut ranges, start, frames, to)
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {

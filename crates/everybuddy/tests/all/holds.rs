@@ -112,6 +112,44 @@ fn a_refill_that_takes_the_last_frame_leaves_the_lock_open() {
     }
 }
 
+/// Refills a list of 8 frames and drains it, and returns how often each took the zone's lock.
+fn acquisitions(system: &System<'_>) -> [u64; 2] {
+    let mut cpu = claim(&NativeCpus::new(1), 0);
+    let mut taken = vec![system.allocate(&mut cpu, Request::FRAME).unwrap()];
+    let refill = cpu.probe().counts;
+    assert_eq!((refill.refills, refill.frames_refilled), (1, 8));
+    // The high watermark is reached by as many frees as the list has no frames.
+    taken.extend((0..8).map(|_| system.allocate(&mut cpu, Request::FRAME).unwrap()));
+    let before = cpu.probe().counts;
+    assert_eq!(before.frames_refilled, 16);
+    for frame in taken {
+        system.free(&mut cpu, Release::frame(frame)).unwrap();
+    }
+    let drain = cpu.probe().counts.since(&before);
+    assert_eq!((drain.drains, drain.frames_drained), (1, 8));
+    [refill.locks, drain.locks]
+}
+
+#[test]
+fn a_batch_takes_the_lock_as_often_as_its_hold_policy_says() {
+    for system in ["lbs-31", "lis-31+zone=one"] {
+        for (hold, locks) in [
+            ("hold=batch", 1),
+            ("hold=iteration", 8),
+            ("lock=ticket+hold=batch", 1),
+            ("lock=ticket+hold=iteration", 8),
+            // No other CPU waits.
+            ("lock=ticket+hold=when-contended", 1),
+        ] {
+            let spec = format!("{system}+batch=8+high=16+order=3+{hold}");
+            let ranges = [FrameRange::new(0, 16)];
+            on(&spec, &Setup::new(&ranges, 1), |system| {
+                assert_eq!(acquisitions(system), [locks; 2], "{spec}");
+            });
+        }
+    }
+}
+
 /// Two threads refill and drain all there is, over and over.
 fn both_run_out(name: &str, system: &System<'_>) {
     let (set, shadow) = (NativeCpus::new(2), Shadow::new(FRAMES));

@@ -3,6 +3,7 @@
 mod adapters;
 mod domains;
 mod holds;
+mod late;
 mod lists;
 mod metadata;
 mod native;

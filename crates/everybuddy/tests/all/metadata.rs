@@ -112,6 +112,20 @@ fn the_layout_is_exactly_what_is_used() {
         let error = try_any(&spec, &setup, less, &mut |_| ()).unwrap_err();
         let too_small = BuildError::MetadataTooSmall { needed, given };
         assert_eq!(error, too_small, "{spec}");
+        let nothing = try_any(&spec, &setup, &mut [], &mut |_| ()).unwrap_err();
+        let too_small = BuildError::MetadataTooSmall { needed, given: 0 };
+        assert_eq!(nothing, too_small, "{spec}");
+    }
+}
+
+#[test]
+fn absurd_ranges_are_refused_by_every_system() {
+    for spec in ROWS.iter().map(SystemSpec::of) {
+        for frames in [u64::MAX, 1 << 62, 1 << 58, 1 << 40] {
+            let ranges = [FrameRange::new(0, frames)];
+            let layout = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1));
+            assert_eq!(layout, Err(BuildError::SpanTooLarge), "{spec}: {frames}");
+        }
     }
 }
 
@@ -141,9 +155,35 @@ fn what_can_not_be_built_is_an_error() {
     assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
     let setup = Setup::new(&one, 1);
-    assert_eq!(
-        metadata_layout::<Machine>(&spec, &setup),
-        Err(BuildError::BadOption("high"))
+    let refused = metadata_layout::<Machine>(&spec, &setup).unwrap_err();
+    assert!(
+        matches!(refused, BuildError::Contradiction { key: "high", .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_system_can_be_printed() {
+    let ranges = [FrameRange::new(16, 64)];
+    on("lbs-31+order=4", &Setup::new(&ranges, 3), |system| {
+        let text = format!("{system:?}");
+        let bytes = format!("metadata_bytes: {}", system.metadata_bytes());
+        for part in [
+            "FrameAllocator",
+            "Span",
+            "max_order: order 4",
+            "cpus: 3",
+            &bytes,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    });
+    let mut memory = vec![MaybeUninit::uninit(); 1 << 16];
+    let setup = Setup::new(&ranges, 3);
+    let built = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory));
+    assert!(
+        format!("{built:?}").starts_with("Ok(Layered { span: "),
+        "{built:?}"
     );
 }
 

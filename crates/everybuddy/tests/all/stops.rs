@@ -154,7 +154,7 @@ fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_
         "serewa+order=4+queue=8",
         "serewa+order=4+queue=1",
         "serewa+order=6+queue=64+structure=list",
-        "serewa+order=4+queue=4+sync=semaphore+structure=bitmap",
+        "serewa+order=4+queue=4+sync=lock+structure=bitmap",
     ] {
         let (mut stop_after, mut in_hand) = (0, 0);
         loop {

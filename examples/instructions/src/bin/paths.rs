@@ -62,7 +62,7 @@ const VARIANTS: &[&str] = &[
     "serewa+structure=list",
     "serewa+structure=bitmap",
     "serewa+remnants=first",
-    "serewa+sync=semaphore",
+    "serewa+sync=lock",
     "serewa+separate=off",
     "serewa+separate=off+structure=list",
     "serewa+separate=off+structure=bitmap",

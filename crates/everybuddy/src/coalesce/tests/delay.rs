@@ -15,7 +15,7 @@ use crate::structure::{FreeLists, LocalStructure, Placed, Structure, add, with_s
 use crate::zone::range;
 
 /// DELAY-2 as figure 1 has it: by the state of a class, without a slack variable.
-struct StateDriven;
+pub(super) struct StateDriven;
 
 /// The lazy space: condition (i) with the blocks that can never coalesce, condition (ii).
 fn is_lazy(total: u32, local: u32, global: u32, alone: u32) -> bool {
@@ -31,7 +31,7 @@ impl StateDriven {
     }
 
     /// Puts the slack right, which the structure checks and this algorithm doesn't have.
-    fn note(structure: &Lists<'_>, order: Order) {
+    pub(super) fn note(structure: &Lists<'_>, order: Order) {
         let class = structure.class(order);
         let busy = class
             .total
@@ -97,7 +97,7 @@ impl<'a> Coalesce<Counting, Lists<'a>> for StateDriven {
     }
 }
 
-const SLACK: Delay = Delay {
+pub(super) const SLACK: Delay = Delay {
     rule: Rule::Slack,
     reclaim: false,
 };
@@ -105,14 +105,14 @@ const SLACK: Delay = Delay {
 const LARGEST: u8 = 5;
 
 /// What is done: allocations of an order, releases of what is held.
-type Steps = Vec<(bool, u8, u16)>;
+pub(super) type Steps = Vec<(bool, u8, u16)>;
 
-fn steps() -> impl Strategy<Value = Steps> {
+pub(super) fn steps() -> impl Strategy<Value = Steps> {
     prop::collection::vec((prop::bool::weighted(0.55), 0u8..4, any::<u16>()), 1..200)
 }
 
 /// Fl, Fg, N and D of each class.
-type States = Vec<(u32, u32, u32, u32)>;
+pub(super) type States = Vec<(u32, u32, u32, u32)>;
 
 /// Returns the states of all classes.
 fn lists(structure: &Lists<'_>) -> States {
@@ -180,7 +180,7 @@ fn run<C>(
 }
 
 /// Everything that can be seen of a run.
-fn history<C>(policy: &C, frames: u32, steps: &Steps) -> Vec<(States, Option<u32>)>
+pub(super) fn history<C>(policy: &C, frames: u32, steps: &Steps) -> Vec<(States, Option<u32>)>
 where
     C: for<'a> Coalesce<Counting, Lists<'a>>,
 {

@@ -2,6 +2,8 @@
 
 mod debt;
 mod delay;
+mod figure_2;
+mod watermarks;
 
 use crate::Native;
 use crate::platform::Spin;

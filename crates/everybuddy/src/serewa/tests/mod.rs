@@ -29,7 +29,7 @@ use crate::request::Request;
 use crate::serewa::Presplit;
 use crate::serewa::area::Area;
 use crate::serewa::queue::{AreaQueue, Contents, Slot};
-use crate::serewa::request_slots::RequestSlots;
+use crate::serewa::request_slots::{RequestSlots, Served};
 use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
 use crate::{AllocateError, FrameAllocator, Native};
 
@@ -44,7 +44,7 @@ fn with_ring<R>(
 ) -> R {
     let plan = ArenaPlan::default().slice::<Record<Counting>>(FRAMES as usize);
     let plan = AreaQueue::<Counting>::plan(plan, slots);
-    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+    let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let records = arena
         .slice(FRAMES as usize, |_| Record::new(Tag::INTERIOR))
@@ -132,45 +132,51 @@ proptest! {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_found_by_the_next_request() {
+fn an_answer_that_comes_too_late_stays_with_the_manager() {
     with_ring(1, |_, table| {
-        let plan = RequestSlots::<Counting>::plan(ArenaPlan::default(), 1);
-        let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
-        let request_slots = &RequestSlots::<Counting>::new(
-            &mut Arena::new(crate::arena::Memory::new(&mut memory)),
-            1,
-        )
-        .unwrap();
-        let (cpu, order) = (CpuId(0), Order::new(3).unwrap());
+        let plan = RequestSlots::<Counting>::plan(ArenaPlan::default(), 2);
+        let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
+        let arena = &mut Arena::new(crate::arena::Memory::new(&mut memory));
+        let slots = &RequestSlots::<Counting>::new(arena, 2).unwrap();
+        let (cpu, order) = (CpuId(1), Order::new(3).unwrap());
         assert!(
-            request_slots.call(table, cpu, order, 5).is_none(),
+            slots.call(table, cpu, order, 5).is_none(),
             "no manager was seen"
         );
-        request_slots.serve(0, |_, _| unreachable!());
-        let gave_up = &AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let nothing = slots.serve(|_, _, _| unreachable!());
+        assert!(matches!(nothing, Served::Nothing));
+        let left = &AtomicBool::new(false);
+        let late = std::thread::scope(|scope| {
             scope.spawn(move || {
-                let answer = request_slots.call(table, cpu, order, 5);
+                let answer = slots.call(table, cpu, order, 5);
                 assert_eq!(answer, Some(Err(AllocateError::Busy)));
-                // The letter is still in the manager's hand.
-                assert!(request_slots.take_late_reply(table, cpu).is_none());
-                assert!(request_slots.call(table, cpu, Order::ZERO, 1).is_none());
-                gave_up.store(true, Ordering::Release);
+                // The slot belongs to the manager.
+                assert!(slots.call(table, cpu, Order::ZERO, 1).is_none());
+                left.store(true, Ordering::Release);
             });
-            let answer = |order, frames| {
-                assert_eq!((order, frames), (Order::new(3).unwrap(), 5));
-                while !gave_up.load(Ordering::Acquire) {
+            let answer = |served, order, frames| {
+                assert_eq!((served, order, frames), (cpu, Order::new(3).unwrap(), 5));
+                while !left.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
                 Ok(table.frame(Pfn(8)).unwrap())
             };
-            while request_slots.serve(1, answer) == 0 {}
+            loop {
+                match slots.serve(answer) {
+                    Served::Nothing => std::thread::yield_now(),
+                    Served::Answered => panic!("the caller has left"),
+                    Served::Late(late) => return late,
+                }
+            }
         });
-        let take_late_reply = request_slots
-            .take_late_reply(table, cpu)
-            .map(|(head, frames)| (head.pfn(), frames));
-        assert_eq!(take_late_reply, Some((Pfn(8), 5)));
-        assert!(request_slots.take_late_reply(table, cpu).is_none(), "once");
+        assert_eq!(
+            late.run.map(|(head, frames)| (head.pfn(), frames)),
+            Some((Pfn(8), 5))
+        );
+        assert!(slots.owes(None) && slots.owes(Some(CpuId(0))));
+        assert!(!slots.owes(Some(cpu)), "a manager does not wait for itself");
+        late.release();
+        assert!(!slots.owes(None));
     });
 }
 

@@ -78,7 +78,7 @@ fn with_rig_of<R>(
         .slice::<<Machine as Platform>::Cell<u16>>(words)
         .slice::<DomainRecord<Machine>>(DOMAINS as usize);
     let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS);
-    let mut memory = vec![MaybeUninit::uninit(); plan.bytes() + crate::LINE];
+    let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let frame_records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
     let words = arena.slice(words, |_| DomainTags::<Machine>::clear_word());
