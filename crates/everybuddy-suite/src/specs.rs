@@ -74,6 +74,8 @@ pub fn specs() -> Vec<SystemSpec> {
             // Domains that are merged whenever one comes back, and after a while.
             texts.push(format!("{}+order=3+zone=domains+idle=1", row.name));
             texts.push(format!("{}+zone=domains", row.name));
+            let locked = "order=3+zone=domains+spring=locked";
+            texts.push(format!("{}+{locked}", row.name));
         }
         if takes("idle") && takes("bulk") {
             texts.push(format!("{}+order=3+zone=domains+bulk=rows", row.name));

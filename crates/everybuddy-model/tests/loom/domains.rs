@@ -429,6 +429,14 @@ models!(
     [2] a_frame_is_freed_twice_at_once,
     [2] nested_requests_come_between,
 );
+// The paper's spring: each visit takes a domain and puts it back under the lock.
+models!(
+    locked, Plain, "spring-core+order=1+spring=locked+idle=1";
+    2 two_cpus_extend_the_spring,
+    2 buddies_are_freed_into_domains_that_merge,
+    1 two_cpus_collect,
+    1 nested_requests_come_between,
+);
 models!(
     shared, Shared, "spring-core+order=1+idle=1";
     [2] two_cpus_extend_the_spring,

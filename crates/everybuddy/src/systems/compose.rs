@@ -337,10 +337,20 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
         let Parameters {
-            lock, idle, bulk, ..
+            lock,
+            idle,
+            spring,
+            bulk,
+            ..
         } = builder.parameters;
         let extent = builder.parameters.extent(builder.span, builder.setup.cpus);
-        let domains = Domains::new(&mut builder.arena, table, extent, (lock, idle), bulk)?;
+        let domains = Domains::new(
+            &mut builder.arena,
+            table,
+            extent,
+            (lock, idle, spring),
+            bulk,
+        )?;
         builder.seed(|start, frames| domains.seed(start, frames))?;
         Ok(domains)
     }

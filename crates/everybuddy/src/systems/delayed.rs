@@ -71,7 +71,6 @@ impl System for Watermark {
             lazy: 500,
             speedup: 500,
         },
-        ..Row::BLANK
     };
 }
 
@@ -93,7 +92,6 @@ impl System for Delay2 {
             ..Options::NONE
         },
         rule: Rule::Slack,
-        ..Row::BLANK
     };
 }
 
@@ -118,6 +116,5 @@ impl System for Never {
             ..Options::NONE
         },
         rule: Rule::NEVER,
-        ..Row::BLANK
     };
 }

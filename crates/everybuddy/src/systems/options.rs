@@ -22,7 +22,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Exchange, Select};
+use crate::zone::{Exchange, Select, SpringKind};
 
 /// One entry of the table of options.
 #[derive(Clone, Copy, Debug)]
@@ -170,9 +170,15 @@ options! {
         "Which requests exchange a buddy space that cannot serve them: any, or those for single frames.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
     idle = "idle": Count, "16",
-        "A CPU looks for idle domains each time it has moved this many blocks per domain.",
+        "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \
+        domain is idle after this many acquisitions per domain.",
         for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
         sets |parameters, blocks, _| parameters.idle = blocks.get();
+    spring = "spring": SpringKind, "`own`",
+        "How a CPU acquires a domain: by an exchange the one that it had last, or, as the paper describes, under the \
+        spring's lock the one that was put back last.",
+        for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
+        sets |parameters, kind, _| parameters.spring = kind;
     lock = "lock": LockKind, "`spin`",
         "The kind of a zone's lock.",
         for |_| true, sets |parameters, lock, _| parameters.lock = lock;
@@ -418,6 +424,9 @@ mod tests {
             ("is", "select=fresh", |p| p.select = Select::Fresh),
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
             ("spring-core", "idle=8", |p| p.idle = 8),
+            ("spring-core", "spring=locked", |p| {
+                p.spring = SpringKind::Locked
+            }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("lbs-31", "hold=iteration", |p| {
                 p.bulk.hold = Hold::Iteration

@@ -21,7 +21,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select};
+use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select, SpringKind};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -75,6 +75,8 @@ pub struct Parameters {
     pub exchange: Exchange,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
+    /// How CPUs acquire domains.
+    pub spring: SpringKind,
     /// The queues between requests and services.
     pub services: ServiceOptions,
     /// The kind of the zone's lock, of each space's, or of the spring's.
@@ -143,6 +145,7 @@ impl SystemSpec {
             select: Select::default(),
             exchange: Exchange::default(),
             idle: BLOCKS_PER_LOOK,
+            spring: SpringKind::default(),
             services: ServiceOptions {
                 slots: serewa::SLOTS,
                 locked: false,
@@ -306,6 +309,9 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return contradiction("idle", "no value without zone=domains");
     }
+    if zone != ZoneKind::Domains && options.spring.is_some() {
+        return Err(BuildError::BadOption("spring"));
+    }
     // Compositions for experiments on hits exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
     if !is_plain && composition.access == ListAccess::Locked {
@@ -397,6 +403,9 @@ impl fmt::Display for Parameters {
             StructureKind::Trees => f.write_str(", balanced trees")?,
             StructureKind::Bits => f.write_str(", bit scans")?,
             StructureKind::Lists | StructureKind::Frames | StructureKind::LocalLists => {}
+        }
+        if self.spring == SpringKind::Locked {
+            f.write_str(", locked spring")?;
         }
         if self.lock == LockKind::Ticket {
             f.write_str(", ticket lock")?;
@@ -530,6 +539,7 @@ mod tests {
             ("bs+exchange=single", "exchange"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
+            ("lbs-31+spring=locked", "spring"),
             ("lbs-31+hold=when-contended", "hold"),
             ("lbs-31+bulk=rows+hold=iteration", "hold"),
             ("lbs-31+zone=domains+hold=iteration", "hold"),

@@ -34,7 +34,9 @@ const DEVIATES: &str = "\
     next ones. A domain that no CPU acquired during 8 comparisons has long been idle; this includes one that was \
     made for a ghost. The two that have been idle longest are merged; a single one joins the domain of the CPU \
     that looks. A request that its domain can't serve merges domains until one can. The paper specifies none of \
-    this.";
+    this, but that CPUs take domains from a global spring. +spring=locked does that under the spring's lock, takes \
+    the domain that was put back last, and merges the two lowest ones if neither was taken during 16 acquisitions \
+    per domain.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {

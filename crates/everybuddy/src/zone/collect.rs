@@ -83,7 +83,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
         // Otherwise it would return to a domain that cannot serve it, and collect again for each request.
         if let Some(own) = &own {
-            ghost.last.set(own.root());
+            self.returns_to(ghost, own.root());
         }
         own
     }
@@ -118,7 +118,10 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
             found += 1 + all.absorbed(root).count() as u32;
         }
-        match found == domains {
+        if self.is_locked && self.shelved() != head.live.get() {
+            return fail("a domain is not on the shelf, or twice");
+        }
+        match found + u32::from(self.is_locked) == domains {
             true => Ok(()),
             false => fail("a domain is lost, or is in two places"),
         }

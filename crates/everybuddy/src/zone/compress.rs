@@ -65,6 +65,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         ghost: &Ghost<P>,
         domain: u32,
     ) {
+        if self.is_locked {
+            self.put_locked(caller, all, domain);
+            return;
+        }
         let live = self.head.live.peek();
         ghost.until.set(self.patience.saturating_mul(live));
         match live > 1 && self.sees_idle(all, ghost, live) {
@@ -106,6 +110,9 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         domain: u32,
     ) -> bool {
+        if self.is_locked {
+            return self.put_locked(caller, all, domain);
+        }
         let mut held = all.held(domain);
         let ghost = self.ghosts.get(caller.cpu.index());
         let guard = Guard::lock(&self.head.lock, caller.probe);

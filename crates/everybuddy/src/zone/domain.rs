@@ -108,6 +108,12 @@ impl<P: Platform> DomainRecord<P> {
             .is_ok()
     }
 
+    /// Acquires this domain, which no CPU holds, under a lock.
+    pub(crate) fn hold(&self) {
+        // Relaxed: the lock orders it.
+        self.state.store(HELD, Ordering::Relaxed);
+    }
+
     /// Releases it. For its holder.
     #[inline(always)]
     pub(crate) fn release(&self) {

@@ -39,6 +39,7 @@
 
 use super::bulk::{Bulk, LocklessBatch};
 use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};
+use super::locked::SpringKind;
 use super::spring::Spring;
 use super::{Caller, ZoneLayer, range};
 use crate::api::{Progress, Service};
@@ -107,7 +108,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
         geometry: DomainGeometry,
-        (lock, patience): (LockKind, u32),
+        (lock, patience, kind): (LockKind, u32, SpringKind),
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let words = arena.slice(geometry.words(), |_| DomainTags::<P>::clear_word())?;
@@ -121,7 +122,7 @@ impl<'a, P: Platform> Domains<'a, P> {
                 max_order: geometry.max_order,
             },
             range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
-            spring: Spring::new(arena, count, geometry.cpus, lock, patience)?,
+            spring: Spring::new(arena, count, geometry.cpus, lock, (patience, kind))?,
             bulk,
         })
     }

@@ -23,6 +23,7 @@ mod collect;
 mod compress;
 pub(crate) mod domain;
 pub mod domains;
+mod locked;
 pub(crate) mod memory;
 pub mod one;
 pub(crate) mod pool;
@@ -34,6 +35,7 @@ pub(crate) mod spring;
 
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
+pub use locked::SpringKind;
 pub(crate) use one::OneZone;
 pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;

@@ -96,7 +96,8 @@ pub(crate) struct Pool<'a, P: Platform> {
     /// The space of each CPU. Only that CPU changes its own entry.
     assigned: &'a [CachePadded<P::AtomicU32>],
     select: Select,
-    exchange: Exchange,
+    /// The least order whose requests leave a CPU its space.
+    kept_from: u32,
 }
 
 const LISTS: usize = 32;
@@ -138,13 +139,17 @@ impl<'a, P: Platform> Pool<'a, P> {
                 CachePadded::new(P::AtomicU32::new(NO_SPACE))
             })?,
             select,
-            exchange,
+            kept_from: match exchange {
+                Exchange::Any => u32::MAX,
+                Exchange::Single => 1,
+            },
         })
     }
 
     /// Returns `true` if a CPU keeps its space although the space cannot serve a request of this order.
+    #[inline(always)]
     pub(crate) fn keeps_space(&self, order: Order) -> bool {
-        self.exchange == Exchange::Single && order > Order::ZERO
+        u32::from(order.get()) >= self.kept_from
     }
 
     /// Acquires the pool's lock; a nested caller only tries.

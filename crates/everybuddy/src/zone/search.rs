@@ -84,7 +84,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         old: Option<(u32, &Space<'a, P, S>)>,
         order: Order,
     ) -> Result<bool, AllocateError> {
-        if old.is_some() && self.pool.keeps_space(order) && !caller.nested {
+        if self.pool.keeps_space(order) && old.is_some() && !caller.nested {
             return Ok(false);
         }
         let cpu = caller.cpu.index();

@@ -28,6 +28,8 @@
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
 //!
+//! With `spring=locked` CPUs take domains under the spring's lock instead; see [`locked`](super::locked).
+//!
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
 //! # Invariants
@@ -53,6 +55,7 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
+use super::locked::{Shelved, SpringKind};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
@@ -97,8 +100,11 @@ pub(super) struct Head<P: Platform> {
     pub(super) live: P::Cell<u32>,
     /// The first unused record.
     pub(super) vacant: P::Cell<u32>,
-    /// Number of comparisons of all domains so far, modulo 2^32.
+    /// Number of comparisons of all domains so far, modulo 2^32; of acquisitions with `spring=locked`.
     pub(super) clock: P::Cell<u32>,
+    /// The lowest place of the shelf, and the one above the highest.
+    pub(super) bottom: P::Cell<u32>,
+    pub(super) top: P::Cell<u32>,
 }
 
 /// A root, and what the last comparison found. The lock guards it.
@@ -148,6 +154,9 @@ pub(crate) struct Spring<'a, P: Platform> {
     pub(super) ghosts: &'a [Ghost<P>],
     /// After how many blocks, times the number of domains, a CPU looks.
     pub(super) patience: u32,
+    /// Whether domains are acquired under the lock only, from the shelf.
+    pub(super) is_locked: bool,
+    pub(super) shelf: WrappingSlice<'a, Shelved<P>>,
 }
 
 impl<'a, P: Platform> Spring<'a, P> {
@@ -158,6 +167,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             .slice::<CachePadded<ZoneLock<P>>>(1)
             .slice::<Root<P>>(domains as usize)
             .slice::<P::Cell<u32>>(domains as usize)
+            .slice::<Shelved<P>>(domains as usize)
             .slice::<Ghost<P>>(usize::from(cpus))
     }
 
@@ -167,8 +177,9 @@ impl<'a, P: Platform> Spring<'a, P> {
         domains: u32,
         cpus: u16,
         lock: LockKind,
-        patience: u32,
+        (patience, kind): (u32, SpringKind),
     ) -> Result<Self, BuildError> {
+        let is_locked = kind == SpringKind::Locked;
         let cell = |value| P::Cell::new(value);
         let spring = Self {
             notice: arena.one(Notice {
@@ -182,6 +193,9 @@ impl<'a, P: Platform> Spring<'a, P> {
                 live: cell(1),
                 vacant: cell(NO_DOMAIN),
                 clock: cell(0),
+                bottom: cell(0),
+                // Domain 0.
+                top: cell(1),
             })?,
             collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
             roots: WrappingSlice::new(arena.slice(domains as usize, |_| Root {
@@ -190,13 +204,15 @@ impl<'a, P: Platform> Spring<'a, P> {
                 since: cell(0),
             })?),
             vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
+            shelf: WrappingSlice::new(arena.slice(domains as usize, |_| Shelved::new())?),
             ghosts: arena.slice(usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
                 next: cell(NO_CPU),
                 queued: cell(0),
                 wants: cell(NO_ORDER),
-                last: cell(0),
-                until: cell(patience),
+                last: cell(if is_locked { domains - 1 } else { 0 }),
+                // With the locked spring, each release is a look.
+                until: cell(if is_locked { 0 } else { patience }),
                 watched: cell(NO_DOMAIN),
                 place: cell(0),
                 uses: cell(0),
@@ -204,8 +220,10 @@ impl<'a, P: Platform> Spring<'a, P> {
                 clock: cell(0),
             })?,
             patience,
+            is_locked,
         };
-        (1..domains).rev().for_each(|domain| spring.vacate(domain));
+        let unused = 1..domains - u32::from(is_locked);
+        unused.rev().for_each(|domain| spring.vacate(domain));
         Ok(spring)
     }
 
@@ -270,7 +288,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let last = ghost.last.get();
         caller.probe.record(Event::LockWanted);
         let record = all.records.at(last);
-        if record.try_hold() {
+        if !self.is_locked && record.try_hold() {
             caller.probe.record(Event::Lock {
                 contended: false,
                 waits: 0,
@@ -315,12 +333,22 @@ impl<'a, P: Platform> Spring<'a, P> {
                 self.wait(caller, all, ghost)
             }
         };
-        caller.probe.record(Event::Lock {
-            contended: true,
-            waits: 0,
-        });
-        ghost.last.set(domain);
+        // With the locked spring, a CPU acquires a lock and nothing else.
+        if !self.is_locked {
+            caller.probe.record(Event::Lock {
+                contended: true,
+                waits: 0,
+            });
+        }
+        self.returns_to(ghost, domain);
         domain
+    }
+
+    /// Stores which domain a CPU had last.
+    pub(super) fn returns_to(&self, ghost: &Ghost<P>, domain: u32) {
+        if !self.is_locked {
+            ghost.last.set(domain);
+        }
     }
 
     /// Returns `true` if there are fewer domains than CPUs. Under the lock.
@@ -353,6 +381,9 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Acquires any domain that no CPU holds. Under the lock. O(domains).
     pub(super) fn find(&self, all: &DomainTable<'a, P>, from: u32) -> Option<u32> {
+        if self.is_locked {
+            return self.take_from_shelf(all);
+        }
         let live = self.head.live.get();
         // CPUs start at different places, so that they do not all share the first domain.
         let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
@@ -534,10 +565,18 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
     }
 
+    /// Releases a domain, under the lock.
+    fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
+        match self.is_locked {
+            true => self.shelve(all, domain),
+            false => all.records.at(domain).release(),
+        }
+    }
+
     /// Hands a domain, or a part of it, to a waiting CPU. Releases it if no CPU waits.
     #[cold]
     #[inline(never)]
-    fn serve(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
+    pub(super) fn serve(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
         let held = all.held(domain);
         let mut divided = false;
         loop {
@@ -549,7 +588,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
             let Some((ghost, wants)) = self.next_ghost() else {
                 // Under the lock: a CPU that enters the queue after this finds the domain.
-                return all.records.at(domain).release();
+                return self.put_under_lock(all, domain);
             };
             let fresh = if divided { None } else { self.occupy() };
             drop(guard);
@@ -590,7 +629,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                 self.hand_over(collector, domain);
             }
             (None, Some((ghost, _))) => self.hand_over(ghost, domain),
-            (None, None) => all.records.at(domain).release(),
+            (None, None) => self.put_under_lock(all, domain),
         }
         Some(result)
     }

@@ -43,6 +43,7 @@ fn claim(set: &NativeCpus, id: u16) -> Cpu {
 const SPECS: &[&str] = &[
     "spring-core+order=3",
     "spring-core+order=3+idle=1",
+    "spring-core+order=3+spring=locked+idle=1",
     "spring-core",
     "spring-fixlazy-186+batch=2+high=3",
     "bs+zone=domains+order=3",
@@ -276,7 +277,11 @@ fn hammer(system: &System<'_>, cpu: &mut Cpu, shadow: &Shadow, random: &mut Rand
 }
 
 fn many_cpus_extend_and_each_quiet_ends_in_one_domain(rounds: usize) {
-    for spec in ["spring-core+order=5", "spring-core+order=5+idle=1"] {
+    for spec in [
+        "spring-core+order=5",
+        "spring-core+order=5+idle=1",
+        "spring-core+order=5+spring=locked",
+    ] {
         let ranges = [FrameRange::new(0, 8000)];
         let start = std::time::Instant::now();
         let hammer = Hammer { cpus: 64, rounds };

@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{CPUS, Rig, coalesced, frames_of, order, wants, with_rig};
+use super::{CPUS, Rig, SpringKind, coalesced, frames_of, order, wants, with_rig_of};
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::lock::Guard;
@@ -20,7 +20,7 @@ use crate::probe::{Counts, Event, Probe};
 
 /// One step of a random program. Numbers are taken modulo what is possible.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Take { cpu: u16, wants: Option<u8> },
     Put { cpu: u16 },
     Allocate { cpu: u16, order: u8 },
@@ -163,6 +163,36 @@ impl Program<'_, '_> {
     }
 }
 
+/// Random programs.
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 0..200)
+}
+
+/// Runs a program, checks everything after each step, and merges all domains finally.
+pub(super) fn run_random_program(kind: SpringKind, frames: u32, patience: u32, steps: &[Step]) {
+    with_rig_of(kind, frames, 4, patience, |rig| {
+        let cpus = [State::Idle; CPUS as usize];
+        let mut program = Program {
+            rig,
+            cpus,
+            allocated: Vec::new(),
+        };
+        steps.iter().for_each(|step| program.step(*step));
+        // All domains are released. Waiting CPUs are served, and release theirs as well.
+        while program.cpus.iter().any(|state| *state != State::Idle) {
+            (0..CPUS).for_each(|cpu| program.put(cpu));
+        }
+        let enough = u32::MAX;
+        program.step(Step::Collect { cpu: 0, enough });
+        assert_eq!(rig.spring.domains(), 1);
+        program.put(0);
+        rig.is_sound();
+        let free = frames_of(&rig.blocks(rig.roots()[0]));
+        let sizes = program.allocated.iter().map(|(_, size)| size.frames());
+        assert_eq!(free.len() as u32 + sizes.sum::<u32>(), frames);
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -170,23 +200,8 @@ proptest! {
     fn whatever_is_done_everything_is_in_one_place(
         frames in 1u32..200,
         patience in 1u32..8,
-        steps in prop::collection::vec(step(), 0..200),
+        steps in steps(),
     ) {
-        with_rig(frames, 4, patience, |rig| {
-            let cpus = [State::Idle; CPUS as usize];
-            let mut program = Program { rig, cpus, allocated: Vec::new() };
-            steps.iter().for_each(|step| program.step(*step));
-            // All domains are released. Waiting CPUs are served, and release theirs as well.
-            while program.cpus.iter().any(|state| *state != State::Idle) {
-                (0..CPUS).for_each(|cpu| program.put(cpu));
-            }
-            program.step(Step::Collect { cpu: 0, enough: u32::MAX });
-            assert_eq!(rig.spring.domains(), 1);
-            program.put(0);
-            rig.is_sound();
-            let free = frames_of(&rig.blocks(rig.roots()[0]));
-            let allocated = program.allocated.iter().map(|(_, size)| size.frames()).sum::<u32>();
-            assert_eq!(free.len() as u32 + allocated, frames);
-        });
+        run_random_program(SpringKind::Own, frames, patience, &steps);
     }
 }

@@ -11,6 +11,8 @@
 
 #[path = "compress.rs"]
 mod compress;
+#[path = "locked.rs"]
+mod locked;
 #[path = "programs.rs"]
 mod programs;
 
@@ -33,6 +35,7 @@ use crate::probe::Counts;
 use crate::structure::Structure;
 use crate::structure::domain_tags::DomainTags;
 use crate::wrapping_slice::WrappingSlice;
+use crate::zone::SpringKind;
 use crate::zone::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain};
 use crate::zone::range;
 
@@ -57,6 +60,17 @@ fn order(order: u8) -> Order {
 
 /// Creates one domain of `frames` frames.
 fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'_>) -> R) -> R {
+    with_rig_of(SpringKind::Own, frames, largest, patience, test)
+}
+
+/// The same, with a spring of any kind.
+fn with_rig_of<R>(
+    kind: SpringKind,
+    frames: u32,
+    largest: u8,
+    patience: u32,
+    test: impl FnOnce(&Rig<'_>) -> R,
+) -> R {
     let max_order = order(largest);
     let words = frames.next_multiple_of(max_order.frames()) as usize;
     let plan = ArenaPlan::default()
@@ -76,7 +90,7 @@ fn with_rig<R>(frames: u32, largest: u8, patience: u32, test: impl FnOnce(&Rig<'
             records: WrappingSlice::new(records.unwrap()),
             max_order,
         },
-        spring: Spring::new(&mut arena, DOMAINS, CPUS, LockKind::Spin, patience).unwrap(),
+        spring: Spring::new(&mut arena, DOMAINS, CPUS, LockKind::Spin, (patience, kind)).unwrap(),
         counts: RefCell::default(),
     };
     let first = rig.all.table.frame(Pfn(0)).unwrap();
@@ -155,7 +169,7 @@ impl<'a> Rig<'a> {
             return None;
         }
         let domain = self.on(cpu, |caller| self.spring.wait(caller, &self.all, ghost));
-        ghost.last.set(domain);
+        self.spring.returns_to(ghost, domain);
         Some(domain)
     }
 
