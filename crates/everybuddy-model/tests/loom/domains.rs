@@ -432,10 +432,10 @@ models!(
 // The paper's spring: each visit takes a domain and puts it back under the lock.
 models!(
     locked, Plain, "spring-core+order=1+spring=locked+idle=1";
-    2 two_cpus_extend_the_spring,
-    2 buddies_are_freed_into_domains_that_merge,
-    1 two_cpus_collect,
-    1 nested_requests_come_between,
+    [2] two_cpus_extend_the_spring,
+    [2] buddies_are_freed_into_domains_that_merge,
+    [1] two_cpus_collect,
+    [1] nested_requests_come_between,
 );
 models!(
     shared, Shared, "spring-core+order=1+idle=1";

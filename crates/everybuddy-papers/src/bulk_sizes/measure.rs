@@ -34,8 +34,8 @@ struct Bulks {
 impl Bulks {
     /// Adds the bulk call, if there was one during a call for a block of this order.
     fn note(&mut self, order: Order, (bulks, frames): (u64, u64)) {
-        if bulks > 0 {
-            self.frames.add(frames / bulks);
+        if let Some(frames_per_call) = frames.checked_div(bulks) {
+            self.frames.add(frames_per_call);
             self.orders.add(u64::from(order.get()));
         }
     }

@@ -148,7 +148,7 @@ impl Parameters {
         if let Some(longest) = self.longest_ns {
             let locks = locks::replay(script, memory, spec, longest, bench)?;
             let each = locks.time(timer) / f64::from(script.events.max(1));
-            let acquired = locks.acquired() as f64 / f64::from(script.events.max(1));
+            let acquired = locks.acquired() / f64::from(script.events.max(1));
             numbers.push(("all", "lock_time", each));
             numbers.push(("all", "acquisitions_per_call", acquired));
         }
