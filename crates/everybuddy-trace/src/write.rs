@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! Each file appears completely or not at all, after all of them have been written: first the companions, then the
-//! trace itself. Files of an older trace are deleted last. All files contain the [identity](crate::identity) of the
+//! trace itself. Files of an older trace are deleted last. All files contain the [identity] of the
 //! trace, so a set that was interrupted in between is rejected when it is read.
 
 use std::fs;
