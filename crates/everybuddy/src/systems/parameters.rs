@@ -310,7 +310,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         return contradiction("idle", "no value without zone=domains");
     }
     if zone != ZoneKind::Domains && options.spring.is_some() {
-        return Err(BuildError::BadOption("spring"));
+        return contradiction("spring", "no value without zone=domains");
     }
     // Compositions for experiments on hits exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
