@@ -111,8 +111,9 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             request,
             answer,
         } = self.slots.get(cpu.index())?;
-        // A manager that did not answer in time still processes the last request.
-        if state.load(Ordering::Relaxed) != IDLE {
+        // A manager that did not answer in time still processes the last request. Acquire: pairs with the release in
+        // `LateReply::release`: the manager has read that request before this one replaces it.
+        if state.load(Ordering::Acquire) != IDLE {
             return None;
         }
         request.set(u64::from(frames) << 8 | u64::from(order.get()));
