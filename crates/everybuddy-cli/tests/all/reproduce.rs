@@ -27,6 +27,7 @@ fn experiment(folder: &Folder, bounds: &str) -> String {
 
 const RIGHT: &str = "at_least = 1.0\nat_most = 1.0";
 const WRONG: &str = "at_least = 1.1";
+const KNOWN: &str = "at_least = 1.1\nstill_at_least = 0.9\ndiffers = 'it is a test'";
 
 #[test]
 fn the_list_names_every_experiment_with_its_source() {
@@ -152,8 +153,7 @@ fn the_page_shows_figures_numbers_and_verdicts() {
         assert!(html.contains(words), "no {words}");
     }
     assert!(made(WRONG, &[], 1).contains("1 fail<"));
-    let known = format!("{WRONG}\ndiffers = 'it is a test'");
-    let html = made(&known, &[], 0);
+    let html = made(KNOWN, &[], 0);
     assert!(html.contains("1 known deviation") && html.contains("it is a test"));
     assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
     let file = experiment(&folder, RIGHT);
@@ -190,12 +190,15 @@ fn a_claim_fails_only_when_it_is_wrong() {
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains("not judged"), "{}", run.out);
     // What is known to differ is shown and no failure.
-    let known = experiment(&folder, &format!("{WRONG}\ndiffers = 'it is a test'"));
+    let known = experiment(&folder, KNOWN);
     let out = everybuddy(&["reproduce", &known]).done();
     assert!(
         out.contains("known deviation") && out.contains("it is a test"),
         "{out}"
     );
+    // Beyond its bound it is a failure, too.
+    let beyond = experiment(&folder, &KNOWN.replace("0.9", "1.05"));
+    assert_eq!(everybuddy(&["reproduce", &beyond]).code, 1);
 }
 
 #[test]
