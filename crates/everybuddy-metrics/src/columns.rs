@@ -200,6 +200,7 @@ pub const COLUMNS: &[Column] = &[
     )
     .head(["list", "batch"])
     .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory")
+    .when(When::AnyOther(0.0))
     .default(),
     column(
         "miss_rate",
