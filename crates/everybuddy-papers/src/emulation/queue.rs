@@ -80,13 +80,12 @@ impl<P: Platform, const PLACE: u8, const SEARCH: bool> Queues<P, PLACE, SEARCH> 
 
     /// Returns the blocks between which a block is inserted, in the manner of this kind of queue.
     fn place(&self, class: u8, unit: Unit) -> (Unit, Unit) {
-        let first = self.first(class);
         match PLACE {
             KNOWN_END => (self.ends(class).previous.get(), NONE),
-            HEAD => (NONE, first),
+            HEAD => (NONE, self.first(class)),
             _ => {
                 let is_before = |other: Unit| PLACE == WALKED_END || other < unit;
-                let (mut before, mut after) = (NONE, first);
+                let (mut before, mut after) = (NONE, self.first(class));
                 while after != NONE && is_before(after) {
                     (before, after) = (after, self.next(after));
                 }
