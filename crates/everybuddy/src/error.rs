@@ -27,8 +27,9 @@ pub enum AllocateError {
     ZeroFrames,
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time. A
-    /// request with [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for that. A later attempt can succeed.
+    /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time, or
+    /// Serewa's manager took the request and did not answer in time. A request with
+    /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists. A later attempt can succeed.
     Busy,
 }
 
@@ -141,7 +142,7 @@ pub enum RegionError {
     NotReserved(Pfn),
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// Another CPU did not drain its list in time; try again.
+    /// Another CPU did not drain its list in time, or a service did not process a freed block in time; try again.
     Busy,
 }
 

@@ -133,8 +133,9 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 
-    /// How often a request polls for the answer of a service before it serves itself. Small under model checkers,
-    /// which otherwise never see a request that leaves.
+    /// How often a request polls for a service that takes it before it serves itself. A request that was taken polls
+    /// twice as often for the answer, and is then refused. Small under model checkers, which otherwise never see a
+    /// request that leaves.
     const SERVICE_POLLS: u32 = 1 << 12;
 
     /// A 32-bit atomic word.

@@ -192,12 +192,24 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 Contents::Waiting => {}
                 Contents::InHand => {
                     drop(guard);
+                    // No CPU wants the answer, and two managers must not wait for each other.
+                    if self.has_left(served) {
+                        break;
+                    }
                     P::wait(self.done, seen, attempt);
                 }
             }
             attempt += 1;
         }
         Err(AllocateError::Busy)
+    }
+
+    /// Returns `true` if the CPU that a manager serves no longer waits.
+    fn has_left(&self, served: Option<CpuId>) -> bool {
+        let slots = self.request_slots.as_ref();
+        slots
+            .zip(served)
+            .is_some_and(|(slots, cpu)| slots.has_left(cpu))
     }
 
     /// The same for a nested caller: under the lock, and without waiting.

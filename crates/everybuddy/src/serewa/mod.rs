@@ -24,7 +24,7 @@
 //!
 //! Services are declared here and run by the host: on threads, or on an idle CPU (`serve(cpu, service, budget)`, one
 //! unit of the budget per area). Where no host runs them, requests do their work when they find no block. With
-//! `linking=idle`, linking wants no thread: it is for idle CPUs only.
+//! `linking=idle`, linking wants no thread: it is for idle CPUs. A free that finds the queue full merges itself.
 //!
 //! # Invariants
 //!
@@ -33,7 +33,7 @@
 //!    slot, or owned by a freeing thread, is tagged with the area's length.
 //! 2. Blocks leave the free lists for the dividing queue only under the lock. Areas leave a queue for the free lists
 //!    under the lock, and their slots are emptied afterwards. A thread that holds the lock, finds no block, and then
-//!    finds both queues empty, has therefore seen that memory is exhausted.
+//!    finds both queues empty while no manager owes a block, has therefore seen that memory is exhausted.
 //! 3. No two buddies are both in the free lists, except where memory was initially divided so.
 //!
 //! # Design decisions
@@ -97,7 +97,8 @@ pub enum Linking {
     /// `linking=eager`: a service on a thread merges what waits.
     #[default]
     Eager,
-    /// `linking=idle`: a CPU without other work merges, or a request that would be refused.
+    /// `linking=idle`: a CPU without other work merges, or a request that would be refused, or a free that finds the
+    /// queue full.
     Idle,
 }
 

@@ -73,7 +73,7 @@ impl<P: Platform> LateReply<'_, P> {
 /// One slot per CPU.
 pub(crate) struct RequestSlots<'a, P: Platform> {
     slots: &'a [RequestSlot<P>],
-    /// Whether a manager was seen working and has not let a request time out since.
+    /// Whether a manager was seen working and has taken every request in time since.
     attended: &'a P::AtomicU32,
 }
 
@@ -165,6 +165,13 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             // pairs with the release in `LateReply::release`.
             slot.state.fetch_add(0, Ordering::AcqRel) == LEFT && Some(cpu) != own.map(CpuId::index)
         })
+    }
+
+    /// Returns `true` if the caller of a request that a manager processes has left.
+    pub(crate) fn has_left(&self, cpu: CpuId) -> bool {
+        let slot = self.slots.get(cpu.index());
+        // Relaxed: a hint. The manager's exchange decides.
+        slot.is_some_and(|slot| slot.state.load(Ordering::Relaxed) == LEFT)
     }
 
     /// Processes one request, if any waits.

@@ -20,7 +20,7 @@
 //! the following ones: under the spring's lock, it reads the counts of all domains and stores which ones have changed.
 //! The spring's clock counts these comparisons. A domain that did not change during [`IDLE_LOOKS`] of them is idle for
 //! long. The comparison merges the two domains that have been idle for longest. If only one is idle for long, it joins
-//! the domain that the CPU releases. The number of domains therefore falls by one per look to the number of domains in
+//! the domain that the CPU releases. The number of domains therefore falls by at most one per look, until all are in
 //! use, and the time of a look is bounded.
 //!
 //! # Invariants
@@ -42,8 +42,8 @@ use super::spring::{Ghost, Spring};
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
 
-/// A domain is idle for long if it was not acquired during this number of looks; during fewer if CPUs look more often
-/// than by default.
+/// A domain is idle for long if it was not acquired during this number of looks; during fewer if `idle=` is less than
+/// twice this number, and with `idle=1` as soon as no CPU holds it.
 const IDLE_LOOKS: u32 = 8;
 
 /// Maximum number of blocks of an idle domain that a look moves.
@@ -101,7 +101,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Compares the counts of all domains with those at the last comparison, merges two that are idle for long, and
-    /// releases the given domain. Returns `true` if there may be more to do. O(domains + blocks that move).
+    /// releases the given domain. Returns `true` if another domain was not used since. O(domains + blocks that move).
     #[cold]
     #[inline(never)]
     pub(crate) fn compress(
@@ -151,7 +151,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Compares the counts of all domains with those at the last comparison. Returns the two that have been idle for
-    /// longest, each with its age, if they are idle for long; and whether any domain is not held. Under the lock.
+    /// longest, each with its age, if they are idle for long; and whether any domain was not used. Under the lock.
     /// O(domains).
     fn longest_idle(
         &self,
@@ -168,8 +168,9 @@ impl<'a, P: Platform> Spring<'a, P> {
                 root.since.set(clock);
                 continue;
             }
-            found = true;
-            if record.uses() != root.uses.get() {
+            if record.uses() == root.uses.get() {
+                found = true;
+            } else {
                 root.uses.set(record.uses());
                 root.since.set(clock);
             }

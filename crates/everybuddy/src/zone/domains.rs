@@ -30,7 +30,8 @@
 //!   exhausted if the request fails when all domains are one and everything is coalesced. To withdraw a range, all
 //!   domains are collected.
 //! - Domains are compressed when other domains are released, so a machine on which no CPU calls stays as it was. A
-//!   host may run the service `compress` when it is idle; each step is a look, as visits perform now and then.
+//!   host may run the service `compress` when it is idle. Each step compares all domains, as looks do now and then:
+//!   steps that follow each other quickly find a domain idle although its CPU is only between two calls.
 //!
 //! # Complexity
 //!
@@ -439,7 +440,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     }
 
     fn serve(&self, caller: &mut Caller<'_, P>, _: usize, budget: u32) -> Progress {
-        let Some(root) = self.spring.take(caller, &self.all, None) else {
+        let Some(root) = self.spring.take_free(caller, &self.all) else {
             return Progress::Idle;
         };
         let settled = self.all.held(root).settle(budget, caller.probe);

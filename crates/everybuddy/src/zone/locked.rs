@@ -15,8 +15,8 @@
 //!
 //! The *shelf* contains the domains that lie in the spring, in the order in which they were put back. A CPU acquires
 //! the lock and takes the domain on top, which was put back last; idle ones therefore sink. When a CPU puts one back,
-//! it compares the age of the lowest one with the number of domains. The two lowest are merged outside of the lock,
-//! and lie at the bottom again; a single idle one joins the domain that is put back.
+//! it compares the age of the lowest one with the number of domains. The two lowest are merged under the lock, and
+//! lie at the bottom again; their blocks move outside of it. A single idle one joins the domain that is put back.
 //!
 //! # Invariants
 //!
