@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Weakens the memory orderings of the allocators, one at a time, and runs the loom models that cover them: an ordering that
-# no model needs is either stronger than necessary, or a model is missing.
+# Weakens the memory orderings of the allocators, one at a time, and runs the loom models that cover them. If no model
+# needs an ordering, either the ordering is stronger than necessary, or a model is missing.
 #
 #   ci/weaken.sh [K/N]      all changes, or every Nth of them from the Kth on; about 90 minutes for all
 #
 # Each `Acquire` and `Release` becomes `Relaxed`; each `AcqRel` becomes `Acquire`, `Release` and `Relaxed`. All changes are
-# compiled into one program, in a copy of the sources, and a variable of the environment selects one of them. The models
+# compiled into one program, in a copy of the sources, and an environment variable selects one of them. The models
 # run with one preemption first; those changes that survive are tried again with two. The first model that fails ends a
 # trial. An interrupted run is resumed: target/weaken/COMMIT/list.tsv has one line for each trial.
 #
 #   caught      a model failed
 #   survived    all models passed, and at least one executed the operation
 #   unreached   no model executed the operation
-#   slow        some model exceeded its time, and none failed
+#   slow        a model exceeded its time limit, and none failed
 #
 # ci/weaken-known.tsv lists the changes that are known to survive, with the reason for each. The script fails if another
 # one survives, or if a listed one is caught.

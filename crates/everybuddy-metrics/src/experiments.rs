@@ -93,7 +93,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: ROUNDS,
         formula: "acquisitions / calls",
-        definition: "Acquisitions of locks per call. With `hold=when-contended` it varies with what else runs.",
+        definition: "Acquisitions of locks per call. With `hold=when-contended` the number varies with the other load.",
         counted: None,
     },
     Metric {
@@ -209,7 +209,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: VALUE,
         formula: "predictions with predicted > came / predictions",
-        definition: "Share of a list's predictions that were longer than what came.",
+        definition: "Share of a list's predictions that were longer than the rest of the run.",
         counted: None,
     },
     Metric {

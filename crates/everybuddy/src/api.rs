@@ -226,7 +226,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     }
 }
 
-/// What never changes of a system. Free memory changes, and needs a CPU's token: see
+/// The properties of a system that never change. Free memory changes, and reading it needs a CPU's token: see
 /// [`snapshot`](FrameAllocator::snapshot).
 impl<P: Platform> fmt::Debug for dyn FrameAllocator<P> + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -234,7 +234,7 @@ impl<P: Platform> fmt::Debug for dyn FrameAllocator<P> + '_ {
     }
 }
 
-/// Writes what never changes of a system.
+/// Writes the properties of a system that never change.
 pub(crate) fn describe<P: Platform>(
     system: &(impl FrameAllocator<P> + ?Sized),
     name: &str,

@@ -230,7 +230,7 @@ impl fmt::Display for BuildError {
             }
             Self::BadOption(key) => write!(
                 f,
-                "the option `{key}` is not one of this system or, with this value, not one of its type"
+                "the system or its type does not support the option `{key}`, or not with this value"
             ),
             Self::Contradiction { key, needs } => write!(f, "`{key}` takes {needs}"),
         }

@@ -96,8 +96,8 @@ impl Predict {
         if self.uses_region() { hint } else { Hint::NONE }
     }
 
-    /// Returns how long a run is predicted to continue that had `run` operations so far, before its region's end is
-    /// taken into account. `left` is what is left of the region.
+    /// Returns how long a run with `run` operations so far is predicted to continue, before its region's end is
+    /// taken into account. `left` is the remainder of the region.
     fn expected(self, run: u32, left: u32) -> u32 {
         match self {
             Predict::Both | Predict::Run => run,

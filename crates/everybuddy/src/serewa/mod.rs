@@ -24,7 +24,7 @@
 //!
 //! Services are declared here and run by the host: on threads, or on an idle CPU (`serve(cpu, service, budget)`, one
 //! unit of the budget per area). Where no host runs them, requests do their work when they find no block. With
-//! `linking=idle`, linking wants no thread: it is for idle CPUs. A free that finds the queue full merges itself.
+//! `linking=idle`, linking needs no thread: it is for idle CPUs. A free that finds the queue full merges itself.
 //!
 //! # Invariants
 //!

@@ -17,8 +17,8 @@
 //!
 //! # Design decisions
 //!
-//! \[BL89\] §4 keeps one variable per class, the slack D = N - 2 Fl - Fg; here are four. With D alone, the bit of
-//! the first block tells whether it is locally free. To find that bit takes more instructions than to keep the counts:
+//! \[BL89\] §4 keeps one variable per class, the slack D = N - 2 Fl - Fg; here there are four. With D alone, the bit of
+//! the first block tells whether it is locally free. Finding that bit takes more instructions than keeping the counts:
 //! a call that only moves a block takes one less, one that coalesces or splits up to 6 % more. The watermarks need
 //! Fl + Fg and N.
 //!

@@ -72,8 +72,8 @@ const ABSORBED: u32 = 2;
 pub(crate) struct DomainRecord<P: Platform> {
     /// Whether it is a root, and whether a CPU holds it.
     state: P::AtomicU32,
-    /// How often it was released, modulo 2^32: shows other CPUs whether it was in use since they last looked. Its
-    /// holder writes it, on a line that it writes in any case.
+    /// How often it was released, modulo 2^32. It shows other CPUs whether the domain was in use since they last
+    /// looked. Its holder writes it, on a line that it writes in any case.
     uses: P::Cell<u32>,
     /// In a root: the first record that it has absorbed.
     absorbed: P::Cell<u32>,

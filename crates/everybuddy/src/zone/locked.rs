@@ -21,7 +21,7 @@
 //! # Invariants
 //!
 //! 1. A domain is on the shelf exactly while no CPU holds it. All operations are under the spring's lock.
-//! 2. No CPU has a domain that it had last: the last record, which is never a domain, stands for it.
+//! 2. No CPU has a previous domain. The last record, which is never a domain, represents its absence.
 //!
 //! # Design decisions
 //!

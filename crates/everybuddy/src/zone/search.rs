@@ -76,7 +76,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
-    /// `true` if there was one; otherwise, or if the request is not worth an exchange, the CPU keeps its space.
+    /// Returns `true` if there was one. Otherwise, or if the request does not justify an exchange, the CPU keeps its
+    /// space.
     #[cold]
     fn exchange(
         &self,

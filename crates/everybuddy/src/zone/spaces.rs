@@ -182,7 +182,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Adds a range, space by space. Under the range lock, so no space refuses what was found to be there.
+    /// Adds a range, space by space. The caller holds the range lock, so no space rejects a part that was found valid.
     fn add_parts(
         &self,
         ranges: &mut Guard<'_, P>,

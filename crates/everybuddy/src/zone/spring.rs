@@ -34,8 +34,8 @@
 //!
 //! # Invariants
 //!
-//! 1. All cells here are touched only under the lock. Exceptions are the cells of a ghost from `last` on, which belong
-//!    to one CPU, and hints.
+//! 1. All cells here are accessed only under the lock. The exceptions are hints, and the cells of a ghost from `last`
+//!    on, which belong to one CPU.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
 //!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! What the manager allocated for that caller belongs to no CPU. It must not depend on the caller, which may never
-//! call again, whether other CPUs find it.
+//! What the manager allocated for that caller belongs to no CPU. Whether other CPUs find it must not depend on the
+//! caller, which may never call again.
 //!
 //! # Invariants
 //!
@@ -22,7 +22,7 @@ use everybuddy_suite::{Cpu, System, claim, on};
 const FRAMES: u64 = 64;
 const MANAGER: usize = 2;
 
-/// Waits briefly: what is waited for stands still.
+/// Waits briefly, for a thread that has stopped or is about to stop.
 fn briefly(attempt: u32) {
     Spin::pause(attempt.min(1));
 }
