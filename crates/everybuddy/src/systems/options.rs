@@ -219,8 +219,8 @@ options! {
         "What a request splits if it finds no block: a larger one, or first what waits to be divided.",
         for has_services, sets |parameters, remnants, _| parameters.services.remnants = remnants;
     linking = "linking": Linking, "`eager`",
-        "When freed blocks are merged: by a service on a thread, or when a CPU is idle, a request would be refused, or the \
-         queue is full.",
+        "When freed blocks are merged: by a service on a thread, or when a CPU is idle, a request would be refused, or \
+         the queue is full.",
         for has_services, sets |parameters, linking, _| parameters.services.linking = linking;
     structure = "structure": StructureKind, "`list`; `tree` in `serewa`",
         "How the free blocks of an order are kept.",

@@ -100,6 +100,19 @@ impl<'a, P: Platform> Spring<'a, P> {
         clock == seen
     }
 
+    /// Acquires a domain for a service: one that no CPU holds. Neither divides one nor waits. O(domains).
+    pub(crate) fn take_free(
+        &self,
+        caller: &mut Caller<'_, P>,
+        all: &DomainTable<'a, P>,
+    ) -> Option<u32> {
+        self.ghosts.get(caller.cpu.index())?;
+        let guard = Guard::lock(&self.head.lock, caller.probe);
+        let domain = self.find(all, caller.cpu.index() as u32);
+        drop(guard);
+        domain
+    }
+
     /// Compares the counts of all domains with those at the last comparison, merges two that are idle for long, and
     /// releases the given domain. Returns `true` if another domain was not used since. O(domains + blocks that move).
     #[cold]

@@ -298,19 +298,6 @@ impl<'a, P: Platform> Spring<'a, P> {
         Some(self.take_another(caller, all, ghost, wants))
     }
 
-    /// Acquires a domain for a service: one that no CPU holds. Neither divides one nor waits. O(domains).
-    pub(crate) fn take_free(
-        &self,
-        caller: &mut Caller<'_, P>,
-        all: &DomainTable<'a, P>,
-    ) -> Option<u32> {
-        self.ghosts.get(caller.cpu.index())?;
-        let guard = Guard::lock(&self.head.lock, caller.probe);
-        let domain = self.find(all, caller.cpu.index() as u32);
-        drop(guard);
-        domain
-    }
-
     /// Acquires a domain when the one that this CPU had last is held or no longer a root.
     #[cold]
     #[inline(never)]
