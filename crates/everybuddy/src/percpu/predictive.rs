@@ -43,8 +43,8 @@
 //!    is empty or full, and alternating requests and frees always hit. The run so far is what moved in the list since
 //!    the list last examined it.
 //! 6. A CPU caches at most a share of memory, and at most 16 MiB; see [`Bound::by_memory`].
-//! 7. [`Predict`] leaves out a part of the prediction, to measure what the part earns. A refill and a drain read it. A
-//!    hit does not.
+//! 7. [`Predict`] leaves out a part of the prediction, to measure what the part earns. Refills, drains and
+//!    the hit that begins a run read it. Other hits do not.
 //!
 //! # Complexity
 //!
@@ -180,11 +180,11 @@ impl Bound {
     /// Returns the limit in a run that had `run` frees so far, after which `kept` frames are cached and `left` more
     /// of the region are expected.
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
-        let expected = self.predict.expected(run, left);
-        let limit = expected.clamp(self.limit, self.max);
         if left < MIN_TAIL {
-            limit
+            // The region ends here: it does not tell how long the run continues.
+            self.predict.expected(run, 0).clamp(self.limit, self.max)
         } else {
+            let limit = self.predict.expected(run, left).clamp(self.limit, self.max);
             limit.min(kept.saturating_add(left))
         }
     }

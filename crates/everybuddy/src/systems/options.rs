@@ -167,7 +167,8 @@ options! {
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
     exchange = "exchange": Exchange, "`any`",
-        "Which requests exchange a buddy space that cannot serve them: any, or those for single frames.",
+        "Which requests exchange a buddy space that cannot serve them: any, or those for single frames and nested \
+         ones.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
     idle = "idle": Count, "16",
         "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \

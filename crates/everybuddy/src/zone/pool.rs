@@ -50,8 +50,8 @@ pub enum Exchange {
     /// `exchange=any`: all requests, as in \[iBuddy\] §5, algorithm 1.
     #[default]
     Any,
-    /// `exchange=single`: requests for single frames only. A larger block comes from an unassigned space, and the CPU
-    /// keeps its own.
+    /// `exchange=single`: requests for single frames, and nested ones. A larger block comes from an unassigned space,
+    /// and the CPU keeps its own.
     Single,
 }
 
