@@ -267,8 +267,8 @@ models!(three_tight, Plain, [1], "serewa+order=1+queue=1"; two_callers_and_servi
 models!(parts, Plain, [1, 2], "serewa+order=2+queue=4"; a_part_comes_back);
 models!(parts_tight, Plain, [2], "serewa+order=2+queue=1"; a_part_comes_back);
 models!(manager, Plain, [2], "serewa+order=1+queue=4+manager=thread"; a_manager_answers);
-models!(left, Plain, [1, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
-models!(left_shared, Shared, [1, 2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
+models!(left, Plain, [2, 3], "serewa+order=1+queue=4+manager=thread"; a_caller_leaves);
+models!(left_shared, Shared, [2], "serewa+order=1+queue=1+manager=thread"; a_caller_leaves);
 models!(
     left_with_two, Plain, [1], "serewa+order=1+queue=4+manager=thread";
     a_caller_leaves_while_another_asks
