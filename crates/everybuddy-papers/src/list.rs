@@ -223,6 +223,8 @@ mod tests {
                 "`lbs-31`",
             ),
             ("statistics = [\"mean\"", "statistics = [\"meen\"", "`mean`"),
+            // Only a method with this parameter obeys it.
+            ("\nplatform", "\nthreads = 2\nplatform", "`threads`"),
         ] {
             let changed = text.replacen(right, wrong, 1);
             assert_ne!(changed, text, "{right}");

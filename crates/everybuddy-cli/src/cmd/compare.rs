@@ -67,7 +67,7 @@ If FILE is -, the rows go to standard output and the tables to standard error, a
 written only with --html."
 )]
 pub(super) struct Arguments {
-    /// Select traces: files, or names of bundled traces [default: all bundled traces]
+    /// Select traces: files, or names of bundled traces [default: gcc_build,dbench_tar,numpy_thp]
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
 

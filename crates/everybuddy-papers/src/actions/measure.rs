@@ -84,7 +84,7 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let plan = plan(experiment, self.rounds, Some(conditions))?;
         let mut all = Vec::new();
-        for traced in replays(experiment, conditions, experiment.threads)? {
+        for traced in replays(experiment, conditions, None)? {
             let Traced {
                 name,
                 script,

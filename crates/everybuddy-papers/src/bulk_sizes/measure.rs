@@ -116,7 +116,7 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, experiment.threads)? {
+        for traced in replays(experiment, conditions, None)? {
             let Traced {
                 name,
                 script,

@@ -59,6 +59,8 @@ type Number = (&'static str, &'static str, f64);
 pub(crate) struct Parameters {
     /// The number of counted runs of each system, in turns.
     rounds: usize,
+    /// The number of threads.
+    threads: u16,
 }
 
 impl Measure for Parameters {
@@ -80,7 +82,7 @@ impl Measure for Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
-        let threads = experiment.threads.unwrap_or(1);
+        let threads = self.threads;
         let works = works(experiment, conditions, threads)?;
         // By system, by work, by round.
         let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];

@@ -57,6 +57,8 @@ impl Round {
 pub(crate) struct Parameters {
     /// The number of replays on each system, in turns.
     rounds: u32,
+    /// The number of threads.
+    threads: u16,
     /// Nanoseconds above which a wait or a hold is a disturbance.
     longest_ns: f64,
 }
@@ -80,7 +82,7 @@ impl Measure for Parameters {
     ) -> Result<Vec<Row>, Error> {
         let specs = experiment.specs()?;
         let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, experiment.threads)? {
+        for traced in replays(experiment, conditions, Some(self.threads))? {
             let Traced {
                 name,
                 script,

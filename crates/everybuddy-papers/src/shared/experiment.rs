@@ -54,8 +54,6 @@ pub struct Experiment {
     /// The workloads, if the method runs workloads.
     #[serde(default)]
     pub workloads: Vec<String>,
-    /// Threads of a replay; by default one thread in the trace's order.
-    pub threads: Option<u16>,
     /// Memory of a replay, such as `4GiB`; by default 1.25 times the peak of the allocated frames.
     pub memory: Option<String>,
     /// Measured subjects that are not systems: claims may name it as they name systems.

@@ -491,3 +491,21 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         u64::from(self.ring.length())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_the_last_frames_of_a_region_a_run_is_not_expected_to_be_endless() {
+        let bound = |predict| Bound::new(4096, 31, predict);
+        for left in 0..MIN_TAIL {
+            let limit = |predict: Predict| bound(predict).limit(500, 10, left);
+            assert_eq!(limit(Predict::Region), limit(Predict::None), "{left}");
+            assert_eq!(limit(Predict::Both), limit(Predict::Run), "{left}");
+        }
+        // Before them, the region's end bounds the limit.
+        let left = MIN_TAIL + 1000;
+        assert_eq!(bound(Predict::Region).limit(500, 10, left), 10 + left);
+    }
+}

@@ -66,7 +66,8 @@ impl<P: Platform> LateReply<'_, P> {
     /// Releases the slot, after the frames were freed.
     pub(crate) fn release(self) {
         // Release: pairs with the acquire in `owes`: a CPU that sees the slot idle sees the frames in a queue or filed.
-        self.state.store(IDLE, Ordering::Release);
+        // A read-modify-write, because `owes` writes the state back: loom does not order a store behind that write.
+        self.state.swap(IDLE, Ordering::Release);
     }
 }
 

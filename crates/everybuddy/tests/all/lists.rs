@@ -70,19 +70,62 @@ fn lbs_31_moves_batches_of_31_at_its_marks() {
 }
 
 #[test]
-fn lbs_1_goes_past_the_list_at_its_marks() {
-    with("lbs-1", |take, give, _, cpu| {
-        let held = take(cpu, 200);
-        assert_eq!((counts(cpu).refills, counts(cpu).bypasses_order0), (0, 200));
-        give(cpu, &held[..186]);
-        assert_eq!(counts(cpu).bypasses_order0, 200, "186 frames are kept");
-        give(cpu, &held[186..]);
-        assert_eq!((counts(cpu).drains, counts(cpu).bypasses_order0), (0, 214));
-        take(cpu, 186);
-        assert_eq!(counts(cpu).bypasses_order0, 214, "and serve 186 requests");
-        take(cpu, 1);
-        assert_eq!(counts(cpu).bypasses_order0, 215);
-    });
+fn lists_with_bypass_are_passed_at_their_marks() {
+    for name in ["lbs-1", "lis-1"] {
+        with(name, |take, give, _, cpu| {
+            let held = take(cpu, 200);
+            assert_eq!((counts(cpu).refills, counts(cpu).bypasses_order0), (0, 200));
+            give(cpu, &held[..186]);
+            assert_eq!(counts(cpu).bypasses_order0, 200, "186 frames are kept");
+            give(cpu, &held[186..]);
+            assert_eq!((counts(cpu).drains, counts(cpu).bypasses_order0), (0, 214));
+            take(cpu, 186);
+            assert_eq!(counts(cpu).bypasses_order0, 214, "and serve 186 requests");
+            take(cpu, 1);
+            assert_eq!(counts(cpu).bypasses_order0, 215, "{name}");
+        });
+    }
+}
+
+/// [iBuddy] 2.1: the batch is min(memory / 4 MiB - 1, 31), and the high mark six batches.
+#[test]
+fn the_marks_follow_the_memory_as_in_linux() {
+    for (mebibytes, batch) in [
+        (4, 1),
+        (8, 1),
+        (16, 3),
+        (76, 18),
+        (124, 30),
+        (128, 31),
+        (1024, 31),
+    ] {
+        let ranges = [FrameRange::new(0, mebibytes * 256)];
+        let high = 6 * batch;
+        for name in ["lbs-31", "lis-31", "lis-1", "lbs-1"] {
+            on(name, &Setup::new(&ranges, 1), |system| {
+                let mut cpu = claim(&NativeCpus::new(1), 0);
+                let take = |cpu: &mut Cpu| system.allocate(cpu, Request::FRAME).unwrap();
+                let held: Vec<Pfn> = (0..high).map(|_| take(&mut cpu)).collect();
+                let bypasses = name.ends_with("-1");
+                let refilled = if bypasses { 0 } else { batch };
+                assert_eq!(
+                    counts(&mut cpu).frames_refilled,
+                    counts(&mut cpu).refills * refilled
+                );
+                assert_eq!(counts(&mut cpu).refills, if bypasses { 0 } else { 6 });
+                for frame in &held {
+                    system.free(&mut cpu, Release::frame(*frame)).unwrap();
+                }
+                // At the high mark, a list without bypass returns one batch.
+                let kept = if bypasses { high } else { high - batch };
+                let snapshot = system.snapshot(&mut cpu);
+                assert_eq!(
+                    snapshot.buffered_frames, kept,
+                    "{name} with {mebibytes} MiB"
+                );
+            });
+        }
+    }
 }
 
 #[test]

@@ -273,3 +273,24 @@ fn a_cpu_that_collected_returns_to_what_it_collected() {
         rig.is_sound();
     });
 }
+
+/// A service takes only what no CPU holds: it neither divides a domain nor waits.
+#[test]
+fn a_service_takes_a_domain_that_no_cpu_holds() {
+    with_rig(256, 4, 64, |rig| {
+        let held = rig.extend(2);
+        let take_free = || rig.on(2, |caller| rig.spring.take_free(caller, &rig.all));
+        for (cpu, domain) in (0..).zip(&held) {
+            rig.ghost(cpu).last.set(*domain);
+            assert_eq!(rig.take(cpu), *domain);
+        }
+        assert_eq!(take_free(), None);
+        assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
+        rig.put(1, held[1]);
+        assert_eq!(take_free(), Some(held[1]));
+        assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
+        rig.put(2, held[1]);
+        rig.put(0, held[0]);
+        rig.is_sound();
+    });
+}
