@@ -173,7 +173,8 @@ pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
 pub type Hosted<W, B = NoProbe> = Native<W, B>;
 
 /// The token of a native CPU: one thread's right to act as that CPU.
-// C: the number comes first, at the address of the token. Behind `set`, it costs a hit a register and three instructions.
+// C: the number comes first, at the address of the token. Behind `set`, it costs a hit a register, which is three
+// instructions.
 #[repr(C)]
 pub struct NativeCpu<B: Probe = NoProbe> {
     id: CpuId,
