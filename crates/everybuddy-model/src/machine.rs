@@ -28,6 +28,13 @@ pub type Program<'a, P> = dyn Fn(&mut Worker<'_, P>) + Sync + 'a;
 
 /// A platform whose schedules are chosen by a model checker.
 pub trait Checker: Platform<Cpu = ModelCpu, Probe = Counts> {
+    /// The content of a frame, which its holder accesses.
+    type Content: Default + Send + Sync;
+
+    /// Accesses the content of a frame that the calling CPU holds. The checker reports an access that is not ordered
+    /// after the accesses of the last holder, if it can.
+    fn access(content: &Self::Content);
+
     /// Runs all threads concurrently; returns when all have ended.
     fn run(threads: Vec<Thread<'_>>);
 
@@ -47,6 +54,7 @@ pub trait Checker: Platform<Cpu = ModelCpu, Probe = Counts> {
 pub struct Machine<'s, P: Checker> {
     system: &'s dyn FrameAllocator<P>,
     ledger: Ledger,
+    contents: Vec<P::Content>,
 }
 
 impl<P: Checker> Machine<'_, P> {
@@ -71,6 +79,7 @@ impl<P: Checker> Machine<'_, P> {
             model(&Machine {
                 system,
                 ledger: Ledger::new(frames, cpus, in_spaces),
+                contents: (0..frames).map(|_| P::Content::default()).collect(),
             });
         };
         P::build(&spec, &setup, &mut memory, visitor).expect("the system can be built");
@@ -82,6 +91,7 @@ impl<P: Checker> Machine<'_, P> {
         program(&mut Worker {
             system: self.system,
             ledger: &self.ledger,
+            contents: &self.contents,
             cpu: &mut cpu,
             hint: Hint::NONE,
             may_be_busy: false,
@@ -130,6 +140,7 @@ impl<P: Checker> Machine<'_, P> {
 pub struct Worker<'w, P: Checker> {
     system: &'w dyn FrameAllocator<P>,
     ledger: &'w Ledger,
+    contents: &'w [P::Content],
     cpu: &'w mut ModelCpu,
     hint: Hint,
     may_be_busy: bool,
@@ -175,6 +186,7 @@ impl<P: Checker> Worker<'_, P> {
         match self.system.allocate(self.cpu, request.with_hint(self.hint)) {
             Ok(start) => {
                 self.ledger.gets(id, start, frames);
+                self.access(start, frames);
                 Some(start)
             }
             Err(AllocateError::Exhausted | AllocateError::TooLarge { .. }) => {
@@ -205,6 +217,7 @@ impl<P: Checker> Worker<'_, P> {
 
     fn release(&mut self, release: Release, start: Pfn, frames: u32) {
         let id = self.cpu.id();
+        self.access(start, frames);
         self.ledger.gives_back(id, start, frames);
         if let Err(error) = self.system.free(self.cpu, release.with_hint(self.hint)) {
             panic!("{id:?}, {release:?}: {error}");
@@ -212,7 +225,13 @@ impl<P: Checker> Worker<'_, P> {
         self.ledger.is_back(start, frames);
     }
 
-    /// Hands a block over to another CPU, which will free it.
+    /// Accesses the contents of frames as their holder.
+    fn access(&self, start: Pfn, frames: u32) {
+        let contents = self.contents.iter().skip(start.0 as usize);
+        contents.take(frames as usize).for_each(P::access);
+    }
+
+    /// Hands a block over to another CPU, which will free it. The model itself orders the two.
     pub fn hand(&self, block: Block, to: u16) {
         let frames = block.order.frames();
         let (from, to) = (self.cpu.id(), CpuId(to));

@@ -94,6 +94,11 @@ unsafe impl<M: Memory> Platform for Shuttle<M> {
 }
 
 impl<M: Memory> Checker for Shuttle<M> {
+    // Sequential consistency orders everything.
+    type Content = ();
+
+    fn access(_: &()) {}
+
     fn run(threads: Vec<Thread<'_>>) {
         shuttle::thread::scope(|scope| {
             for thread in threads {

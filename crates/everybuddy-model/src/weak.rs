@@ -128,7 +128,23 @@ unsafe impl<M: Memory> Platform for Loom<M> {
     fn wake(_: &AtomicU32) {}
 }
 
+/// The content of a frame: loom ends the run if two CPUs access it and nothing orders them.
+#[derive(Debug)]
+pub struct TrackedContent(TrackedCell<u32>);
+
+impl Default for TrackedContent {
+    fn default() -> Self {
+        Self(TrackedCell::new(0))
+    }
+}
+
 impl<M: Memory> Checker for Loom<M> {
+    type Content = TrackedContent;
+
+    fn access(content: &TrackedContent) {
+        content.0.set(0);
+    }
+
     fn run(threads: Vec<Thread<'_>>) {
         let mut threads = threads.into_iter();
         let own = threads.next();

@@ -12,10 +12,9 @@
 use everybuddy::SystemSpec;
 
 use super::held_out::{self, Multiple};
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, batch, common, replays, row,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, batch, replay_each, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory;
@@ -37,15 +36,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
     /// Replays every trace on every system.
     fn run(
         &self,
@@ -53,19 +43,13 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let tallies = count(&script, &memory, spec, bench)?;
-                let common = common(experiment, conditions, &name, spec, script.cpus);
-                rows.extend(batch(&common, spec, &memory));
+        let mut rows = replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let tallies = count(&traced.script, &traced.memory, spec, bench)?;
+                let mut rows = Vec::from_iter(batch(common, spec, &traced.memory));
                 for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
                     let own = Row {
                         operation,
@@ -73,9 +57,9 @@ impl Measure for Parameters {
                     };
                     rows.extend(numbers(tally, &own));
                 }
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
+                Ok(rows)
+            },
+        )?;
         let chosen = held_out::rows(experiment, &self.candidates, &self.multiples, &rows);
         rows.extend(chosen);
         let means = means(&rows);

@@ -10,9 +10,8 @@
 //! Counted on one thread in the trace's order: the same numbers come out each time. The order of a refill or a drain is
 //! that of the call that caused it. Lists of several orders drain in turns, so that a drain may move other orders, too.
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, replay_each, row};
 use everybuddy::{Counts, Order};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
@@ -98,15 +97,6 @@ impl Observer for Counting {
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
     /// Replays every trace on every system.
     fn run(
         &self,
@@ -114,26 +104,22 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let new = |_: &Lane| Counting::default();
-                let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
+        replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let (script, new) = (&traced.script, |_: &Lane| Counting::default());
+                let done =
+                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
                 let mut all = [Bulks::default(); 2];
                 for own in &done.played.observers {
                     for (all, own) in all.iter_mut().zip(&own.0) {
                         all.join(own);
                     }
                 }
-                let common = common(experiment, conditions, &name, spec, script.cpus);
                 let is_alike = experiment.comparable == Some(spec.to_string());
+                let mut rows = Vec::new();
                 for (operation, bulks) in DIRECTIONS.into_iter().zip(&all) {
                     let own = Row {
                         operation,
@@ -147,10 +133,9 @@ impl Measure for Parameters {
                         rows.extend(numbers(&own, metric, &moments, expected));
                     }
                 }
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
-        Ok(rows)
+                Ok(rows)
+            },
+        )
     }
 }
 

@@ -11,10 +11,9 @@
 
 use everybuddy::Order;
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, common, refusal_rows, replays, row,
+    Bench, Conditions, DIRECTIONS, MEAN, Measure, refusal_rows, replay_each, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::refusals::Refusals;
@@ -33,15 +32,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
     /// Replays every trace on every system.
     fn run(
         &self,
@@ -49,19 +39,15 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let new = Counting::new;
-                let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
-                let common = common(experiment, conditions, &name, spec, script.cpus);
+        let mut rows = replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let (script, new) = (&traced.script, Counting::new);
+                let done =
+                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
+                let mut rows = Vec::new();
                 let observers = &done.played.observers;
                 let mut tallies = [Tally::default(); 2];
                 for observer in observers {
@@ -89,12 +75,12 @@ impl Measure for Parameters {
                     .iter()
                     .map(|t| t.counts.splits + t.counts.coalescings);
                 let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
-                rows.push(row(&common, "splits_and_coalescings", "mean", moved));
+                rows.push(row(common, "splits_and_coalescings", "mean", moved));
                 let refusals = Refusals {
-                    requests: script.requests(),
+                    requests: traced.script.requests(),
                     refused: done.played.trouble.refused,
                 };
-                rows.extend(refusal_rows(&refusals, &common));
+                rows.extend(refusal_rows(&refusals, common));
                 let samples = || observers.iter().flat_map(|observer| &observer.samples);
                 for order in self.orders.iter().copied().filter_map(Order::new) {
                     let own = Row {
@@ -107,9 +93,9 @@ impl Measure for Parameters {
                     let index = mean(unusable);
                     rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value)));
                 }
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
+                Ok(rows)
+            },
+        )?;
         let means = means(&rows);
         rows.extend(means);
         Ok(rows)

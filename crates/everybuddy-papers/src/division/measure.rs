@@ -22,7 +22,6 @@ use everybuddy::{
 };
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
     Bench, Conditions, Measure, Traced, common, memory, replays, row, traces,
@@ -46,10 +45,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let traces = experiment.traces().len();

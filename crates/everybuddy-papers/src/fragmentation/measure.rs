@@ -13,7 +13,6 @@
 use everybuddy::{Order, SystemSpec};
 use everybuddy_trace::Resolved;
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
     Bench, Conditions, Measure, common, memory, refusal_rows, row, traces,
@@ -56,10 +55,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (self.sources(experiment).len() * experiment.systems.len()) as u64

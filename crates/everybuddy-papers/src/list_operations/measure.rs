@@ -16,10 +16,9 @@ use everybuddy::{Order, SystemSpec};
 use everybuddy_metrics::METRICS;
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, Measure, Traced, common, memory, replays, row,
+    Bench, Conditions, DIRECTIONS, Measure, common, memory, replay_each, row,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
@@ -99,10 +98,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of replays.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let sources = experiment.traces().len() + usize::from(self.free_memory.is_some());
@@ -121,29 +116,23 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let (counts, refused) = count(&script, &memory, spec, bench)?;
-                let common = common(experiment, conditions, &name, spec, script.cpus);
-                rows.extend(self.rows(&counts, &common));
-                rows.push(row(&common, "blocking_probability", "count", refused));
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
+        let mut rows = replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let (counts, refused) = count(&traced.script, &traced.memory, spec, bench)?;
+                let mut rows = self.rows(&counts, common);
+                rows.push(row(common, "blocking_probability", "count", refused));
+                Ok(rows)
+            },
+        )?;
         if let Some(largest) = self.free_memory {
             let largest = Order::new(largest).filter(|order| order.index() < ORDERS);
             let largest = largest.ok_or_else(|| Error::usage("free_memory: at most 10"))?;
             let script = Script::new(FREE, &one_of_each(largest), None)?;
             let memory = memory(experiment, &script)?;
-            for spec in &specs {
+            for spec in &experiment.specs()? {
                 let (counts, _) = count(&script, &memory, spec, bench)?;
                 let common = common(experiment, conditions, FREE, spec, script.cpus);
                 rows.extend(self.rows(&counts, &common));

@@ -20,7 +20,6 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
 use everybuddy_workload::odd::{Mix, Sizes};
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, Measure, common, row};
 use everybuddy_measure::Error;
@@ -125,10 +124,6 @@ fn filled_source(mix: &str) -> String {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of runs.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.systems.len() * 2 * Mix::ALL.len()) as u64

@@ -19,9 +19,8 @@ use std::vec::IntoIter;
 use everybuddy::{Counts, Order};
 use everybuddy_trace::Quantiles;
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, replay_each, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::observe::Observer;
@@ -114,15 +113,6 @@ impl Observer for Predicting {
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
     /// Replays every trace on every predictive system.
     fn run(
         &self,
@@ -130,19 +120,15 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let new = Predicting::new;
-                let done = pass::watch(&script, &memory, bench.arena, spec, How::COUNTED, new)?;
-                let common = common(experiment, conditions, &name, spec, script.cpus);
+        replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let (script, new) = (&traced.script, Predicting::new);
+                let done =
+                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
+                let mut rows = Vec::new();
                 for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
                     let observers = done.played.observers.iter();
                     let judged: Vec<Judged> = observers
@@ -154,10 +140,9 @@ impl Measure for Parameters {
                     };
                     rows.extend(summary(&judged, &own));
                 }
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
-        Ok(rows)
+                Ok(rows)
+            },
+        )
     }
 }
 

@@ -11,9 +11,8 @@
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
+use crate::shared::method::{Bench, Conditions, Measure, common, replay_each, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::observe::Tally;
@@ -30,10 +29,6 @@ const TRACE: &str = "trace";
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of replays and visits.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let sources = experiment.traces().len() + experiment.workloads.len();
@@ -47,31 +42,26 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
         let mut rows = Vec::new();
         for variant in workloads::variants(experiment)? {
             let setting = workloads::setting(1, conditions);
-            for spec in &specs {
+            for spec in &experiment.specs()? {
                 let tallies = bench::count(variant, setting, spec, bench.timer, bench.arena)?;
                 let common = common(experiment, conditions, variant.name, spec, 1);
                 rows.extend(numbers(&tallies, &common));
                 (bench.step)(&format!("{} {spec}", variant.name));
             }
         }
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let tallies = buffers::count(&script, &memory, spec, bench)?;
-                let common = common(experiment, conditions, &name, spec, script.cpus);
-                rows.extend(numbers(&tallies, &common));
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
+        let replayed = replay_each(
+            experiment,
+            conditions,
+            bench,
+            |traced, spec, common, bench| {
+                let tallies = buffers::count(&traced.script, &traced.memory, spec, bench)?;
+                Ok(numbers(&tallies, common))
+            },
+        )?;
+        rows.extend(replayed);
         Ok(rows)
     }
 }

@@ -13,7 +13,6 @@
 
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
 
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, Measure, row, traces};
 use everybuddy_measure::Error;
@@ -35,10 +34,6 @@ const BUFFER: &str = "buffer";
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
     /// Returns the number of traces.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.traces().len() as u64

@@ -29,11 +29,15 @@ use everybuddy_measure::rows::{Row, rounded};
 
 /// A way to measure, with the parameters of an experiment's file.
 pub trait Measure {
-    /// Returns the number of repetitions.
-    fn repeats(&self) -> Repeats;
+    /// Returns the number of repetitions; by default none, since counts repeat exactly.
+    fn repeats(&self) -> Repeats {
+        Repeats::Counted
+    }
 
-    /// Returns the number of steps, for the progress bar.
-    fn steps(&self, experiment: &Experiment) -> u64;
+    /// Returns the number of steps, for the progress bar; by default one for each trace and system.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.traces().len() * experiment.systems.len()) as u64
+    }
 
     /// Returns the sources that its rows can have: tables and claims name no others.
     fn sources(&self, experiment: &Experiment) -> Vec<String> {
@@ -154,6 +158,28 @@ pub(crate) fn replays<'e>(
         })
     };
     Ok(traces(experiment, conditions)?.into_iter().map(prepare))
+}
+
+/// Calls `replay` for each trace and each system, on one thread in the order of the trace, and collects the rows. The
+/// common columns of these rows are the third argument.
+pub(crate) fn replay_each(
+    experiment: &Experiment,
+    conditions: &Conditions,
+    bench: &mut Bench<'_>,
+    mut replay: impl FnMut(&Traced, &SystemSpec, &Row, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
+) -> Result<Vec<Row>, Error> {
+    let specs = experiment.specs()?;
+    let mut rows = Vec::new();
+    for traced in replays(experiment, conditions, None)? {
+        let traced = traced?;
+        let (name, cpus) = (&traced.name, traced.script.cpus);
+        for spec in &specs {
+            let common = common(experiment, conditions, name, spec, cpus);
+            rows.extend(replay(&traced, spec, &common, bench)?);
+            (bench.step)(&format!("{name} {spec}"));
+        }
+    }
+    Ok(rows)
 }
 
 /// Returns the memory of a replay, according to the experiment.

@@ -24,9 +24,8 @@ use everybuddy::{
 use everybuddy_trace::{Resolved, StepKind};
 
 use crate::emulation::counting::{Counting, accesses};
-use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, row};
+use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, replay_each, row};
 use crate::streams::tally::Histogram;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory as ReplayMemory;
@@ -45,15 +44,6 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn repeats(&self) -> Repeats {
-        Repeats::Counted
-    }
-
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
     /// Replays every trace on every system.
     fn run(
         &self,
@@ -61,23 +51,14 @@ impl Measure for Parameters {
         conditions: &Conditions,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                memory,
-                resolved,
-                ..
-            } = traced?;
-            for spec in &specs {
-                let seen = replay(spec, &memory, &resolved, self.samples)?;
-                let common = common(experiment, conditions, &name, spec, 1);
-                rows.extend(self.rows(&common, &seen));
-                (bench.step)(&format!("{name} {spec}"));
-            }
-        }
-        Ok(rows)
+        replay_each(experiment, conditions, bench, |traced, spec, common, _| {
+            let seen = replay(spec, &traced.memory, &traced.resolved, self.samples)?;
+            let common = Row {
+                cpus: 1,
+                ..common.clone()
+            };
+            Ok(self.rows(&common, &seen))
+        })
     }
 }
 

@@ -229,7 +229,7 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
     if options.separate != Some(Switch::Off) {
         return Ok(kind);
     }
-    let needs = "no value with separate=off: there are no services";
+    let needs = "a value only with separate=on: otherwise there are no services";
     match () {
         () if options.manager.is_some() => contradiction("manager", needs),
         () if options.remnants.is_some() => contradiction("remnants", needs),
@@ -287,7 +287,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         if options.line.is_some() {
             return contradiction(
                 "line",
-                "no value with zone=domains: a domain is held without a lock",
+                "a value only without zone=domains: a domain is held without a lock",
             );
         }
         if structure != StructureKind::Lists {
@@ -298,19 +298,19 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         }
     }
     if zone != ZoneKind::Spaces && options.space.is_some() {
-        return contradiction("space", "no value without zone=spaces");
+        return contradiction("space", "a value only with zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.select.is_some() {
-        return contradiction("select", "no value without zone=spaces");
+        return contradiction("select", "a value only with zone=spaces");
     }
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
-        return contradiction("exchange", "no value without zone=spaces");
+        return contradiction("exchange", "a value only with zone=spaces");
     }
     if zone != ZoneKind::Domains && options.idle.is_some() {
-        return contradiction("idle", "no value without zone=domains");
+        return contradiction("idle", "a value only with zone=domains");
     }
     if zone != ZoneKind::Domains && options.spring.is_some() {
-        return contradiction("spring", "no value without zone=domains");
+        return contradiction("spring", "a value only with zone=domains");
     }
     // Compositions for experiments on hits exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;

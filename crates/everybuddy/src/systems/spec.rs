@@ -189,14 +189,15 @@ fn fit(options: &Options, row: &Row) -> Result<(), (&'static str, &'static str)>
     );
     let is_linux = list == ListKind::Linux;
     let is_spring = list == ListKind::Predictive;
-    let needs = "list=linux or list=spring as well; other lists have no configurable batch";
+    let needs =
+        "a value only with list=linux or list=spring: other lists have no configurable batch";
     let has_batch = is_linux || is_spring;
     fits(options.batch.is_none() || has_batch, "batch", needs)?;
-    let needs = "list=spring as well";
+    let needs = "a value only with list=spring";
     fits(options.predict.is_none() || is_spring, "predict", needs)?;
-    let needs = "list=linux, list=bypass or list=spring as well";
+    let needs = "a value only with list=linux, list=bypass or list=spring";
     fits(options.high.is_none() || is_long, "high", needs)?;
-    let needs = "list=linux, list=linux-6 or list=spring as well; without batches, a lock is held for one block";
+    let needs = "a value only with list=linux, list=linux-6 or list=spring: without batches, a lock is held for one block";
     fits(options.hold.is_none() || moves, "hold", needs)?;
     let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
     fits(options.zone != Some(ZoneKind::Domains), "zone", needs)?;
