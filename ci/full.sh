@@ -17,7 +17,7 @@ schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 architectures   3 min   ci/architectures.sh
-page            3 min   ci/page.sh
+page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 weaken         90 min   ci/weaken.sh

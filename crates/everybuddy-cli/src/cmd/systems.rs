@@ -10,6 +10,7 @@
 //! Every row is listed, and aliases are marked.
 
 use clap::Args;
+use everybuddy::SystemSpec;
 use everybuddy::systems::{ROWS, Row};
 use serde_json::json;
 
@@ -23,6 +24,7 @@ use everybuddy_measure::choice;
 Examples:
   everybuddy systems                list all
   everybuddy systems lbs-31         describe one system, with its deviations from the source
+  everybuddy systems lbs-31+high=31 the same, and what the option makes of it
   everybuddy systems --json         print one JSON object per line
 
 Wherever a system can be named, a variant is written NAME+key=value...:
@@ -39,19 +41,19 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut rows: Vec<&Row> = Vec::new();
-    for name in &arguments.names {
-        rows.push(choice::one(name)?.row());
-    }
-    let text = match (rows.is_empty(), arguments.json) {
+    let names = arguments.names.iter();
+    let specs = names
+        .map(|name| choice::one(name))
+        .collect::<Result<Vec<SystemSpec>, Error>>()?;
+    let text = match (specs.is_empty(), arguments.json) {
         (true, false) => systems::list(),
-        (false, false) => rows
+        (false, false) => specs
             .iter()
-            .map(|row| systems::full(row))
+            .map(systems::full)
             .collect::<Vec<_>>()
             .join("\n"),
         (true, true) => ROWS.iter().map(line).collect(),
-        (false, true) => rows.into_iter().map(line).collect(),
+        (false, true) => specs.iter().map(|spec| line(spec.row())).collect(),
     };
     output::text(&text)
 }

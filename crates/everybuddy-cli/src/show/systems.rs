@@ -8,7 +8,8 @@
 //!
 //! Shows only the contents of the rows.
 
-use everybuddy::systems::{ROWS, Row};
+use everybuddy::systems::ROWS;
+use everybuddy::{FrameRange, Setup, SystemSpec};
 use everybuddy_workload::WORKLOADS;
 
 use super::output::Style;
@@ -51,13 +52,20 @@ fn plain(text: &str) -> String {
     text.replace('`', "")
 }
 
-/// Describes one system in full.
-pub fn full(row: &Row) -> String {
+/// Describes one system in full: its row, and what the given options make of it on a machine of 1 GiB and 2 CPUs.
+pub fn full(spec: &SystemSpec) -> String {
     let style = Style::of_output(false);
-    let mut out = style.bold(row.name) + "\n";
+    let row = spec.row();
+    let mut out = style.bold(&spec.to_string()) + "\n";
+    let ranges = [FrameRange::new(0, 1 << 18)];
+    let built = match spec.parameters(&Setup::new(&ranges, 2)) {
+        Ok(parameters) => format!("{parameters}, with 1 GiB and 2 CPUs."),
+        Err(error) => format!("{error}."),
+    };
     let parts = [
         ("summary", row.summary),
         ("layers", &row.composition().to_string()),
+        ("built", &built),
         ("source", row.source),
         ("faithful", row.faithful),
         ("deviates", row.deviates),

@@ -3,6 +3,19 @@
 use crate::common::{Folder, everybuddy};
 
 #[test]
+fn a_system_is_described_with_what_its_options_make_of_it() {
+    let text = everybuddy(&["systems", "lbs-31", "lbs-31+batch=7"]).done();
+    let [own, varied] = [
+        text.find("batch 31, high mark 186"),
+        text.find("batch 7, high mark 42"),
+    ];
+    assert!(
+        own.is_some() && own < varied && text.contains("\nlbs-31+batch=7\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn help_shows_examples() {
     for command in [
         &["compare"][..],
