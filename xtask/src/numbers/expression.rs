@@ -9,6 +9,7 @@
 //! [EXPERIMENT SOURCE SYSTEM OPERATION METRIC STATISTIC]    the value of one row
 //! [... order=9 cpus=2 run=results/RUN/FILE.jsonl]          of one order, number of CPUs, or another file
 //! [fragmentation sequence bs,is ...]  [... * ...]          a list: of these in this order, or of all
+//! [division gcc_build:64~by~dbench_tar ...]                `~` stands for a space in a name
 //! a + b, a - b, a * b, a / b, (a), 2.5                     arithmetic, value by value
 //! min(...), max(...), mean(...), sum(...)                  of a list, or of several expressions
 //! EXPRESSION as FORMAT                                     3s: significant digits; .2: decimal places; 0% or .1%
@@ -252,9 +253,10 @@ fn values(reference: &str, results: &Results) -> Result<Vec<f64>, Lack> {
         let is_meant = |row: &&Row| {
             let own = parts(row);
             let mut pairs = wanted.iter().zip(&own);
+            let is = |wanted: &str, own: &str| wanted == "*" || wanted.replace('~', " ") == own;
             row.order == order
                 && cpus.is_none_or(|cpus| cpus == row.cpus)
-                && pairs.all(|(wanted, own)| *wanted == "*" || wanted == own)
+                && pairs.all(|(wanted, own)| is(wanted, own))
         };
         let own: Vec<f64> = rows.iter().filter(is_meant).map(|row| row.value).collect();
         match own.len() {

@@ -201,7 +201,12 @@ mod tests {
         folder.run("2000-a", &[("x", "bs", 8.0), ("x", "is", 2.0)]);
         folder.run(
             "2001-a",
-            &[("x", "bs", 10.0), ("y", "bs", 20.0), ("x", "is", 4.0)],
+            &[
+                ("x", "bs", 10.0),
+                ("y", "bs", 20.0),
+                ("x", "is", 4.0),
+                ("x by y", "bs", 7.0),
+            ],
         );
         let results = Results::new(&folder.0);
         let line = |source: &str| format!("`bs` <!--= {source} -->?<!--/--> and more");
@@ -219,8 +224,9 @@ mod tests {
         is("[e x bs all m mean] as 2s", "10");
         is("[e x bs all m mean] / [e x is all m mean] as .2", "2.50");
         is("[e x,y bs all m mean] as .0", "10, 20");
+        is("[e x~by~y bs all m mean] as .0", "7");
         is(
-            "1 - min([e * bs all m mean]) / max([e y bs all m mean], 5) as 0%",
+            "1 - min([e x,y bs all m mean]) / max([e y bs all m mean], 5) as 0%",
             "50%",
         );
         is(

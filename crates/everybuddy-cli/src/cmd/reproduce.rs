@@ -10,12 +10,12 @@
 //! was printed and written.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 
 use crate::export::page::{Page, study};
-use crate::export::{Output, Outputs};
+use crate::export::{Output, Outputs, json};
 use crate::show::{claims, experiments, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
@@ -47,6 +47,8 @@ Examples:
         your own experiment, in the format of the project's experiment.toml files
   everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
         write every number as JSON lines; docs/metrics.md defines the metrics
+  everybuddy reproduce all --rows earlier.jsonl --html papers.html
+        judge and draw the numbers of an earlier run again, without measuring
 
 `everybuddy experiments` lists them with their sources and claims.
 
@@ -69,6 +71,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 
+    /// Measure nothing: take the rows from FILE, the --json of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
+    rows: Option<PathBuf>,
+
     /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -80,8 +86,15 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let chosen = named(&arguments.names)?;
-    let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen));
+    let mut chosen = named(&arguments.names)?;
+    let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
+    if let Some(rows) = &earlier {
+        // `all` means all that the file has.
+        let names = &arguments.names;
+        let is_all = names.is_empty() || names.iter().any(|name| name == "all");
+        chosen.retain(|own| !is_all || rows.iter().any(|row| is_of(own, row)));
+    }
+    let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
     let pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
     let page = arguments.html.as_deref();
@@ -94,7 +107,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let print = |text: &str| sinks.print(text);
     let style = sinks.style();
-    let machine = HostInfo::look();
+    let machine = match &arguments.rows {
+        None => HostInfo::look(),
+        Some(file) => HostInfo {
+            processor: Some(format!(
+                "where the rows of {} were measured",
+                file.display()
+            )),
+            ..HostInfo::default()
+        },
+    };
     let mut steps = 0;
     for own in &chosen {
         steps += list::method(own)?.steps(own);
@@ -117,7 +139,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 progress.step();
             },
         };
-        let rows = list::method(own)?.run(own, &conditions, &mut bench)?;
+        let rows = match &earlier {
+            None => list::method(own)?.run(own, &conditions, &mut bench)?,
+            Some(rows) => rows_of(own, rows)?,
+        };
         let judge = |claim: &Claim| {
             let verdict = claim.judge(&own.name, &rows);
             (claim.clone(), verdict)
@@ -144,7 +169,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         judged.extend(verdicts.map(|(claim, verdict)| (own.name.clone(), claim, verdict)));
     }
     progress.done();
-    print(&experiments::closing(&machine, &timer, &style))?;
+    if earlier.is_none() {
+        print(&experiments::closing(&machine, &timer, &style))?;
+    }
     sinks.write(&exported)?;
     if let (Some(page), Some(study)) = (page, study) {
         page.write_study(&study)?;
@@ -153,14 +180,44 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
 }
 
-/// Returns the files that a run reads: its experiments and their traces.
-fn inputs(names: &[String], chosen: &[Experiment]) -> Vec<PathBuf> {
+/// Reads the rows of an earlier run.
+fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
+    let text = fs::read_to_string(path)
+        .map_err(|cause| Error::usage(format!("--rows: {}: {cause}", path.display())))?;
+    json::decode(&text).map_err(|what| {
+        let path = path.display();
+        Error::usage(format!(
+            "{path}: {what}\nhelp: --rows takes what --json wrote"
+        ))
+    })
+}
+
+/// Returns `true` for a row of an experiment, also of a single moment or round of it.
+fn is_of(own: &Experiment, row: &Row) -> bool {
+    row.experiment.split('@').next() == Some(&own.name)
+}
+
+/// Returns the rows of an experiment.
+fn rows_of(own: &Experiment, rows: &[Row]) -> Result<Vec<Row>, Error> {
+    let found: Vec<Row> = rows.iter().filter(|row| is_of(own, row)).cloned().collect();
+    match found.is_empty() {
+        true => Err(Error::usage(format!(
+            "--rows: the file has no rows of {}",
+            own.name
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// Returns the files that a run reads: its experiments and their traces, and the rows of an earlier run.
+fn inputs(names: &[String], chosen: &[Experiment], rows: &Option<PathBuf>) -> Vec<PathBuf> {
     let given = names.iter().filter(|name| name.ends_with(".toml"));
     let traces = chosen.iter().flat_map(|own| own.traces.iter());
     let traces = traces.map(String::as_str).chain(library::BUNDLED);
     // A trace that is not there is reported when it is read.
     let traces = traces.filter_map(|name| library::locate(name).ok());
-    given.map(PathBuf::from).chain(traces).collect()
+    let given = given.map(PathBuf::from).chain(rows.clone());
+    given.chain(traces).collect()
 }
 
 /// Prepares the files of the figures.

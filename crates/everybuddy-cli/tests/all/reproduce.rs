@@ -128,6 +128,39 @@ fn an_experiment_gives_rows_and_a_picture() {
 }
 
 #[test]
+fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
+    let folder = Folder::new("reproduce-again");
+    let (first, again) = (folder.file("first.jsonl"), folder.file("again.jsonl"));
+    let (drawn, redrawn) = (folder.file("drawn"), folder.file("redrawn"));
+    let file = experiment(&folder, RIGHT);
+    let measured = everybuddy(&["reproduce", &file, "--json", &first, "--svg", &drawn]).done();
+    let rows = ["--rows", &first, "--json", &again, "--svg", &redrawn];
+    let judged = everybuddy(&[&["reproduce", &file], &rows[..]].concat()).done();
+    // The last lines are about the machine.
+    assert!(
+        measured.starts_with(judged.trim_end()),
+        "{measured}{judged}"
+    );
+    let read = |file: &str| std::fs::read_to_string(file).unwrap();
+    assert_eq!(read(&first), read(&again));
+    let picture = |folder: &str| read(&format!("{folder}/tiny.svg"));
+    assert_eq!(picture(&drawn), picture(&redrawn));
+    // A claim that was changed since.
+    let file = experiment(&folder, WRONG);
+    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &first]).code, 1);
+    let refused = |rows: &str, words: &[&str]| {
+        everybuddy(&["reproduce", &file, "--rows", rows]).refused(words);
+    };
+    refused("none.jsonl", &["none.jsonl"]);
+    std::fs::write(&again, "{\"experiment\":\"tiny\"}\n").unwrap();
+    refused(&again, &["line 1", "`source`", "--json"]);
+    std::fs::write(&again, read(&first).replace("\"tiny", "\"other")).unwrap();
+    refused(&again, &["no rows of tiny"]);
+    let seed = ["reproduce", &file, "--rows", &first, "--seed", "2"];
+    everybuddy(&seed).refused(&["--seed"]);
+}
+
+#[test]
 fn the_page_shows_figures_numbers_and_verdicts() {
     let folder = Folder::new("reproduce-page");
     let page = folder.file("page.html");

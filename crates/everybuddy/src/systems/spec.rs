@@ -197,7 +197,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), (&'static str, &'static str)>
     fits(options.predict.is_none() || is_spring, "predict", needs)?;
     let needs = "a value only with list=linux, list=bypass or list=spring";
     fits(options.high.is_none() || is_long, "high", needs)?;
-    let needs = "a value only with list=linux, list=linux-6 or list=spring: without batches, a lock is held for one block";
+    let needs = "a value only with list=linux, linux-6 or spring: without batches, a lock is held for one block";
     fits(options.hold.is_none() || moves, "hold", needs)?;
     let needs = "`one` or `spaces` here: what is allocated belongs to no domain, so a class has no slack there";
     fits(options.zone != Some(ZoneKind::Domains), "zone", needs)?;
