@@ -58,6 +58,25 @@ pub struct Axis {
     pub write: Box<dyn Fn(f64) -> String>,
 }
 
+/// The side of a point.
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// The places of a label: the side of its point, and the distance of its upper edge from the point. The best first.
+const PLACES: [(Side, i32); 8] = [
+    (Side::Right, -17),
+    (Side::Left, -17),
+    (Side::Right, 6),
+    (Side::Left, 6),
+    (Side::Right, -30),
+    (Side::Left, 19),
+    (Side::Right, 19),
+    (Side::Left, -30),
+];
+
 /// The style of a series.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -338,19 +357,38 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             .map_err(said)?;
         }
     }
-    // Last, each on a pale background: lines may cross labels.
+    // Last, each on a pale background: lines may cross labels. No label covers another one, if there is a free place.
+    let mut placed: Vec<[i32; 4]> = Vec::new();
     for series in &panel.series {
         let colour = COLOURS[series.kind % COLOURS.len()];
-        let words = series.points.iter().zip(&series.labels).map(|(at, word)| {
+        for (at, word) in series.points.iter().zip(&series.labels) {
             let style = (FONT, 12).into_font().color(&colour);
             let style = style.pos(Pos::new(HPos::Left, VPos::Center));
             let width = 13 * word.chars().count() as i32 / 2;
-            let ground = [(9, -17), (11 + width, -6)];
-            EmptyElement::at(*at)
-                + Rectangle::new(ground, WHITE.mix(0.7).filled())
-                + Text::new(word.clone(), (10, -11), style)
-        });
-        chart.draw_series(words).map_err(said)?;
+            let (x, y) = chart.backend_coord(at);
+            let ground =
+                |(left, top): (i32, i32)| [x + left, y + top, x + left + width + 2, y + top + 11];
+            let is_free = |own: &(i32, i32)| {
+                let [left, top, right, bottom] = ground(*own);
+                let apart = |other: &[i32; 4]| {
+                    right < other[0] || other[2] < left || bottom < other[1] || other[3] < top
+                };
+                placed.iter().all(apart)
+            };
+            let places = PLACES.map(|(side, top)| match side {
+                Side::Right => (9, top),
+                Side::Left => (-11 - width, top),
+            });
+            let (left, top) = places.into_iter().find(is_free).unwrap_or(places[0]);
+            placed.push(ground((left, top)));
+            let words = EmptyElement::at(*at)
+                + Rectangle::new(
+                    [(left, top), (left + width + 2, top + 11)],
+                    WHITE.mix(0.7).filled(),
+                )
+                + Text::new(word.clone(), (left + 1, top + 6), style);
+            chart.draw_series([words]).map_err(said)?;
+        }
     }
     Ok(())
 }
