@@ -38,8 +38,8 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         .map(|(operation, title)| panel(&rows, &names, operation, title))
         .collect();
     let note = format!(
-        "{}. Lines: fixed lists that move a sixth of their length; dots: more of it; rings: lists that adapt themselves. \
-         Names: the mean.",
+        "{}. Lines: fixed lists that move a sixth of their length; dots: more of it; rings: lists that adapt \
+         themselves. Names: the mean.",
         experiment.source
     );
     chart::drawing(experiment, panels, note)
@@ -138,7 +138,8 @@ impl Kind {
     }
 }
 
-/// Returns the text next to a point: the length of a fixed list, the option of a variant of `spring`, the name of another.
+/// Returns the text next to a point: the length of a fixed list, the option of a variant of `spring`, the name of
+/// another.
 fn label(system: &str) -> String {
     let name = system.strip_prefix("spring+").unwrap_or(system);
     option(system, "high=").map_or_else(|| name.to_string(), |length| length.to_string())
