@@ -18,8 +18,6 @@ pub enum At {
     NoOrder,
     /// This order.
     Order(u8),
-    /// The system's largest order.
-    Largest,
 }
 
 /// How a number is written.
@@ -264,14 +262,14 @@ pub const COLUMNS: &[Column] = &[
     .legend("the same, minimum over the trace")
     .at(LARGE),
     column(
-        "fragmentation_rate",
+        "unusable_index",
         ["all", "mean"],
         100.0,
         Places::Fixed(1),
     )
     .head(["unusable", "at 4M %"])
-    .legend("free memory that is not in blocks of the largest order (4 MiB), mean")
-    .at(At::Largest)
+    .legend("free memory that no block of 4 MiB (order 10) could use, mean")
+    .at(LARGE)
     .default(),
     column(
         "domains",

@@ -20,6 +20,15 @@ use crate::repair::{Leniency, Repair, Repairs};
 use crate::repair_events::DROPPED;
 use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_REGIONS};
 
+/// How the names of companion files end.
+const ENDS: [&str; 2] = [".faults.parquet", ".vmas.parquet"];
+
+/// Returns `true` if a name can only be that of a companion file.
+pub(crate) fn is_companion(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ENDS.iter().any(|end| name.ends_with(end))
+}
+
 /// Returns the files of the trace `NAME.parquet`: itself, `NAME.faults.parquet` and `NAME.vmas.parquet`. The companions
 /// need not exist.
 pub fn files(trace: &Path) -> [PathBuf; 3] {
@@ -32,7 +41,7 @@ pub fn files(trace: &Path) -> [PathBuf; 3] {
         name.push(end);
         trace.with_file_name(name)
     };
-    let [faults, regions] = [".faults.parquet", ".vmas.parquet"].map(companion);
+    let [faults, regions] = ENDS.map(companion);
     [trace.to_path_buf(), faults, regions]
 }
 

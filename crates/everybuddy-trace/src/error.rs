@@ -69,6 +69,8 @@ pub enum Problem {
     },
     /// The trace is empty.
     NoRows,
+    /// The file's name is that of a companion file of another trace.
+    CompanionName,
     /// The trace has more events than there are block numbers.
     TooManyRows,
     /// `op` is neither 0 nor 1.
@@ -211,6 +213,9 @@ impl Problem {
             Problem::ColumnType { .. } => "write the column as integers",
             Problem::NoValue { .. } => "add the value, or use --lenient to drop such rows",
             Problem::NoRows => "record a program that allocates memory",
+            Problem::CompanionName => {
+                "choose a name that does not end with .faults.parquet or .vmas.parquet"
+            }
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
             Problem::UnknownOp(_) => {
                 "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows"
@@ -267,6 +272,9 @@ impl fmt::Display for Problem {
                 write!(out, "{value} is outside the range of column {column}")
             }
             Problem::NoRows => write!(out, "the trace has no rows"),
+            Problem::CompanionName => {
+                write!(out, "the name is that of a companion file of another trace")
+            }
             Problem::TooManyRows => write!(out, "the trace has 2^31 rows or more"),
             Problem::UnknownOp(op) => write!(out, "unknown op {op}"),
             Problem::UnknownOrder(order) => {

@@ -25,8 +25,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::companions::files;
-use crate::error::TraceError;
+use crate::companions::{files, is_companion};
+use crate::error::{Problem, TraceError};
 use crate::file::Pending;
 use crate::identity;
 use crate::model::{AddressRegion, Event, Fault, Trace};
@@ -68,6 +68,13 @@ pub fn write(trace: &Trace, path: &Path) -> Result<(), TraceError> {
 ///
 /// Returns a [`TraceError`] with the file that could not be written; nothing has changed then.
 pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
+    if is_companion(path) {
+        return Err(TraceError {
+            file: path.to_path_buf(),
+            row: None,
+            problem: Problem::CompanionName,
+        });
+    }
     let [main, faults, regions] = files(path);
     let own = (identity::KEY.to_string(), identity::of(trace));
     let pairs = std::slice::from_ref(&own);

@@ -9,6 +9,7 @@
 //! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
 //! was printed and written.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use clap::{Args, value_parser};
 
 use crate::export::page::{Page, study};
 use crate::export::{Output, Outputs, json};
-use crate::show::{claims, experiments, progress::Progress};
+use crate::show::{claims, experiments, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::library;
@@ -46,14 +47,16 @@ Examples:
   everybuddy reproduce my-experiment.toml
         your own experiment, in the format of the project's experiment.toml files
   everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics
+        write every number as JSON lines; docs/metrics.md defines the metrics. The rows of single
+        rounds and moments are under NAME@ROUND; --rows needs these, too
   everybuddy reproduce all --rows earlier.jsonl --html papers.html
         judge and draw the numbers of an earlier run again, without measuring
 
 `everybuddy experiments` lists them with their sources and claims.
 
-A claim about times fails only if all rounds agree, and is undecided otherwise. Exit code 1
-if a claim fails. If FILE is -, the rows go to standard output and the tables to standard error."
+A claim about times fails only if all rounds agree, and is inconclusive otherwise. Exit code 1
+if a claim fails. A known deviation is a claim that does not hold here for a stated reason, and
+fails only beyond its stated bounds. If FILE is -, the rows go to standard output and the tables to standard error."
 )]
 pub(super) struct Arguments {
     /// Select experiments by name or TOML file; `all` selects all [default: all]
@@ -88,11 +91,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut chosen = named(&arguments.names)?;
     let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
-    if let Some(rows) = &earlier {
-        // `all` means all that the file has.
+    if let (Some(rows), Some(file)) = (&earlier, &arguments.rows) {
         let names = &arguments.names;
         let is_all = names.is_empty() || names.iter().any(|name| name == "all");
-        chosen.retain(|own| !is_all || rows.iter().any(|row| is_of(own, row)));
+        retain(&mut chosen, rows, is_all, file)?;
     }
     let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
@@ -141,7 +143,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         };
         let rows = match &earlier {
             None => list::method(own)?.run(own, &conditions, &mut bench)?,
-            Some(rows) => rows_of(own, rows)?,
+            Some(rows) => rows.iter().filter(|row| is_of(own, row)).cloned().collect(),
         };
         let judge = |claim: &Claim| {
             let verdict = claim.judge(&own.name, &rows);
@@ -180,16 +182,24 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
 }
 
-/// Reads the rows of an earlier run.
+/// Reads the rows of an earlier run. No two of them are about the same.
 fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| Error::usage(format!("--rows: {}: {cause}", path.display())))?;
-    json::decode(&text).map_err(|what| {
-        let path = path.display();
-        Error::usage(format!(
-            "{path}: {what}\nhelp: --rows takes what --json wrote"
-        ))
-    })
+    let wrong = |what: String, help: &str| {
+        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", path.display()))
+    };
+    let help = "--rows takes the file that --json wrote; unpack a .gz with zcat";
+    let text = fs::read_to_string(path).map_err(|cause| wrong(cause.to_string(), help))?;
+    let rows = json::decode(&text).map_err(|what| wrong(what, help))?;
+    let mut seen = BTreeSet::new();
+    for (line, row) in (1..).zip(&rows) {
+        let of = (&row.experiment, &row.source, &row.system, &row.options);
+        let about = (row.operation, row.order, row.metric, row.statistic);
+        if !seen.insert((of, row.platform.to_string(), row.cpus, row.seed, about)) {
+            let what = format!("line {line}: another line has the same number");
+            return Err(wrong(what, "a file may have the rows of one run only"));
+        }
+    }
+    Ok(rows)
 }
 
 /// Returns `true` for a row of an experiment, also of a single moment or round of it.
@@ -197,16 +207,40 @@ fn is_of(own: &Experiment, row: &Row) -> bool {
     row.experiment.split('@').next() == Some(&own.name)
 }
 
-/// Returns the rows of an experiment.
-fn rows_of(own: &Experiment, rows: &[Row]) -> Result<Vec<Row>, Error> {
-    let found: Vec<Row> = rows.iter().filter(|row| is_of(own, row)).cloned().collect();
-    match found.is_empty() {
-        true => Err(Error::usage(format!(
-            "--rows: the file has no rows of {}",
-            own.name
-        ))),
-        false => Ok(found),
+/// Keeps the experiments that the rows are about. Those that were chosen by name must be among them.
+fn retain(
+    chosen: &mut Vec<Experiment>,
+    rows: &[Row],
+    is_all: bool,
+    file: &Path,
+) -> Result<(), Error> {
+    let has = |own: &Experiment| rows.iter().any(|row| is_of(own, row));
+    let missing: Vec<String> = chosen
+        .iter()
+        .filter(|own| !has(own))
+        .map(|own| own.name.clone())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
     }
+    let what = format!("{} has no rows of {}", file.display(), missing.join(", "));
+    if is_all && missing.len() < chosen.len() {
+        output::note(&what);
+        chosen.retain(has);
+        return Ok(());
+    }
+    let has: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row.experiment.split('@').next())
+        .collect();
+    let has = match has.is_empty() {
+        true => "the file is empty".to_string(),
+        false => format!(
+            "it has rows of {}",
+            has.into_iter().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Err(Error::usage(format!("--rows: {what}\nhelp: {has}")))
 }
 
 /// Returns the files that a run reads: its experiments and their traces, and the rows of an earlier run.

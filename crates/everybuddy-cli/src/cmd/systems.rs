@@ -11,7 +11,7 @@
 
 use clap::Args;
 use everybuddy::SystemSpec;
-use everybuddy::systems::{ROWS, Row};
+use everybuddy::systems::{Parameters, ROWS, Row};
 use serde_json::json;
 
 use crate::show::{output, systems};
@@ -41,26 +41,33 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let names = arguments.names.iter();
-    let specs = names
-        .map(|name| choice::one(name))
-        .collect::<Result<Vec<SystemSpec>, Error>>()?;
+    let one = |name: &String| {
+        let spec = choice::one(name)?;
+        let built = systems::built(&spec)?;
+        Ok((spec, built))
+    };
+    let specs = arguments.names.iter().map(one);
+    let specs = specs.collect::<Result<Vec<(SystemSpec, Parameters)>, Error>>()?;
     let text = match (specs.is_empty(), arguments.json) {
         (true, false) => systems::list(),
         (false, false) => specs
             .iter()
-            .map(systems::full)
+            .map(|(spec, built)| systems::full(spec, built))
             .collect::<Vec<_>>()
             .join("\n"),
-        (true, true) => ROWS.iter().map(line).collect(),
-        (false, true) => specs.iter().map(|spec| line(spec.row())).collect(),
+        (true, true) => ROWS.iter().map(|row| line(row, row.name, None)).collect(),
+        (false, true) => specs
+            .iter()
+            .map(|(spec, built)| line(spec.row(), &spec.to_string(), Some(built.to_string())))
+            .collect(),
     };
     output::text(&text)
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, name: &str, built: Option<String>) -> String {
     let object = json!({
-        "name": row.name,
+        "name": name,
+        "built": built,
         "summary": row.summary,
         "composition": row.composition().to_string(),
         "source": row.source,

@@ -31,8 +31,8 @@ pub fn decode(text: &str) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |what: String| format!("line {number}: {what}");
-        let row: Map<String, Value> =
-            serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let row: Map<String, Value> = serde_json::from_str(line)
+            .map_err(|_| wrong("not a JSON object; the file may be cut off".into()))?;
         rows.push(read(&row).map_err(wrong)?);
     }
     Ok(rows)

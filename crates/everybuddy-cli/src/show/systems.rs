@@ -8,8 +8,9 @@
 //!
 //! Shows only the contents of the rows.
 
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{Parameters, ROWS};
 use everybuddy::{FrameRange, Setup, SystemSpec};
+use everybuddy_measure::Error;
 use everybuddy_workload::WORKLOADS;
 
 use super::output::Style;
@@ -52,16 +53,22 @@ fn plain(text: &str) -> String {
     text.replace('`', "")
 }
 
-/// Describes one system in full: its row, and what the given options make of it on a machine of 1 GiB and 2 CPUs.
-pub fn full(spec: &SystemSpec) -> String {
+/// Returns what the options of a system make of it on a machine of 1 GiB and 2 CPUs.
+///
+/// # Errors
+/// Returns a usage error if it cannot be built.
+pub fn built(spec: &SystemSpec) -> Result<Parameters, Error> {
+    let ranges = [FrameRange::new(0, 1 << 18)];
+    let parameters = spec.parameters(&Setup::new(&ranges, 2));
+    parameters.map_err(|error| Error::usage(format!("system `{spec}` cannot be built: {error}")))
+}
+
+/// Describes one system in full: its row, and what its options make of it.
+pub fn full(spec: &SystemSpec, built: &Parameters) -> String {
     let style = Style::of_output(false);
     let row = spec.row();
     let mut out = style.bold(&spec.to_string()) + "\n";
-    let ranges = [FrameRange::new(0, 1 << 18)];
-    let built = match spec.parameters(&Setup::new(&ranges, 2)) {
-        Ok(parameters) => format!("{parameters}, with 1 GiB and 2 CPUs."),
-        Err(error) => format!("{error}."),
-    };
+    let built = format!("{built}, with 1 GiB and 2 CPUs.");
     let parts = [
         ("summary", row.summary),
         ("layers", &row.composition().to_string()),

@@ -9,6 +9,10 @@ fn a_system_is_described_with_what_its_options_make_of_it() {
         text.find("batch 31, high mark 186"),
         text.find("batch 7, high mark 42"),
     ];
+    everybuddy(&["systems", "is+space=1MiB"]).refused(&["is+space=1MiB", "`space`"]);
+    let line = everybuddy(&["systems", "lbs-31+batch=7", "--json"]).done();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["name"], "lbs-31+batch=7");
     assert!(
         own.is_some() && own < varied && text.contains("\nlbs-31+batch=7\n"),
         "{text}"

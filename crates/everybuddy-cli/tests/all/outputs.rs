@@ -267,11 +267,24 @@ fn files_of_two_traces_are_not_read_as_one() {
 }
 
 #[test]
+fn files_of_another_trace_are_not_overwritten() {
+    let folder = Folder::new("other-traces");
+    let taken = folder.file("mine.faults.parquet");
+    fs::write(&taken, "mine").unwrap();
+    let cut = ["trace", "cut", "gcc_build", "--first", "5", "-o", &taken];
+    everybuddy(&cut).refused(&["mine.faults.parquet", "companion"]);
+    let export = ["trace", "export", "gcc_build", "--to", "csv", "-o", &taken];
+    everybuddy(&export).refused(&["-o", ".parquet"]);
+    assert_eq!(fs::read_to_string(&taken).unwrap(), "mine");
+}
+
+#[test]
 fn numbers_that_mean_nothing_are_refused() {
     for arguments in [
         &["bench", "--rounds", "0"][..],
         &["bench", "--shrink", "0"],
         &["reproduce", "--shrink", "0"],
+        &["reproduce", "request-sizes", "--html", "-"],
         &["compare", "--sizes", "x.json", "--sizes-first", "0"],
         &["compare", "--cpus", "0"],
         &["compare", "--memory", "0GiB"],

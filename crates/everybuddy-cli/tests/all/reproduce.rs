@@ -155,7 +155,15 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
     std::fs::write(&again, "{\"experiment\":\"tiny\"}\n").unwrap();
     refused(&again, &["line 1", "`source`", "--json"]);
     std::fs::write(&again, read(&first).replace("\"tiny", "\"other")).unwrap();
-    refused(&again, &["no rows of tiny"]);
+    refused(&again, &["no rows of tiny", "it has rows of other"]);
+    std::fs::write(&again, read(&first).repeat(2)).unwrap();
+    refused(&again, &["line ", "the same number"]);
+    let text = read(&first);
+    std::fs::write(&again, &text[..text.len() - 20]).unwrap();
+    refused(&again, &["line ", "cut off"]);
+    std::fs::write(&again, "").unwrap();
+    refused(&again, &["the file is empty"]);
+    refused("-", &["--rows: -"]);
     let seed = ["reproduce", &file, "--rows", &first, "--seed", "2"];
     everybuddy(&seed).refused(&["--seed"]);
 }

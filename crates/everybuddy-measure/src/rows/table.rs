@@ -153,7 +153,6 @@ impl Layout<'_> {
                 && match spec.at {
                     At::NoOrder => row.order.is_none(),
                     At::Order(order) => row.order == Some(order),
-                    At::Largest => row.order.is_some(),
                 }
         };
         self.rows.iter().find(is_own).map(|row| row.value)

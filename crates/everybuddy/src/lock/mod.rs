@@ -45,9 +45,7 @@ pub trait RawLock<P: Platform>: Send + Sync {
     fn unlock(&self, state: &Self::State);
 
     /// Returns `true` to the holder if another CPU waits. A lock that cannot know returns `false`.
-    fn is_contended(&self, _: &Self::State) -> bool {
-        false
-    }
+    fn is_contended(&self, state: &Self::State) -> bool;
 }
 
 /// Holds a zone's lock until it is dropped, and the probe that records its events.

@@ -94,7 +94,7 @@ impl<P: Platform> ZoneLock<P> {
     #[inline]
     pub(crate) fn is_contended(&self) -> bool {
         match self.kind {
-            LockKind::Spin => false,
+            LockKind::Spin => self.spin.is_contended(&()),
             LockKind::Ticket => self.ticket.is_contended(&()),
         }
     }

@@ -80,6 +80,11 @@ impl Page {
     /// # Errors
     /// Like [`Outputs::open`].
     pub fn open(outputs: &mut Outputs, path: &Path) -> Result<Page, Error> {
+        if path.as_os_str() == "-" {
+            return Err(Error::usage(
+                "--html -: a page is a file\nhelp: choose a name, such as page.html",
+            ));
+        }
         let file = outputs.open("--html", path)?;
         Ok(Page { file })
     }
