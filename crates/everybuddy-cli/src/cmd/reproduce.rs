@@ -9,7 +9,7 @@
 //! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
 //! was printed and written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -182,7 +182,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
 }
 
-/// Reads the rows of an earlier run. No two of them are about the same.
+/// Reads the rows of an earlier run. No two of them have different values of the same number.
 fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
     let wrong = |what: String, help: &str| {
         Error::usage(format!("--rows: {}: {what}\nhelp: {help}", path.display()))
@@ -190,12 +190,13 @@ fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
     let help = "--rows takes the file that --json wrote; unpack a .gz with zcat";
     let text = fs::read_to_string(path).map_err(|cause| wrong(cause.to_string(), help))?;
     let rows = json::decode(&text).map_err(|what| wrong(what, help))?;
-    let mut seen = BTreeSet::new();
+    let mut seen = BTreeMap::new();
     for (line, row) in (1..).zip(&rows) {
         let of = (&row.experiment, &row.source, &row.system, &row.options);
         let about = (row.operation, row.order, row.metric, row.statistic);
-        if !seen.insert((of, row.platform.to_string(), row.cpus, row.seed, about)) {
-            let what = format!("line {line}: another line has the same number");
+        let key = (of, row.platform.to_string(), row.cpus, row.seed, about);
+        if *seen.entry(key).or_insert(row.value) != row.value {
+            let what = format!("line {line}: another line has another value of the same number");
             return Err(wrong(what, "a file may have the rows of one run only"));
         }
     }

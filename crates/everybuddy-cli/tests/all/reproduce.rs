@@ -156,7 +156,8 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
     refused(&again, &["line 1", "`source`", "--json"]);
     std::fs::write(&again, read(&first).replace("\"tiny", "\"other")).unwrap();
     refused(&again, &["no rows of tiny", "it has rows of other"]);
-    std::fs::write(&again, read(&first).repeat(2)).unwrap();
+    let changed = read(&first).replace("\"value\":", "\"value\":1");
+    std::fs::write(&again, read(&first) + &changed).unwrap();
     refused(&again, &["line ", "the same number"]);
     let text = read(&first);
     std::fs::write(&again, &text[..text.len() - 20]).unwrap();

@@ -9,6 +9,8 @@
 //!
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
+use std::collections::BTreeSet;
+
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
 use crate::shared::experiment::Experiment;
@@ -62,11 +64,14 @@ impl Measure for Parameters {
             },
         )?;
         rows.extend(replayed);
+        // The share of single frames is a property of the source, whatever the system.
+        let mut seen = BTreeSet::new();
+        rows.retain(|row| row.system != TRACE || seen.insert(row.source.clone()));
         Ok(rows)
     }
 }
 
-/// Returns the share of single frames, once for each source, and the share of them that lists served.
+/// Returns the share of single frames, and the share of them that lists served.
 fn numbers([allocations, frees]: &[Tally; 2], common: &Row) -> Vec<Row> {
     let trace = Row {
         system: TRACE.to_string(),
