@@ -112,10 +112,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = match &arguments.rows {
         None => HostInfo::look(),
         Some(file) => HostInfo {
-            processor: Some(format!(
-                "where the rows of {} were measured",
-                file.display()
-            )),
+            processor: file
+                .file_name()
+                .map(|name| format!("the machine that wrote {}", name.display())),
             ..HostInfo::default()
         },
     };
