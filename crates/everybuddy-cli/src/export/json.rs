@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Each line is a complete JSON value. What [`encode`] writes, [`decode`] reads as the same rows.
+//! Each line is a complete JSON value. What `encode` writes, `decode` reads as the same rows.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
