@@ -56,7 +56,8 @@ Examples:
 
 A claim about times fails only if all rounds agree, and is inconclusive otherwise. Exit code 1
 if a claim fails. A known deviation is a claim that does not hold here for a stated reason, and
-fails only beyond its stated bounds. If FILE is -, the rows go to standard output and the tables to standard error."
+fails only beyond its stated bounds. If FILE is -, the rows go to standard output and the tables
+to standard error."
 )]
 pub(super) struct Arguments {
     /// Select experiments by name or TOML file; `all` selects all [default: all]

@@ -229,7 +229,7 @@ fn zone(options: &Options) -> Result<ZoneKind, BuildError> {
     if options.separate != Some(Switch::Off) {
         return Ok(kind);
     }
-    let needs = "a value only with separate=on: otherwise there are no services";
+    let needs = "a value only with separate=on: it is an option of the services";
     match () {
         () if options.manager.is_some() => contradiction("manager", needs),
         () if options.remnants.is_some() => contradiction("remnants", needs),
