@@ -18,7 +18,6 @@ use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::moments::Moments;
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::{Lane, Move, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
@@ -109,9 +108,7 @@ impl Measure for Parameters {
             conditions,
             bench,
             |traced, spec, common, bench| {
-                let (script, new) = (&traced.script, |_: &Lane| Counting::default());
-                let done =
-                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
+                let done = traced.counted(spec, bench, |_: &Lane| Counting::default())?;
                 let mut all = [Bulks::default(); 2];
                 for own in &done.played.observers {
                     for (all, own) in all.iter_mut().zip(&own.0) {

@@ -19,7 +19,6 @@ use everybuddy_measure::Error;
 use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::observe::{Counting, Tally};
 use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
@@ -44,9 +43,7 @@ impl Measure for Parameters {
             conditions,
             bench,
             |traced, spec, common, bench| {
-                let (script, new) = (&traced.script, Counting::new);
-                let done =
-                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
+                let done = traced.counted(spec, bench, Counting::new)?;
                 let mut rows = Vec::new();
                 let observers = &done.played.observers;
                 let mut tallies = [Tally::default(); 2];

@@ -25,7 +25,6 @@ use everybuddy_measure::Error;
 use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
@@ -125,9 +124,7 @@ impl Measure for Parameters {
             conditions,
             bench,
             |traced, spec, common, bench| {
-                let (script, new) = (&traced.script, Predicting::new);
-                let done =
-                    pass::watch(script, &traced.memory, bench.arena, spec, How::COUNTED, new)?;
+                let done = traced.counted(spec, bench, Predicting::new)?;
                 let mut rows = Vec::new();
                 for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
                     let observers = done.played.observers.iter();

@@ -23,8 +23,10 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
+use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::outcome::{least, median};
-use everybuddy_measure::replay::script::Script;
+use everybuddy_measure::replay::pass::{self, Done, How};
+use everybuddy_measure::replay::script::{Lane, Script};
 use everybuddy_measure::rows::{Row, rounded};
 
 /// A way to measure, with the parameters of an experiment's file.
@@ -138,6 +140,19 @@ pub(crate) struct Traced {
     pub(crate) script: Script,
     /// The memory of the replay, as the experiment sets it.
     pub(crate) memory: Memory,
+}
+
+impl Traced {
+    /// Replays the trace on a system while observers count, one for each lane; nothing is timed.
+    pub(crate) fn counted<O: Observer>(
+        &self,
+        spec: &SystemSpec,
+        bench: &mut Bench<'_>,
+        observer: impl Fn(&Lane) -> O + Sync,
+    ) -> Result<Done<O>, Error> {
+        let (script, memory) = (&self.script, &self.memory);
+        pass::watch(script, memory, bench.arena, spec, How::COUNTED, observer)
+    }
 }
 
 /// Reads the traces of an experiment for replays with the given number of threads, or on one thread in the order of the
