@@ -2,7 +2,8 @@
 # The long tests, not part of the gate: ci/stress.sh [PART...], all parts by default.
 #
 #   operations  10^8 operations on two threads over a shadow bitmap, for every system
-#   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged
+#   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged;
+#               500 rounds of requests that must find what others are giving back
 #   schedules   all models with the bounds that are too long for the gate; the virtual machine with other interleavings;
 #               then the models of the protocol between CPUs, of buddy spaces, of domains, of Serewa's queues and of
 #               batches with one or two preemptions more
@@ -22,6 +23,7 @@ operations() {
 
 programs() {
     cargo test --release --locked -p everybuddy --test all -- --ignored --nocapture
+    EVERYBUDDY_ROUNDS=500 cargo test --release --locked -p everybuddy --test all -- a_request_fails_only_when_all_is_held
 }
 
 schedules() {

@@ -281,13 +281,21 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
     });
 }
 
+/// Returns how often a property that only some schedules can break is tried: `EVERYBUDDY_ROUNDS`, 8 by default. Each round
+/// starts threads, which is what it costs.
+fn rounds() -> u64 {
+    std::env::var("EVERYBUDDY_ROUNDS").map_or(8, |rounds| {
+        rounds.parse().expect("EVERYBUDDY_ROUNDS is a number")
+    })
+}
+
 /// While others give back what they hold, one takes all: when it is refused, all frames are held, whatever
 /// lists they went through.
 pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
     const CPUS: u16 = 3;
     host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
-        for round in 0..60 {
+        for round in 0..rounds() {
             // The others hold 100 frames each, and begin with empty lists.
             let held: Vec<Mutex<Vec<Pfn>>> = (0..CPUS).map(|_| Mutex::default()).collect();
             host.run(CPUS, |cpu| {
