@@ -74,6 +74,7 @@
 mod cost;
 mod engine;
 mod machine;
+mod models;
 mod platform;
 mod region;
 mod report;
@@ -81,6 +82,7 @@ mod schedule;
 
 pub use cost::{Access, AccessKind, CostModel, Flat};
 pub use machine::Machine;
+pub use models::{Cache, Hardware, HardwareError, Place, Transfer, Waiters};
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, with_any_system};
 pub use region::{Line, Region};
 pub use report::{CpuReport, Report, SimError, Waiting};
