@@ -43,13 +43,45 @@ pub struct Access {
     pub now: u64,
 }
 
+/// What an access costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The cycles until the CPU continues. Zero counts as one: time must pass whenever memory is touched, or the time
+    /// limit could not end a loop.
+    pub cycles: u64,
+    /// The cycles until CPUs that wait for the word see a store.
+    pub visible: u64,
+}
+
+impl Charge {
+    /// Creates the charge of an access whose effect is visible when it begins.
+    #[inline]
+    pub const fn at_once(cycles: u64) -> Self {
+        Self { cycles, visible: 0 }
+    }
+}
+
+/// A CPU that is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The CPU that wakes it.
+    pub waker: CpuId,
+    /// The line of the word that it waits for.
+    pub line: Line,
+    /// The virtual time at which it began to wait.
+    pub since: u64,
+    /// The virtual time at which the waker's last store is visible.
+    pub visible: u64,
+}
+
 /// The durations of operations, in virtual cycles.
 ///
 /// A model that counts the accesses to each line:
 ///
 /// ```
-/// use everybuddy::CpuId;
-/// use everybuddy_sim::{Access, CostModel, Line};
+/// use everybuddy_sim::{Access, Charge, CostModel, Line, Wake};
 /// use std::collections::HashMap;
 ///
 /// #[derive(Default)]
@@ -59,12 +91,12 @@ pub struct Access {
 ///     fn reset(&mut self, _cpus: u16) {
 ///         self.0.clear();
 ///     }
-///     fn access(&mut self, access: Access) -> u64 {
+///     fn access(&mut self, access: Access) -> Charge {
 ///         *self.0.entry(access.line).or_default() += 1;
-///         5
+///         Charge::at_once(5)
 ///     }
-///     fn wake(&mut self, _cpu: CpuId, _line: Line) -> u64 {
-///         100
+///     fn wake(&mut self, wake: Wake) -> u64 {
+///         wake.visible + 100
 ///     }
 /// }
 /// ```
@@ -72,14 +104,25 @@ pub trait CostModel {
     /// Resets the model: a run with `cpus` CPUs begins.
     fn reset(&mut self, cpus: u16);
 
-    /// Returns the number of cycles that an access takes. This is called once per access, so it must be fast, and it
-    /// must not touch a simulated cell. Zero counts as one: time must pass whenever memory is touched, or the time
-    /// limit could not end a loop.
-    fn access(&mut self, access: Access) -> u64;
+    /// Returns what an access costs. This is called once per access, so it must be fast, and it must not touch a
+    /// simulated cell.
+    fn access(&mut self, access: Access) -> Charge;
 
-    /// Returns the number of cycles from the moment when a store to `line` takes effect to the moment when `cpu`,
-    /// which waits for it, runs again.
-    fn wake(&mut self, cpu: CpuId, line: Line) -> u64;
+    /// Notes that a CPU begins to wait for a word of `line`, which it has just loaded.
+    fn park(&mut self, cpu: CpuId, line: Line) {
+        let _ = (cpu, line);
+    }
+
+    /// Returns the virtual time at which a CPU that waits runs again. It does not run before it began to wait.
+    fn wake(&mut self, wake: Wake) -> u64;
+
+    /// Notes that the closure of a CPU has returned.
+    fn end(&mut self, cpu: CpuId) {
+        let _ = cpu;
+    }
+
+    /// Notes that counting begins: statistics of what came before are not wanted.
+    fn mark(&mut self) {}
 
     /// Returns the number of cycles that `instructions` instructions without memory accesses take; one each by
     /// default.
@@ -126,12 +169,12 @@ impl CostModel for Flat {
     fn reset(&mut self, _: u16) {}
 
     #[inline]
-    fn access(&mut self, _: Access) -> u64 {
-        self.access
+    fn access(&mut self, _: Access) -> Charge {
+        Charge::at_once(self.access)
     }
 
     #[inline]
-    fn wake(&mut self, _: CpuId, _: Line) -> u64 {
-        self.wake
+    fn wake(&mut self, wake: Wake) -> u64 {
+        wake.since.max(wake.visible) + self.wake
     }
 }

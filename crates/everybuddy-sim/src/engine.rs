@@ -205,6 +205,11 @@ pub(crate) fn take_poke(cpu: CpuId) -> bool {
     with_engine(|engine| engine.schedule.borrow_mut().take_poke(cpu)).unwrap_or(false)
 }
 
+/// Tells the cost model that counting begins.
+pub(crate) fn mark() {
+    with_engine(|engine| engine.schedule.borrow_mut().mark());
+}
+
 /// Returns the clock of the calling virtual CPU, in cycles.
 pub(crate) fn clock() -> Option<u64> {
     with_engine(|engine| engine.schedule.borrow().clock())

@@ -13,6 +13,8 @@
 //! | `engine` | virtual CPUs as coroutines; the only unsafe code |
 //! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
 //! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
+//! | `models` | [`Hardware`]: a machine in numbers; [`Caches`]: coherent caches as a cost model |
+//! | `random` | pseudo-random numbers |
 //! | `region` | [`Region`], [`Line`]: cache lines numbered by offset |
 //! | `platform` | [`Sim`] and its cells, atomics and tokens |
 //! | `report` | [`Report`], [`SimError`] |
@@ -26,15 +28,14 @@
 //!
 //! # Not modelled
 //!
-//! - Caches, coherence, bandwidth and memory latency: [`Flat`] charges every access the same. A better model
-//!   implements [`CostModel`].
+//! - Caches and coherence by [`Flat`], which charges every access the same. [`Caches`] models them, and states what it
+//!   leaves out.
 //! - Weak memory: the simulation is sequentially consistent, and orderings have no effect. It finds logical races,
 //!   not missing barriers; the model checkers do that.
 //! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] select others.
 //! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work). Memory outside the
 //!   platform's cells and atomics, and therefore everything that only one CPU can see.
-//! - The memory traffic of waiters: a waiter is parked and checks again when it is woken.
-//! - Preemption, interrupts, threads that share a CPU, hyperthreads, sockets.
+//! - Preemption, interrupts, threads that share a CPU.
 //!
 //! # Example
 //!
@@ -76,13 +77,14 @@ mod engine;
 mod machine;
 mod models;
 mod platform;
+mod random;
 mod region;
 mod report;
 mod schedule;
 
-pub use cost::{Access, AccessKind, CostModel, Flat};
-pub use machine::Machine;
-pub use models::{Cache, Hardware, HardwareError, Place, Transfer, Waiters};
+pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Wake};
+pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
+pub use models::{Cache, Caches, Hardware, HardwareError, Place, Traffic, Transfer, Waiters};
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, with_any_system};
 pub use region::{Line, Region};
 pub use report::{CpuReport, Report, SimError, Waiting};

@@ -18,62 +18,82 @@ use everybuddy::{CpuId, Probe};
 use crate::cost::{CostModel, Flat};
 use crate::engine;
 use crate::platform::SimCpu;
+use crate::random::SplitMix64;
 use crate::region::Region;
 use crate::report::{Report, SimError};
-use crate::schedule::{LONGEST, Schedule, SplitMix64};
+use crate::schedule::{LONGEST, Schedule};
 
 /// A machine of virtual CPUs.
 ///
 /// (Tokens of two machines with the same number would both count as the owner of that CPU's lists. This cannot cause
 /// undefined behaviour, but a frame could be allocated twice: use a system with one machine only.)
-pub struct Machine {
+pub struct Machine<C: CostModel = Flat> {
     cpus: u16,
-    cost: Box<dyn CostModel>,
+    cost: C,
     limit: u64,
     seed: u64,
     jitter: u64,
     stack: usize,
 }
 
+/// The default limit of virtual time, in cycles: several seconds of a real machine, several minutes on the host.
+pub const DEFAULT_LIMIT: u64 = 10_000_000_000;
+
+/// The largest limit of virtual time, in cycles.
+pub const LARGEST_LIMIT: u64 = LONGEST;
+
+/// The default size of a virtual CPU's stack, in bytes.
+pub const DEFAULT_STACK: usize = 256 * 1024;
+
 impl Machine {
-    /// The default limit of virtual time, in cycles: several seconds of a real machine, several minutes on the host.
-    pub const DEFAULT_LIMIT: u64 = 10_000_000_000;
-
-    /// The largest limit of virtual time, in cycles.
-    pub const LARGEST_LIMIT: u64 = LONGEST;
-
-    /// The default size of a virtual CPU's stack, in bytes.
-    pub const DEFAULT_STACK: usize = 256 * 1024;
-
     /// Creates a machine of CPUs 0 to `cpus - 1` with [`Flat::default`] costs, no jitter, and the default limit and
     /// stacks.
     pub fn new(cpus: u16) -> Self {
         Self {
             cpus,
-            cost: Box::new(Flat::default()),
-            limit: Self::DEFAULT_LIMIT,
+            cost: Flat::default(),
+            limit: DEFAULT_LIMIT,
             seed: 0,
             jitter: 0,
-            stack: Self::DEFAULT_STACK,
+            stack: DEFAULT_STACK,
+        }
+    }
+}
+
+impl<C: CostModel> Machine<C> {
+    /// Sets the cost model.
+    #[must_use]
+    pub fn cost<D: CostModel>(self, cost: D) -> Machine<D> {
+        let Self {
+            cpus,
+            cost: _,
+            limit,
+            seed,
+            jitter,
+            stack,
+        } = self;
+        Machine {
+            cpus,
+            cost,
+            limit,
+            seed,
+            jitter,
+            stack,
         }
     }
 
-    /// Sets the cost model.
-    #[must_use]
-    pub fn cost(self, cost: impl CostModel + 'static) -> Self {
-        Self {
-            cost: Box::new(cost),
-            ..self
-        }
+    /// Returns the cost model, with what it counted in the last run. O(1).
+    pub fn model(&self) -> &C {
+        &self.cost
     }
 
     /// Sets the virtual time, in cycles, at which a run is aborted; at most
-    /// [`LARGEST_LIMIT`](Self::LARGEST_LIMIT). The limit ends every loop that touches shared memory. A loop that does
+    /// [`LARGEST_LIMIT`]. The limit ends every loop that touches shared memory. A loop that does
     /// not touch shared memory hangs the host.
     #[must_use]
     pub fn limit(self, cycles: u64) -> Self {
         Self {
-            limit: cycles.min(Self::LARGEST_LIMIT),
+            limit: cycles.min(LARGEST_LIMIT),
             ..self
         }
     }
@@ -140,7 +160,7 @@ impl Machine {
         let schedule = Schedule::new(
             self.cpus,
             region,
-            &mut *self.cost,
+            &mut self.cost,
             self.limit,
             self.jitter,
             random,

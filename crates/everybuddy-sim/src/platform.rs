@@ -213,6 +213,11 @@ impl<B: Probe> SimCpu<B> {
         engine::work(instructions);
     }
 
+    /// Tells the cost model that counting begins: what it counted before is forgotten, on all CPUs. O(lines).
+    pub fn mark(&mut self) {
+        engine::mark();
+    }
+
     /// Returns `true` if another CPU has poked this one since the last call; always `false` outside a run. A closure
     /// that makes no request for a long time checks this, and calls
     /// [`drain`](everybuddy::FrameAllocator::drain). O(1), free of charge.

@@ -19,7 +19,8 @@ use std::collections::BinaryHeap;
 
 use everybuddy::CpuId;
 
-use crate::cost::{Access, AccessKind, CostModel};
+use crate::cost::{Access, AccessKind, CostModel, Wake};
+use crate::random::SplitMix64;
 use crate::region::{Line, Region};
 use crate::report::{CpuReport, Waiting};
 
@@ -39,33 +40,6 @@ const fn clock_of(key: u64) -> u64 {
 
 const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)
-}
-
-/// Pseudo-random numbers that depend on a seed alone.
-///
-/// SplitMix64: a counter with an odd step, and a mixing function (Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014).
-#[derive(Clone, Debug)]
-pub(crate) struct SplitMix64(u64);
-
-impl SplitMix64 {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number from 0 to `most`, with nearly equal probability.
-    fn up_to(&mut self, most: u64) -> u64 {
-        // The high half of the product: sufficiently unbiased, and without a division.
-        ((u128::from(self.next()) * (u128::from(most) + 1)) >> 64) as u64
-    }
 }
 
 /// The hash input for parking, which is not an access.
@@ -103,7 +77,7 @@ pub(crate) struct Schedule<'m> {
     parked: Vec<Parked>,
     cpus: Vec<CpuReport>,
     poked: Vec<bool>,
-    /// For each CPU, the time at which its last access took effect.
+    /// For each CPU, the time at which others see its last access.
     effects: Vec<u64>,
     jitter: u64,
     random: SplitMix64,
@@ -158,16 +132,15 @@ impl<'m> Schedule<'m> {
         let line = self.region.line(address);
         self.cpus[cpu.index()].count(kind);
         self.note(kind as u64, cpu, line);
-        self.effects[cpu.index()] = self.clock();
-        let mut cycles = self
-            .cost
-            .access(Access {
-                kind,
-                line,
-                cpu,
-                now: self.clock(),
-            })
-            .max(1);
+        let now = self.clock();
+        let charge = self.cost.access(Access {
+            kind,
+            line,
+            cpu,
+            now,
+        });
+        self.effects[cpu.index()] = now.saturating_add(charge.visible.min(LONGEST));
+        let mut cycles = charge.cycles.max(1);
         if self.jitter > 0 {
             cycles = cycles.saturating_add(self.random.up_to(self.jitter));
         }
@@ -230,11 +203,13 @@ impl<'m> Schedule<'m> {
             line,
             key: self.now,
         });
+        self.cost.park(self.cpu(), line);
         self.take_next()
     }
 
     /// Ends the running CPU and runs the earliest ready CPU.
     pub(crate) fn end(&mut self) -> Next {
+        self.cost.end(self.cpu());
         self.take_next()
     }
 
@@ -288,7 +263,8 @@ impl<'m> Schedule<'m> {
         // The waker's last access is the change that the waiters wait for. They see it from the moment when it took
         // effect, not from the moment when the waker continued. Otherwise a waker that takes a lock again immediately
         // would always win.
-        let waking = self.effects[self.cpu().index()];
+        let waker = self.cpu();
+        let visible = self.effects[waker.index()];
         // Moved out first, because the loop needs the rest of `self`. The order of the remaining waiters is kept: it
         // depends on the events alone.
         let woken = self
@@ -301,18 +277,27 @@ impl<'m> Schedule<'m> {
         {
             let cpu = cpu_of(since);
             self.note(WAKE, cpu, line);
-            let delay = self.cost.wake(cpu, line).min(LONGEST);
-            let clock = clock_of(since)
-                .max(waking)
-                .saturating_add(delay)
-                .min(2 * LONGEST);
+            let since = clock_of(since);
+            let wake = Wake {
+                cpu,
+                waker,
+                line,
+                since,
+                visible,
+            };
+            let clock = since.max(self.cost.wake(wake)).min(2 * LONGEST);
             let report = &mut self.cpus[cpu.index()];
             report.parks += 1;
-            report.parked_cycles += clock - clock_of(since);
+            report.parked_cycles += clock - since;
             let ready = key(clock, cpu.0);
             self.ready.push(Reverse(ready));
             self.horizon = self.horizon.min(ready);
         }
+    }
+
+    /// Passes on that counting begins.
+    pub(crate) fn mark(&mut self) {
+        self.cost.mark();
     }
 
     /// Records that a CPU was poked. Ignores numbers that are not CPUs.

@@ -1,5 +1,10 @@
 //! Models of what accesses cost.
 
+mod caches;
+mod directory;
 mod hardware;
+mod tags;
 
+pub use caches::Caches;
+pub use directory::Traffic;
 pub use hardware::{Cache, Hardware, HardwareError, Place, Transfer, Waiters};

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use everybuddy::platform::CpuToken;
-use everybuddy::{Counts, CpuId, Pfn, Release, Request};
-use everybuddy_sim::{Access, AccessKind, CostModel, Line, Machine};
+use everybuddy::{Counts, Pfn, Release, Request};
+use everybuddy_sim::{Access, AccessKind, Charge, CostModel, Line, Machine, Wake};
 
 use crate::common::{Cpu, Random, with_memory};
 
@@ -39,7 +39,7 @@ struct Counting {
 impl CostModel for Counting {
     fn reset(&mut self, _: u16) {}
 
-    fn access(&mut self, access: Access) -> u64 {
+    fn access(&mut self, access: Access) -> Charge {
         if self.on.get() {
             let mut seen = self.seen.borrow_mut();
             seen.accesses += 1;
@@ -48,11 +48,11 @@ impl CostModel for Counting {
                 writers.insert(access.cpu.0);
             }
         }
-        10
+        Charge::at_once(10)
     }
 
-    fn wake(&mut self, _: CpuId, _: Line) -> u64 {
-        50
+    fn wake(&mut self, wake: Wake) -> u64 {
+        wake.since.max(wake.visible) + 50
     }
 }
 

@@ -1,5 +1,6 @@
 //! The virtual machine's tests, in one program: systems are compiled once for all of them.
 
+mod caches;
 mod common;
 mod conformance;
 mod domains;

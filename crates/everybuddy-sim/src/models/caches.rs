@@ -1,0 +1,632 @@
+//! Caches that are kept coherent, line by line.
+//!
+//! # Purpose
+//!
+//! On many CPUs the time of an allocator is the time in which lines move between cores. This model charges an access
+//! for where its line is, and makes requests for one line wait for each other.
+//!
+//! # The model
+//!
+//! A line is modified, exclusive, shared or invalid in each core (MESI). A core has one or two caches of its own, and the
+//! cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets the line
+//! from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all other copies.
+//! A line that moves is busy until it has arrived; requests for it are served one after the other, in the order in which
+//! they were made.
+//!
+//! A store goes to the store buffer, where there is one: the CPU continues, and others see the store when the line has
+//! arrived and all earlier stores of the core are done. An atomic read-modify-write waits for the buffer to be empty.
+//!
+//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, one after
+//! the other, in an order that is drawn. The line is busy meanwhile, also for whoever holds the lock.
+//!
+//! # Invariants
+//!
+//! A core is a sharer of a line if and only if its outer cache has it; whatever its inner cache has, the outer one has.
+//!
+//! # Not modelled
+//!
+//! Bandwidth, and misses that overlap: a CPU waits for each load. Prefetching, except of adjacent lines. Translation of
+//! addresses. The place of memory: all memory has the same distance. Back-invalidations by inclusive last-level caches.
+//! Words outside the region, which cost a hit.
+
+use std::collections::VecDeque;
+
+use everybuddy::CpuId;
+
+use super::directory::{Directory, NOBODY, Traffic};
+use super::hardware::{Hardware, Place, Transfer, Waiters};
+use super::tags::Tags;
+use crate::cost::{Access, AccessKind, Charge, CostModel, Wake};
+use crate::random::SplitMix64;
+use crate::region::Line;
+
+/// The caches of a core, and the stores that it has under way.
+struct Core {
+    inner: Tags,
+    outer: Option<Tags>,
+    /// The times at which the buffered stores are done. They never decrease.
+    stores: VecDeque<u64>,
+}
+
+impl Core {
+    /// Returns the cycles of a hit.
+    #[inline]
+    fn hit(&mut self, line: u32, hardware: &Hardware) -> Option<u64> {
+        if self.inner.touch(line) {
+            return Some(u64::from(hardware.l1.cycles));
+        }
+        let (outer, cache) = (self.outer.as_mut()?, hardware.l2?);
+        outer.touch(line).then(|| {
+            // What leaves the inner cache stays in the outer one.
+            let _ = self.inner.insert(line);
+            u64::from(cache.cycles)
+        })
+    }
+
+    /// Takes in a line, and returns the one that leaves the core.
+    fn fill(&mut self, line: u32) -> Option<u32> {
+        let Some(outer) = &mut self.outer else {
+            return self.inner.insert(line);
+        };
+        let victim = outer.insert(line);
+        if let Some(victim) = victim {
+            self.inner.remove(victim);
+        }
+        let _ = self.inner.insert(line);
+        victim
+    }
+
+    fn invalidate(&mut self, line: u32) {
+        self.inner.remove(line);
+        if let Some(outer) = &mut self.outer {
+            outer.remove(line);
+        }
+    }
+}
+
+/// A CPU that reads a word over and over.
+struct Spinner {
+    cpu: CpuId,
+    line: u32,
+    /// When it has the line again.
+    arrival: u64,
+}
+
+/// How far a line is from the core that asks for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    Near,
+    Socket,
+    Far,
+}
+
+/// A machine with caches, as a [`CostModel`].
+pub struct Caches {
+    hardware: Hardware,
+    seed: u64,
+    random: SplitMix64,
+    places: Vec<Place>,
+    cores: Vec<Core>,
+    groups: Vec<Tags>,
+    lines: Directory,
+    spinners: Vec<Spinner>,
+    /// Whether each CPU executes instructions.
+    is_active: Vec<bool>,
+    /// Thousandths of a cycle that each CPU owes.
+    remainders: Vec<u64>,
+    /// Accesses to words outside the region.
+    outside: u64,
+}
+
+impl Caches {
+    /// Creates the model of a machine with empty caches.
+    ///
+    /// # Panics
+    /// If the machine fails its [`check`](Hardware::check).
+    pub fn new(hardware: Hardware) -> Self {
+        if let Err(error) = hardware.check() {
+            panic!("{error}");
+        }
+        Self {
+            hardware,
+            seed: 0,
+            random: SplitMix64::new(0),
+            places: Vec::new(),
+            cores: Vec::new(),
+            groups: Vec::new(),
+            lines: Directory::new(1),
+            spinners: Vec::new(),
+            is_active: Vec::new(),
+            remainders: Vec::new(),
+            outside: 0,
+        }
+    }
+
+    /// Sets the seed of the order in which CPUs that spin on one line get it.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Returns the machine. O(1).
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// Returns what happened to each line since the start of the run, or since [`mark`](CostModel::mark), in the order
+    /// of the lines. O(lines).
+    pub fn traffic(&self) -> Vec<(Line, Traffic)> {
+        let all = self.lines.all_traffic();
+        all.map(|(line, traffic)| (Line(u64::from(line)), traffic))
+            .collect()
+    }
+
+    /// Returns the number of accesses to words outside the region. O(1).
+    pub fn outside(&self) -> u64 {
+        self.outside
+    }
+
+    fn transfer(&self, distance: Distance) -> &Transfer {
+        match distance {
+            Distance::Near => &self.hardware.near,
+            Distance::Socket => &self.hardware.socket,
+            Distance::Far => &self.hardware.far,
+        }
+    }
+
+    fn between(&self, from: Place, to_group: u16) -> Distance {
+        if from.group == to_group {
+            Distance::Near
+        } else if from.socket == to_group / self.hardware.groups {
+            Distance::Socket
+        } else {
+            Distance::Far
+        }
+    }
+
+    fn group_of(&self, core: u16) -> u16 {
+        core / self.hardware.cores
+    }
+
+    /// Returns the distances of the nearest and of the farthest copy of a line outside the core.
+    fn copies(&mut self, line: u32, place: Place) -> Option<(Distance, Distance)> {
+        let mut range: Option<(Distance, Distance)> = None;
+        let mut add = |distance: Distance| {
+            let (least, most) = range.unwrap_or((distance, distance));
+            range = Some((least.min(distance), most.max(distance)));
+        };
+        for index in 0..self.lines.words() {
+            let mut word = self.lines.sharers(line)[index];
+            while let Some(core) = Directory::next_of(index, &mut word) {
+                if core != place.core {
+                    add(self.between(place, self.group_of(core)));
+                }
+            }
+        }
+        let mut groups = self.lines.entry(line).groups;
+        while let Some(group) = Directory::next_of(0, &mut groups) {
+            if group != place.group {
+                add(self.between(place, group));
+            }
+        }
+        range
+    }
+
+    /// Puts a line into a last-level cache.
+    fn keep(&mut self, line: u32, group: u16) {
+        let entry = self.lines.entry(line);
+        if entry.groups & 1 << group != 0 {
+            self.groups[usize::from(group)].touch(line);
+            return;
+        }
+        entry.groups |= 1 << group;
+        if let Some(victim) = self.groups[usize::from(group)].insert(line) {
+            self.lines.entry(victim).groups &= !(1 << group);
+        }
+    }
+
+    /// Puts a line into a core's caches; what leaves them goes to the last-level cache.
+    fn fill(&mut self, line: u32, core: u16) {
+        self.lines.add_sharer(line, core);
+        if let Some(victim) = self.cores[usize::from(core)].fill(line) {
+            self.lines.remove_sharer(victim, core);
+            let entry = self.lines.entry(victim);
+            if entry.owner == core {
+                entry.owner = NOBODY;
+                entry.is_modified = false;
+            }
+            self.keep(victim, self.group_of(core));
+        }
+    }
+
+    /// Moves a line to a core, for a load or a store, and returns the time at which it is there.
+    fn fetch(&mut self, line: u32, place: Place, is_store: bool, now: u64) -> u64 {
+        let entry = *self.lines.entry(line);
+        let begin = now.max(entry.busy);
+        let has_it = is_store && self.lines.has(line, place.core);
+        let copies = self.copies(line, place);
+        let in_group = entry.groups & 1 << place.group != 0;
+        let invalidate = match copies {
+            Some((_, farthest)) if is_store => self.transfer(farthest).upgrade,
+            _ => 0,
+        };
+        let mut from_far = is_store && copies.is_some_and(|(_, most)| most == Distance::Far);
+        let mut from_core = invalidate > 0;
+        let mut from_memory = false;
+        let cycles = if entry.owner != NOBODY {
+            let distance = self.between(place, self.group_of(entry.owner));
+            from_far = distance == Distance::Far;
+            from_core = true;
+            let transfer = self.transfer(distance);
+            if entry.is_modified {
+                transfer.modified
+            } else {
+                transfer.clean
+            }
+        } else if has_it {
+            // The other copies may be gone without this core's knowledge: it asks all the same.
+            invalidate.max(self.hardware.near.upgrade)
+        } else if in_group {
+            self.hardware.llc.cycles.max(invalidate)
+        } else if let Some((nearest, _)) = copies {
+            from_far |= nearest == Distance::Far;
+            from_core = true;
+            self.transfer(nearest).clean.max(invalidate)
+        } else {
+            from_memory = true;
+            self.hardware.memory
+        };
+        let done = begin + u64::from(cycles);
+
+        let traffic = self.lines.traffic(line);
+        traffic.misses += 1;
+        traffic.transfers += u64::from(from_core);
+        traffic.far += u64::from(from_core && from_far);
+        traffic.memory += u64::from(from_memory);
+
+        if is_store {
+            self.invalidate_others(line, place.core);
+            if !has_it {
+                self.fill(line, place.core);
+            }
+            let entry = self.lines.entry(line);
+            entry.owner = place.core;
+            entry.is_modified = true;
+            entry.groups = 0;
+            entry.busy = done;
+        } else {
+            if entry.owner != NOBODY {
+                // The last-level cache gets what the owner gives away.
+                self.keep(line, self.group_of(entry.owner));
+            }
+            let is_alone = copies.is_none() && !in_group;
+            self.fill(line, place.core);
+            self.keep(line, place.group);
+            let entry = self.lines.entry(line);
+            entry.owner = if is_alone { place.core } else { NOBODY };
+            entry.is_modified = false;
+            entry.busy = done;
+        }
+        done
+    }
+
+    fn invalidate_others(&mut self, line: u32, keeper: u16) {
+        for index in 0..self.lines.words() {
+            let mut word = self.lines.sharers(line)[index];
+            while let Some(core) = Directory::next_of(index, &mut word) {
+                if core != keeper {
+                    self.cores[usize::from(core)].invalidate(line);
+                    self.lines.remove_sharer(line, core);
+                }
+            }
+        }
+        let mut groups = self.lines.entry(line).groups;
+        while let Some(group) = Directory::next_of(0, &mut groups) {
+            self.groups[usize::from(group)].remove(line);
+        }
+    }
+
+    /// Fetches a line, and the other line of its pair where the machine does that.
+    fn miss(&mut self, line: u32, place: Place, is_store: bool, now: u64) -> u64 {
+        let had_it = self.lines.has(line, place.core);
+        let done = self.fetch(line, place, is_store, now);
+        if self.hardware.adjacent_line && !had_it && !self.lines.has(line ^ 1, place.core) {
+            self.fetch(line ^ 1, place, false, now);
+        }
+        done
+    }
+
+    /// Makes the line of a store the core's own, and returns the time at which it is.
+    fn own(&mut self, line: u32, place: Place, now: u64) -> u64 {
+        let hit = self.cores[usize::from(place.core)].hit(line, &self.hardware);
+        let entry = self.lines.entry(line);
+        let is_handed_over = entry.writer != NOBODY && entry.writer != place.core;
+        entry.writer = place.core;
+        let done = match hit {
+            Some(cycles) if entry.owner == place.core => {
+                entry.is_modified = true;
+                now + cycles
+            }
+            _ => self.miss(line, place, true, now),
+        };
+        self.lines.traffic(line).hand_overs += u64::from(is_handed_over);
+        done
+    }
+
+    /// Lets all CPUs that spin on a line fetch it again, after a store that took effect at `done`.
+    fn fetch_again(&mut self, line: u32, done: u64) {
+        let mut waiting: Vec<usize> = (0..self.spinners.len())
+            .filter(|index| self.spinners[*index].line == line)
+            .collect();
+        // Which of them is served first is nobody's choice.
+        for last in (1..waiting.len()).rev() {
+            let other = self.random.up_to(last as u64) as usize;
+            waiting.swap(last, other);
+        }
+        for index in waiting {
+            let cpu = self.spinners[index].cpu;
+            let place = self.places[cpu.index()];
+            let arrival = if self.lines.has(line, place.core) {
+                // The other thread of the core has it.
+                done
+            } else {
+                self.fetch(line, place, false, done)
+            };
+            self.spinners[index].arrival = arrival;
+        }
+    }
+}
+
+impl CostModel for Caches {
+    fn reset(&mut self, cpus: u16) {
+        let hardware = &self.hardware;
+        self.random = SplitMix64::new(self.seed);
+        self.places = (0..cpus).map(|cpu| hardware.place(cpu)).collect();
+        let cores = hardware.all_cores().min(u32::from(cpus));
+        let new_core = |_| Core {
+            inner: Tags::new(&hardware.l1),
+            outer: hardware.l2.as_ref().map(Tags::new),
+            stores: VecDeque::new(),
+        };
+        self.cores = (0..cores).map(new_core).collect();
+        let groups = cores.div_ceil(u32::from(hardware.cores));
+        self.groups = (0..groups).map(|_| Tags::new(&hardware.llc)).collect();
+        self.lines = Directory::new(cores);
+        self.spinners = Vec::new();
+        self.is_active = vec![true; usize::from(cpus)];
+        self.remainders = vec![0; usize::from(cpus)];
+        self.outside = 0;
+    }
+
+    fn access(&mut self, access: Access) -> Charge {
+        let Access {
+            kind,
+            line,
+            cpu,
+            now,
+        } = access;
+        let Ok(line) = u32::try_from(line.0) else {
+            self.outside += 1;
+            return Charge::at_once(u64::from(self.hardware.l1.cycles));
+        };
+        let place = self.places[cpu.index()];
+        let core = usize::from(place.core);
+        let charge = match kind {
+            AccessKind::Load => {
+                let hit = self.cores[core].hit(line, &self.hardware);
+                Charge::at_once(match hit {
+                    Some(cycles) => cycles,
+                    None => self.miss(line, place, false, now) - now,
+                })
+            }
+            AccessKind::Store => {
+                let done = self.own(line, place, now);
+                let stores = &mut self.cores[core].stores;
+                while stores.front().is_some_and(|first| *first <= now) {
+                    stores.pop_front();
+                }
+                let done = done.max(stores.back().copied().unwrap_or(0));
+                let room = usize::from(self.hardware.store_buffer);
+                let cycles = if room == 0 {
+                    done - now
+                } else if stores.len() < room {
+                    stores.push_back(done);
+                    1
+                } else {
+                    let first = stores.pop_front().unwrap_or(now);
+                    stores.push_back(done);
+                    first - now + 1
+                };
+                Charge {
+                    cycles,
+                    visible: done - now,
+                }
+            }
+            AccessKind::ReadModifyWrite => {
+                let stores = &mut self.cores[core].stores;
+                let begin = now.max(stores.back().copied().unwrap_or(0));
+                stores.clear();
+                let done = self.own(line, place, begin) + u64::from(self.hardware.locked);
+                Charge {
+                    cycles: done - now,
+                    visible: done - now,
+                }
+            }
+        };
+        if kind != AccessKind::Load && !self.spinners.is_empty() {
+            self.fetch_again(line, now + charge.visible);
+        }
+        let traffic = self.lines.traffic(line);
+        traffic.accesses += 1;
+        traffic.cycles += charge.cycles;
+        charge
+    }
+
+    fn park(&mut self, cpu: CpuId, line: Line) {
+        match self.hardware.waiters {
+            Waiters::Sleep(_) => self.is_active[cpu.index()] = false,
+            Waiters::Spin => {
+                if let Ok(line) = u32::try_from(line.0) {
+                    let arrival = 0;
+                    self.spinners.push(Spinner { cpu, line, arrival });
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self, wake: Wake) -> u64 {
+        self.is_active[wake.cpu.index()] = true;
+        match self.hardware.waiters {
+            Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
+            Waiters::Spin => {
+                let spinner = self
+                    .spinners
+                    .iter()
+                    .position(|spinner| spinner.cpu == wake.cpu);
+                let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
+                arrival.max(wake.visible)
+            }
+        }
+    }
+
+    fn end(&mut self, cpu: CpuId) {
+        self.is_active[cpu.index()] = false;
+    }
+
+    fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {
+        let cores = self.hardware.all_cores() as usize;
+        let sibling = match cpu.index().checked_sub(cores) {
+            Some(first) => first,
+            None => cpu.index() + cores,
+        };
+        let is_shared = self.is_active.get(sibling).copied().unwrap_or(false);
+        let rate = if is_shared {
+            self.hardware.work_shared
+        } else {
+            self.hardware.work
+        };
+        let remainder = &mut self.remainders[cpu.index()];
+        let thousandths = *remainder + u64::from(instructions) * u64::from(rate);
+        *remainder = thousandths % 1000;
+        thousandths / 1000
+    }
+
+    fn mark(&mut self) {
+        self.lines.forget_traffic();
+        self.outside = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::hardware::Cache;
+
+    impl Caches {
+        /// Checks the invariants for one line.
+        fn check(&mut self, line: u32) {
+            let cores = 0..self.cores.len() as u16;
+            let sharers: Vec<u16> = cores.filter(|core| self.lines.has(line, *core)).collect();
+            for (number, core) in self.cores.iter().enumerate() {
+                let is_sharer = sharers.contains(&(number as u16));
+                let outer = core.outer.as_ref().unwrap_or(&core.inner);
+                assert_eq!(outer.has(line), is_sharer, "line {line}, core {number}");
+                assert!(is_sharer || !core.inner.has(line));
+            }
+            let entry = *self.lines.entry(line);
+            if entry.owner != NOBODY {
+                assert_eq!(sharers, [entry.owner], "line {line}");
+            }
+            assert!(!entry.is_modified || entry.owner != NOBODY);
+            for (group, tags) in self.groups.iter().enumerate() {
+                assert_eq!(
+                    tags.has(line),
+                    entry.groups & 1 << group != 0,
+                    "line {line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_copy_is_known() {
+        let transfer = Transfer {
+            clean: 60,
+            modified: 90,
+            upgrade: 50,
+        };
+        let cache = |lines: u64, ways, cycles| Cache {
+            bytes: lines * 64,
+            ways,
+            cycles,
+        };
+        let hardware = Hardware {
+            sockets: 2,
+            groups: 2,
+            cores: 3,
+            threads: 2,
+            l1: cache(4, 2, 4),
+            l2: Some(cache(9, 3, 14)),
+            llc: cache(12, 2, 40),
+            near: transfer,
+            socket: transfer,
+            far: transfer,
+            memory: 200,
+            locked: 20,
+            store_buffer: 4,
+            waiters: Waiters::Spin,
+            work: 400,
+            work_shared: 700,
+            adjacent_line: true,
+            mhz: 2000,
+        };
+        for hardware in [
+            hardware,
+            Hardware {
+                l2: None,
+                adjacent_line: false,
+                ..hardware
+            },
+        ] {
+            let mut caches = Caches::new(hardware);
+            caches.reset(24);
+            let mut random = SplitMix64::new(1);
+            let mut now = 0;
+            for _ in 0..20_000 {
+                now += random.up_to(20);
+                let line = random.up_to(39) as u32;
+                let kind = match random.up_to(3) {
+                    0 => AccessKind::Store,
+                    1 => AccessKind::ReadModifyWrite,
+                    _ => AccessKind::Load,
+                };
+                let cpu = CpuId(random.up_to(23) as u16);
+                let access = Access {
+                    kind,
+                    line: Line(u64::from(line)),
+                    cpu,
+                    now,
+                };
+                let charge = caches.access(access);
+                assert!(charge.cycles > 0);
+                if kind == AccessKind::Load && random.up_to(9) == 0 {
+                    caches.park(cpu, access.line);
+                    if random.up_to(2) > 0 {
+                        let since = now;
+                        let wake = Wake {
+                            cpu,
+                            waker: CpuId(0),
+                            line: access.line,
+                            since,
+                            visible: now,
+                        };
+                        assert!(caches.wake(wake) >= since);
+                    }
+                }
+                for line in 0..40 {
+                    caches.check(line);
+                }
+            }
+        }
+    }
+}

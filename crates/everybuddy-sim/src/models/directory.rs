@@ -1,0 +1,151 @@
+//! Who has which line.
+//!
+//! # Invariants
+//!
+//! A line with an owner has no other sharer. The pages of lines that were never touched do not exist.
+
+/// No core owns the line.
+pub(super) const NOBODY: u16 = u16::MAX;
+
+/// The number of lines of a page.
+const PAGE: usize = 4096;
+
+/// The state of a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// The time until which the line moves. A request that comes earlier waits.
+    pub(super) busy: u64,
+    /// The last-level caches that have it, as bits.
+    pub(super) groups: u64,
+    /// The core that has it alone, or [`NOBODY`].
+    pub(super) owner: u16,
+    /// The core that stored to it last, or [`NOBODY`].
+    pub(super) writer: u16,
+    /// Whether the owner has modified it.
+    pub(super) is_modified: bool,
+}
+
+impl Entry {
+    const NEW: Self = Self {
+        busy: 0,
+        groups: 0,
+        owner: NOBODY,
+        writer: NOBODY,
+        is_modified: false,
+    };
+}
+
+/// What happened to a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Accesses of all kinds.
+    pub accesses: u64,
+    /// Accesses that did not hit in a cache of their core, upgrades included.
+    pub misses: u64,
+    /// Misses that were answered by another core, or that invalidated the copy of another core.
+    pub transfers: u64,
+    /// Those of them that crossed sockets.
+    pub far: u64,
+    /// Misses that went to memory.
+    pub memory: u64,
+    /// Stores and read-modify-writes after one by another core.
+    pub hand_overs: u64,
+    /// The cycles that the CPUs spent on all accesses to the line.
+    pub cycles: u64,
+}
+
+struct Page {
+    entries: Box<[Entry]>,
+    traffic: Box<[Traffic]>,
+    sharers: Box<[u64]>,
+}
+
+/// The state of all lines.
+pub(super) struct Directory {
+    pages: Vec<Option<Page>>,
+    /// Words of a set of cores.
+    words: usize,
+}
+
+impl Directory {
+    pub(super) fn new(cores: u32) -> Self {
+        Self {
+            pages: Vec::new(),
+            words: (cores as usize).div_ceil(64),
+        }
+    }
+
+    fn page(&mut self, line: u32) -> &mut Page {
+        let page = line as usize / PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let words = self.words;
+        self.pages[page].get_or_insert_with(|| Page {
+            entries: vec![Entry::NEW; PAGE].into(),
+            traffic: vec![Traffic::default(); PAGE].into(),
+            sharers: vec![0; PAGE * words].into(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn entry(&mut self, line: u32) -> &mut Entry {
+        &mut self.page(line).entries[line as usize % PAGE]
+    }
+
+    #[inline]
+    pub(super) fn traffic(&mut self, line: u32) -> &mut Traffic {
+        &mut self.page(line).traffic[line as usize % PAGE]
+    }
+
+    /// Returns the cores that have a copy, as bits.
+    #[inline]
+    pub(super) fn sharers(&mut self, line: u32) -> &mut [u64] {
+        let words = self.words;
+        let start = line as usize % PAGE * words;
+        &mut self.page(line).sharers[start..start + words]
+    }
+
+    pub(super) fn add_sharer(&mut self, line: u32, core: u16) {
+        self.sharers(line)[usize::from(core / 64)] |= 1 << (core % 64);
+    }
+
+    pub(super) fn remove_sharer(&mut self, line: u32, core: u16) {
+        self.sharers(line)[usize::from(core / 64)] &= !(1 << (core % 64));
+    }
+
+    pub(super) fn has(&mut self, line: u32, core: u16) -> bool {
+        self.sharers(line)[usize::from(core / 64)] & 1 << (core % 64) != 0
+    }
+
+    /// Returns a core of the set `word`, whose first core is `64 * index`, and what remains of it.
+    pub(super) fn next_of(index: usize, word: &mut u64) -> Option<u16> {
+        let bit = word.trailing_zeros();
+        *word &= word.checked_sub(1)?;
+        Some((index as u32 * 64 + bit) as u16)
+    }
+
+    /// Returns the number of words of a set of cores.
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Forgets what happened, but not where lines are.
+    pub(super) fn forget_traffic(&mut self) {
+        for page in self.pages.iter_mut().flatten() {
+            page.traffic.fill(Traffic::default());
+        }
+    }
+
+    /// Returns all lines that were accessed, with what happened to them.
+    pub(super) fn all_traffic(&self) -> impl Iterator<Item = (u32, Traffic)> + '_ {
+        let pages = self.pages.iter().enumerate();
+        pages
+            .flat_map(|(page, lines)| {
+                let traffic = lines.iter().flat_map(|lines| lines.traffic.iter());
+                let numbered = traffic.enumerate();
+                numbered.map(move |(index, traffic)| ((page * PAGE + index) as u32, *traffic))
+            })
+            .filter(|(_, traffic)| traffic.accesses > 0)
+    }
+}

@@ -1,0 +1,432 @@
+//! Small programs on the model of caches, with cycles that were computed by hand.
+
+use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
+use everybuddy::{CpuToken, Platform, RawLock, SpinLock, TicketLock};
+use everybuddy_sim::{
+    Cache, Caches, Hardware, Line, Machine, Region, Sim, SimAtomicU32, SimCpu, Transfer, Waiters,
+};
+
+type Here = Sim;
+
+/// Two sockets of two cores, with tiny caches and round numbers.
+const SMALL: Hardware = Hardware {
+    sockets: 2,
+    groups: 1,
+    cores: 2,
+    threads: 1,
+    // 2 sets of 2 lines, 4 sets of 4, and 16 sets of 4.
+    l1: Cache {
+        bytes: 4 * 64,
+        ways: 2,
+        cycles: 4,
+    },
+    l2: Some(Cache {
+        bytes: 16 * 64,
+        ways: 4,
+        cycles: 14,
+    }),
+    llc: Cache {
+        bytes: 64 * 64,
+        ways: 4,
+        cycles: 40,
+    },
+    near: NEAR,
+    socket: NEAR,
+    far: Transfer {
+        clean: 250,
+        modified: 300,
+        upgrade: 220,
+    },
+    memory: 200,
+    locked: 20,
+    store_buffer: 0,
+    waiters: Waiters::Spin,
+    work: 1000,
+    work_shared: 1500,
+    adjacent_line: false,
+    mhz: 1000,
+};
+
+const NEAR: Transfer = Transfer {
+    clean: 60,
+    modified: 90,
+    upgrade: 50,
+};
+
+/// The same with all cores in one socket.
+fn one_socket(cores: u16) -> Hardware {
+    Hardware {
+        sockets: 1,
+        cores,
+        ..SMALL
+    }
+}
+
+/// Two words of a cache line.
+#[repr(align(64))]
+struct Words(SimAtomicU32, SimAtomicU32);
+
+/// Runs a program on `cpus` CPUs over some lines. Returns the machine, and what the CPUs returned.
+fn run<T>(
+    hardware: Hardware,
+    cpus: u16,
+    program: impl Fn(&mut SimCpu, &[Words]) -> T,
+) -> (Machine<Caches>, Vec<T>) {
+    let new = |_| Words(SimAtomicU32::new(0), SimAtomicU32::new(0));
+    let lines: Vec<Words> = (0..64).map(new).collect();
+    let mut machine = Machine::new(cpus).cost(Caches::new(hardware));
+    let report = machine
+        .run(Region::around(&lines[..]), |cpu: &mut SimCpu| {
+            program(cpu, &lines)
+        })
+        .unwrap();
+    (machine, report.results)
+}
+
+/// Waits until the virtual time is `cycles`.
+fn at(cpu: &mut SimCpu, cycles: u64) {
+    let wait = cycles.checked_sub(cpu.now());
+    cpu.work(wait.expect("the time is still to come") as u32);
+}
+
+/// Returns the cycles of an access.
+fn cycles<T>(cpu: &SimCpu, access: impl FnOnce() -> T) -> u64 {
+    let start = cpu.now();
+    access();
+    cpu.now() - start
+}
+
+#[test]
+fn a_line_bounces_between_two_cores() {
+    for (other, load, upgrade, steal) in [(1, 90, 50, 90), (2, 300, 220, 300)] {
+        let (machine, _) = run(SMALL, 4, |cpu, lines| {
+            let word = &lines[0].0;
+            if cpu.id().0 == 0 {
+                assert_eq!(cycles(cpu, || word.load(Relaxed)), 200, "from memory");
+                assert_eq!(cycles(cpu, || word.load(Relaxed)), 4, "hit");
+                assert_eq!(
+                    cycles(cpu, || word.store(1, Relaxed)),
+                    4,
+                    "it has the line alone"
+                );
+                at(cpu, 2000);
+                assert_eq!(cycles(cpu, || word.load(Relaxed)), load, "modified there");
+            } else if cpu.id().0 == other {
+                at(cpu, 1000);
+                assert_eq!(cycles(cpu, || word.load(Relaxed)), load, "modified there");
+                assert_eq!(
+                    cycles(cpu, || word.store(2, Relaxed)),
+                    upgrade,
+                    "the other has a copy"
+                );
+                assert_eq!(
+                    cycles(cpu, || word.fetch_add(2, Relaxed)),
+                    4 + 20,
+                    "it has the line alone"
+                );
+                at(cpu, 3000);
+                word.store(1, Relaxed);
+                at(cpu, 5000);
+                assert_eq!(
+                    cycles(cpu, || word.swap(1, Relaxed)),
+                    steal + 20,
+                    "modified there"
+                );
+            }
+            if cpu.id().0 == 0 {
+                at(cpu, 4000);
+                assert_eq!(
+                    cycles(cpu, || word.store(1, Relaxed)),
+                    steal,
+                    "modified there"
+                );
+            }
+        });
+        let traffic = machine.model().traffic();
+        assert_eq!(traffic.len(), 1);
+        let (line, traffic) = traffic[0];
+        assert_eq!((line, traffic.memory, traffic.hand_overs), (Line(0), 1, 3));
+        // One load of each, two upgrades, two stores that take the line away.
+        assert_eq!((traffic.misses, traffic.transfers), (7, 6));
+        assert_eq!(traffic.far, if other == 2 { 6 } else { 0 });
+    }
+}
+
+#[test]
+fn requests_for_a_line_are_served_one_after_the_other() {
+    let (_, done) = run(SMALL, 4, |cpu, lines| {
+        if cpu.id().0 == 0 {
+            lines[0].0.store(1, Relaxed);
+        }
+        at(cpu, 1000);
+        lines[0].0.load(Relaxed);
+        cpu.now()
+    });
+    // CPU 0 hits; CPU 1 gets it from CPU 0; CPU 2 from the other socket; CPU 3 from the cache of its own socket.
+    assert_eq!(
+        done,
+        [1004, 1000 + 90, 1090 + 250, 1000 + 90 + 250 + 40].map(|done: u64| done)
+    );
+}
+
+#[test]
+fn words_that_share_a_line_move_together() {
+    for is_false_sharing in [true, false] {
+        let (_, done) = run(SMALL, 2, |cpu, lines| {
+            let me = cpu.id().0;
+            let word = match (me, is_false_sharing) {
+                (0, _) => &lines[0].0,
+                (_, true) => &lines[0].1,
+                (_, false) => &lines[1].0,
+            };
+            for round in 0..10 {
+                at(cpu, 1000 * round + 500 * u64::from(me));
+                word.store(1, Relaxed);
+            }
+            cpu.now()
+        });
+        let last = if is_false_sharing { 90 } else { 4 };
+        assert_eq!(done, [9000 + last, 9500 + last]);
+    }
+}
+
+#[test]
+fn a_cache_keeps_as_many_lines_as_it_has_room_for() {
+    // The lines are all of one set of each cache.
+    for (lines_used, expected) in [(2, 4), (3, 14), (4, 14), (5, 40)] {
+        run(SMALL, 1, |cpu, lines| {
+            for round in 0..3 {
+                for index in 0..lines_used {
+                    let took = cycles(cpu, || lines[4 * index].0.load(Relaxed));
+                    let expected = if round == 0 { 200 } else { expected };
+                    assert_eq!(took, expected, "{lines_used} lines, round {round}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn what_a_core_evicts_is_in_the_last_level_cache_of_its_socket() {
+    run(SMALL, 4, |cpu, lines| match cpu.id().0 {
+        0 => {
+            // Modified, and evicted by four others of its set.
+            for line in [0, 4, 8, 12, 16] {
+                lines[line].0.store(1, Relaxed);
+            }
+        }
+        1 => {
+            at(cpu, 5000);
+            assert_eq!(cycles(cpu, || lines[0].0.load(Relaxed)), 40);
+            assert_eq!(cycles(cpu, || lines[16].0.load(Relaxed)), 90);
+        }
+        2 => {
+            at(cpu, 6000);
+            assert_eq!(cycles(cpu, || lines[0].0.load(Relaxed)), 250);
+        }
+        _ => {}
+    });
+}
+
+#[test]
+fn a_store_buffer_hides_stores_until_it_is_full() {
+    let hardware = Hardware {
+        store_buffer: 2,
+        ..SMALL
+    };
+    run(hardware, 1, |cpu, lines| {
+        let store = |cpu: &SimCpu, line: usize| cycles(cpu, || lines[line].0.store(1, Relaxed));
+        // From memory, done at 200, 201 and 202. There is no room for the third before the first is done.
+        assert_eq!([0, 1].map(|line| store(cpu, line)), [1, 1]);
+        assert_eq!(store(cpu, 2), 198 + 1);
+        assert_eq!(cpu.now(), 201);
+        // A load of a buffered word hits. An atomic operation waits for all stores before it.
+        assert_eq!(cycles(cpu, || lines[2].0.load(Relaxed)), 4);
+        assert_eq!(store(cpu, 3), 1);
+        assert_eq!(cycles(cpu, || lines[2].0.swap(2, Relaxed)), 199 + 4 + 20);
+    });
+}
+
+#[test]
+fn waiters_see_a_buffered_store_when_its_line_has_arrived() {
+    let hardware = Hardware {
+        store_buffer: 8,
+        ..one_socket(4)
+    };
+    let (_, done) = run(hardware, 2, |cpu, lines| {
+        let word = &lines[0].0;
+        if cpu.id().0 == 1 {
+            while word.load(Relaxed) == 0 {
+                Here::wait(word, 0, 0);
+            }
+        } else {
+            at(cpu, 1000);
+            lines[1].0.store(1, Relaxed);
+            word.store(1, Relaxed);
+            Here::wake(word);
+        }
+        cpu.now()
+    });
+    // The first store comes from memory and is done at 1200. The second follows it; then the waiter fetches the line.
+    assert_eq!(done, [1002, 1200 + 90 + 4]);
+}
+
+#[test]
+fn waiters_get_the_line_one_after_the_other() {
+    let (machine, mut done) = run(one_socket(4), 4, |cpu, lines| {
+        let word = &lines[0].0;
+        if cpu.id().0 > 0 {
+            while word.load(Relaxed) == 0 {
+                Here::wait(word, 0, 0);
+            }
+        } else {
+            at(cpu, 1000);
+            // From the last-level cache, and three copies are invalidated.
+            assert_eq!(cycles(cpu, || word.store(1, Relaxed)), 50);
+            Here::wake(word);
+        }
+        cpu.now()
+    });
+    done.sort_unstable();
+    // The first gets it from CPU 0, the others from the last-level cache; then each of them reads it.
+    assert_eq!(done, [1050, 1140 + 4, 1180 + 4, 1220 + 4]);
+    assert_eq!(machine.model().outside(), 0);
+}
+
+#[test]
+fn waiters_that_sleep_do_not_fetch_the_line() {
+    let hardware = Hardware {
+        waiters: Waiters::Sleep(3000),
+        ..one_socket(4)
+    };
+    let (_, mut done) = run(hardware, 4, |cpu, lines| {
+        let word = &lines[0].0;
+        if cpu.id().0 > 0 {
+            while word.load(Relaxed) < 2 {
+                Here::wait(word, word.load(Relaxed), 0);
+            }
+        } else {
+            at(cpu, 1000);
+            assert_eq!(cycles(cpu, || word.store(1, Relaxed)), 50);
+            assert_eq!(cycles(cpu, || word.store(2, Relaxed)), 4);
+            Here::wake(word);
+        }
+        cpu.now()
+    });
+    done.sort_unstable();
+    assert_eq!(done, [1054, 4054 + 90, 4144 + 40, 4184 + 40]);
+}
+
+/// Returns the cycles from the release of a lock, for which all other CPUs wait, to its next acquisition.
+fn hand_over<L: RawLock<Sim>>(cpus: u16, seed: u64, new: impl Fn() -> L) -> u64 {
+    #[repr(align(64))]
+    struct Padded<L>(L);
+    let lock = Padded(new());
+    let mut machine = Machine::new(cpus).cost(Caches::new(one_socket(16)).seed(seed));
+    let report = machine
+        .run(Region::around(&lock), |cpu: &mut SimCpu| {
+            if cpu.id().0 > 0 {
+                at(cpu, 1000 + 100 * u64::from(cpu.id().0));
+            }
+            let (held, _) = lock.0.lock();
+            let acquired = cpu.now();
+            if cpu.id().0 == 0 {
+                at(cpu, 20_000);
+            } else {
+                // The others are not served before all have been measured.
+                cpu.work(20_000);
+            }
+            lock.0.unlock(&held);
+            acquired
+        })
+        .unwrap();
+    let first = report.results[1..].iter().min().unwrap();
+    first - 20_000
+}
+
+#[test]
+fn a_lock_takes_longer_to_hand_over_when_more_cpus_wait() {
+    for seed in 0..5 {
+        let spin = |cpus| hand_over(cpus, seed, SpinLock::<Sim>::new);
+        let ticket = |cpus| hand_over(cpus, seed, TicketLock::<Sim>::new);
+        // The failed exchange of the waiter has taken the line, and the release fetches it back in 90 cycles. The
+        // waiter fetches it in 90 more and reads it in 4. Then it needs the line for itself, for an exchange.
+        assert_eq!(spin(2), 90 + 90 + 4 + 50 + 20);
+        // 15 waiters share the line, and the release invalidates their copies in 50. The first that has it again wants
+        // it for itself while 14 are still fetching it, in 40 cycles each.
+        assert_eq!(spin(16), 50 + 90 + 14 * 40 + 50 + 20);
+        // A ticket lock serves the first that came: 14 others may have the line before it.
+        let (two, sixteen) = (ticket(2), ticket(16));
+        assert!((two..=two + 14 * 40).contains(&sixteen), "{sixteen}");
+    }
+    let tickets: Vec<u64> = (0..20)
+        .map(|seed| hand_over(16, seed, TicketLock::<Sim>::new))
+        .collect();
+    assert!(tickets.iter().any(|cycles| *cycles != tickets[0]));
+}
+
+#[test]
+fn threads_of_a_core_share_its_caches_and_its_instructions() {
+    let hardware = Hardware {
+        threads: 2,
+        ..one_socket(2)
+    };
+    let (_, done) = run(hardware, 4, |cpu, lines| {
+        match cpu.id().0 {
+            // CPUs 0 and 2 share a core, which is alone after CPU 2 has ended.
+            0 => {
+                lines[0].0.store(1, Relaxed);
+                cpu.work(1000);
+                cpu.work(1000);
+            }
+            2 => {
+                at(cpu, 300);
+                assert_eq!(cycles(cpu, || lines[0].0.load(Relaxed)), 4);
+                assert_eq!(cycles(cpu, || lines[0].0.store(1, Relaxed)), 4);
+            }
+            _ => {}
+        }
+        cpu.now()
+    });
+    assert_eq!(done[0], 200 + 1500 + 1000);
+}
+
+#[test]
+fn the_other_line_of_a_pair_comes_along() {
+    for adjacent_line in [true, false] {
+        let hardware = Hardware {
+            adjacent_line,
+            ..SMALL
+        };
+        run(hardware, 2, |cpu, lines| {
+            if cpu.id().0 == 0 {
+                lines[2].0.load(Relaxed);
+                let expected = if adjacent_line { 4 } else { 200 };
+                assert_eq!(cycles(cpu, || lines[3].0.load(Relaxed)), expected);
+                at(cpu, 2000);
+                // The other core has fetched this line together with its neighbour, or not.
+                let expected = if adjacent_line { 50 } else { 4 };
+                assert_eq!(cycles(cpu, || lines[3].0.store(1, Relaxed)), expected);
+            } else {
+                at(cpu, 1000);
+                lines[2].0.store(1, Relaxed);
+            }
+        });
+    }
+}
+
+#[test]
+fn counting_begins_at_a_mark() {
+    let (machine, _) = run(SMALL, 1, |cpu, lines| {
+        lines[0].0.store(1, Relaxed);
+        lines[1].0.store(1, Relaxed);
+        cpu.mark();
+        lines[1].0.store(1, Relaxed);
+    });
+    let traffic = machine.model().traffic();
+    assert_eq!(traffic.len(), 1);
+    assert_eq!(
+        (traffic[0].0, traffic[0].1.accesses, traffic[0].1.cycles),
+        (Line(1), 1, 4)
+    );
+}
