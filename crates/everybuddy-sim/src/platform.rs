@@ -19,14 +19,14 @@
 
 use core::hint::spin_loop;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use core::ptr;
 
 use everybuddy::platform::{
     AtomicWord, CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, Ordering, SharedCell,
 };
 use everybuddy::{
-    BuildError, CpuId, CpuToken, FrameAllocator, NoProbe, Platform, Probe, Setup, SystemSpec,
+    BuildError, CpuId, CpuToken, FrameAllocator, Memory, NoProbe, Platform, Probe, Setup,
+    SystemSpec, systems,
 };
 
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
@@ -238,20 +238,19 @@ impl<B: Probe> CpuToken for SimCpu<B> {
     }
 }
 
-/// Builds a system on the plain virtual machine and calls `visit` with it.
+/// Builds a system on the plain virtual machine.
 ///
 /// The function is not generic, so the systems are compiled into this crate, and not into each crate that uses it.
 ///
 /// # Errors
 /// Any [`BuildError`].
 #[inline(never)]
-pub fn with_any_system(
+pub fn build_any<'m>(
     spec: &SystemSpec,
     setup: &Setup<'_>,
-    memory: &mut [MaybeUninit<u8>],
-    visit: &mut dyn FnMut(&dyn FrameAllocator<Sim>),
-) -> Result<(), BuildError> {
-    everybuddy::with_any_system(spec, setup, memory, visit)
+    memory: Memory<'m>,
+) -> Result<&'m dyn FrameAllocator<Sim>, BuildError> {
+    systems::build_any(spec, setup, memory)
 }
 
 #[cfg(test)]

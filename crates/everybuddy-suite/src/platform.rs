@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    BuildError, Counts, CpuId, Event, FrameAllocator, Platform, Probe, Setup, SystemSpec,
-    metadata_layout, with_any_system,
+    BuildError, Counts, CpuId, Event, FrameAllocator, Memory, Platform, Probe, Setup, SystemSpec,
+    metadata_layout, systems::build_any,
 };
 
 use crate::Host;
@@ -107,10 +107,11 @@ pub fn claim(cpus: &NativeCpus, id: u16) -> Cpu {
 pub fn try_any(
     spec: &SystemSpec,
     setup: &Setup<'_>,
-    memory: &mut [MaybeUninit<u8>],
+    memory: Memory<'_>,
     visitor: &mut dyn FnMut(&dyn FrameAllocator<Machine>),
 ) -> Result<(), BuildError> {
-    with_any_system::<Machine>(spec, setup, memory, visitor)
+    visitor(build_any::<Machine>(spec, setup, memory)?);
+    Ok(())
 }
 
 /// Returns memory for the metadata of a system on any platform.
@@ -134,7 +135,8 @@ pub fn any<T>(spec: &SystemSpec, setup: &Setup<'_>, body: impl FnOnce(&System<'_
         let body = body.take().expect("a visitor is called once");
         result = Some(body(system));
     };
-    try_any(spec, setup, &mut memory, visitor).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    try_any(spec, setup, Memory::new(&mut memory), visitor)
+        .unwrap_or_else(|error| panic!("{spec}: {error}"));
     result.expect("a visitor is called")
 }
 

@@ -16,6 +16,7 @@
 //!    dropped.
 #![allow(unsafe_code)]
 
+use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
@@ -88,10 +89,23 @@ const fn alignment_of<T>() -> usize {
 ///
 /// A system that is built in it lives as long as it: `'static` memory gives a `'static` system. The bytes before the
 /// first multiple of [`LINE`] are skipped.
-#[derive(Debug)]
 pub struct Memory<'m> {
     bytes: &'m mut [MaybeUninit<u8>],
     is_zeroed: bool,
+    listener: Option<&'m mut dyn FnMut(MetadataPart)>,
+}
+
+/// A part of the metadata: elements of one kind, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataPart {
+    /// What an element holds, in the singular.
+    pub what: &'static str,
+    /// The first byte, counted from the first multiple of [`LINE`] in the memory.
+    pub start: usize,
+    /// The bytes of an element.
+    pub size: usize,
+    /// The number of elements.
+    pub length: usize,
 }
 
 impl<'m> Memory<'m> {
@@ -100,6 +114,7 @@ impl<'m> Memory<'m> {
         Self {
             bytes,
             is_zeroed: false,
+            listener: None,
         }
     }
 
@@ -112,7 +127,27 @@ impl<'m> Memory<'m> {
         Self {
             bytes,
             is_zeroed: true,
+            listener: None,
         }
+    }
+
+    /// Calls `listener` with each part of the metadata while a system is built, in the order of their places. So a
+    /// tool can tell what an address holds.
+    #[must_use]
+    pub fn describe(self, listener: &'m mut dyn FnMut(MetadataPart)) -> Self {
+        Self {
+            listener: Some(listener),
+            ..self
+        }
+    }
+}
+
+impl fmt::Debug for Memory<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("bytes", &self.bytes.len())
+            .field("is_zeroed", &self.is_zeroed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,13 +163,18 @@ pub(crate) struct Arena<'a> {
     length: usize,
     used: usize,
     is_zeroed: bool,
+    listener: Option<&'a mut dyn FnMut(MetadataPart)>,
     memory: PhantomData<&'a mut [MaybeUninit<u8>]>,
 }
 
 impl<'a> Arena<'a> {
     /// Takes over the caller's memory; its first bytes are skipped up to a cache line.
     pub(crate) fn new(memory: Memory<'a>) -> Self {
-        let Memory { bytes, is_zeroed } = memory;
+        let Memory {
+            bytes,
+            is_zeroed,
+            listener,
+        } = memory;
         let length = bytes.len();
         let start = bytes.as_mut_ptr().cast::<u8>();
         let skip = start.align_offset(LINE).min(length);
@@ -145,6 +185,7 @@ impl<'a> Arena<'a> {
             length: length - skip,
             used: 0,
             is_zeroed,
+            listener,
             memory: PhantomData,
         }
     }
@@ -155,7 +196,7 @@ impl<'a> Arena<'a> {
     }
 
     /// Reserves the place of `length` elements, uninitialised.
-    fn place<T>(&mut self, length: usize) -> Result<*mut T, BuildError> {
+    fn place<T>(&mut self, what: &'static str, length: usize) -> Result<*mut T, BuildError> {
         let start = self.used.next_multiple_of(alignment_of::<T>());
         let end = start.saturating_add(length.saturating_mul(size_of::<T>()));
         if end > self.length || align_of::<T>() > LINE {
@@ -165,6 +206,16 @@ impl<'a> Arena<'a> {
             });
         }
         self.used = end;
+        if let Some(listener) = &mut self.listener
+            && end > start
+        {
+            listener(MetadataPart {
+                what,
+                start,
+                size: size_of::<T>(),
+                length,
+            });
+        }
         // SAFETY: `start <= end <= length` by the test above.
         Ok(unsafe { self.start.add(start) }.cast::<T>())
     }
@@ -172,38 +223,41 @@ impl<'a> Arena<'a> {
     /// Constructs `count` times `length` cells that hold zero, and returns an error if that product wraps around.
     pub(crate) fn zeros_of_all<P: Platform, T: CellValue>(
         &mut self,
+        what: &'static str,
         length: usize,
         count: usize,
     ) -> Result<&'a [P::Cell<T>], BuildError> {
         let elements = length.checked_mul(count);
-        self.zeros::<P, T>(elements.ok_or(BuildError::MetadataTooLarge)?)
+        self.zeros::<P, T>(what, elements.ok_or(BuildError::MetadataTooLarge)?)
     }
 
-    /// Constructs `length` cells that hold zero. O(length), or O(1) in zeroed memory where zero bytes are such
+    /// Constructs `length` cells that hold zero; `what` is what one of them holds. O(length), or O(1) in zeroed memory where zero bytes are such
     /// cells.
     pub(crate) fn zeros<P: Platform, T: CellValue>(
         &mut self,
+        what: &'static str,
         length: usize,
     ) -> Result<&'a [P::Cell<T>], BuildError> {
         if !(self.is_zeroed && P::ZERO_BYTES_ARE_ZERO_CELLS) {
-            return self.slice(length, |_| P::Cell::new(T::default()));
+            return self.slice(what, length, |_| P::Cell::new(T::default()));
         }
-        let first = self.place::<P::Cell<T>>(length)?;
+        let first = self.place::<P::Cell<T>>(what, length)?;
         // SAFETY: the place holds `length` elements, is aligned, and nothing else refers to it (invariant 1). Its bytes
         // are zero by the contract of `Memory::zeroed`, since nothing was written there yet; by the contract of
         // `Platform` they are valid cells that hold zero.
         Ok(unsafe { core::slice::from_raw_parts(first, length) })
     }
 
-    /// Constructs `length` elements in place. O(length).
+    /// Constructs `length` elements in place; `what` is what one of them holds. O(length).
     ///
     /// Fails when the memory doesn't suffice; nothing is handed out then.
     pub(crate) fn slice<T>(
         &mut self,
+        what: &'static str,
         length: usize,
         mut element: impl FnMut(usize) -> T,
     ) -> Result<&'a [T], BuildError> {
-        let first = self.place::<T>(length)?;
+        let first = self.place::<T>(what, length)?;
         for index in 0..length {
             // SAFETY: element `index` lies in the place of `length` elements, so inside the arena.
             let place = unsafe { first.add(index) };
@@ -218,9 +272,9 @@ impl<'a> Arena<'a> {
     }
 
     /// Constructs one element in place, on cache lines of its own if its type is aligned so. O(1).
-    pub(crate) fn one<T>(&mut self, element: T) -> Result<&'a T, BuildError> {
+    pub(crate) fn one<T>(&mut self, what: &'static str, element: T) -> Result<&'a T, BuildError> {
         let mut element = Some(element);
-        let slice = self.slice(1, |_| match element.take() {
+        let slice = self.slice(what, 1, |_| match element.take() {
             Some(element) => element,
             None => unreachable!("a slice of one element constructs one"),
         })?;
@@ -242,9 +296,9 @@ mod tests {
                 .slice::<u32>(1);
             let mut memory = vec![MaybeUninit::<u8>::uninit(); plan.bytes().unwrap() + 2 * LINE];
             let mut arena = Arena::new(Memory::new(&mut memory[shift..]));
-            let a = arena.slice(3, |i| i as u64).unwrap();
-            let b = arena.slice(5, |i| i as u8).unwrap();
-            let c = arena.one(7u32).unwrap();
+            let a = arena.slice("a", 3, |i| i as u64).unwrap();
+            let b = arena.slice("b", 5, |i| i as u8).unwrap();
+            let c = arena.one("c", 7u32).unwrap();
             assert_eq!((a, b, *c), (&[0u64, 1, 2][..], &[0u8, 1, 2, 3, 4][..], 7));
             assert!(arena.used <= plan.bytes().unwrap());
             assert_eq!(a.as_ptr() as usize % LINE, 0);
@@ -284,21 +338,21 @@ mod tests {
         // SAFETY: all bytes were just written as zero.
         let zeroed = unsafe { Memory::zeroed(&mut memory) };
         let mut arena = Arena::new(zeroed);
-        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        let cells = arena.zeros::<crate::Native, u64>("cell", 8).unwrap();
         assert!(cells.iter().all(|cell| cell.get() == 0));
         cells[7].set(7);
-        let more = arena.zeros::<crate::Native, u32>(3).unwrap();
+        let more = arena.zeros::<crate::Native, u32>("cell", 3).unwrap();
         assert!(more.iter().all(|cell| cell.get() == 0) && cells[7].get() == 7);
         // Zeroed or not, the bytes stay as they are.
         let mut memory = [MaybeUninit::new(0xffu8); 4 * LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));
         arena.is_zeroed = true;
-        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        let cells = arena.zeros::<crate::Native, u64>("cell", 8).unwrap();
         assert!(cells.iter().all(|cell| cell.get() == u64::MAX));
         // Without the promise they are written.
         let mut memory = [MaybeUninit::new(0xffu8); 4 * LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));
-        let cells = arena.zeros::<crate::Native, u64>(8).unwrap();
+        let cells = arena.zeros::<crate::Native, u64>("cell", 8).unwrap();
         assert!(cells.iter().all(|cell| cell.get() == 0));
     }
 
@@ -307,7 +361,7 @@ mod tests {
         let mut memory = [MaybeUninit::<u8>::uninit(); 16];
         assert!(
             Arena::new(Memory::new(&mut memory))
-                .slice(1000, |i| i)
+                .slice("number", 1000, |i| i)
                 .is_err()
         );
     }

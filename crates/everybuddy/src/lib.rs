@@ -55,7 +55,7 @@ mod wrapping_slice;
 pub mod zone;
 
 pub use api::{FrameAllocator, Progress, Service};
-pub use arena::{LINE, Memory};
+pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};

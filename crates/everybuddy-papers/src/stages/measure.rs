@@ -22,8 +22,10 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{FrameAllocator, FrameRange, Order, Setup, Snapshot, SystemSpec, metadata_layout};
-use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, with_any_system};
+use everybuddy::{
+    FrameAllocator, FrameRange, Memory, Order, Setup, Snapshot, SystemSpec, metadata_layout,
+};
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 
 use super::numbers;
 use super::programs::{Kept, Kernel, Program, Thread};
@@ -173,10 +175,10 @@ fn simulate(
         own,
         cycles: own.cycles / u64::from(conditions.shrink.max(1)),
     };
-    let mut seen = Err("it was not built".to_string());
-    let visit = &mut |system: &dyn FrameAllocator<Sim>| seen = visitor.call(system);
-    with_any_system(spec, &setup, &mut memory, visit).map_err(refuse)?;
-    seen.map_err(|error| Error::Broken(format!("system {spec}: {error}")))
+    let system = build_any(spec, &setup, Memory::new(&mut memory)).map_err(refuse)?;
+    visitor
+        .call(system)
+        .map_err(|error| Error::Broken(format!("system {spec}: {error}")))
 }
 
 struct Visitor<'o> {

@@ -476,7 +476,7 @@ impl CostModel for Caches {
 
     fn wake(&mut self, wake: Wake) -> u64 {
         self.is_active[wake.cpu.index()] = true;
-        match self.hardware.waiters {
+        let runs = match self.hardware.waiters {
             Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
             Waiters::Spin => {
                 let spinner = self
@@ -486,7 +486,14 @@ impl CostModel for Caches {
                 let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
                 arrival.max(wake.visible)
             }
+        };
+        let runs = runs.max(wake.since);
+        if let Ok(line) = u32::try_from(wake.line.0) {
+            let traffic = self.lines.traffic(line);
+            traffic.waits += 1;
+            traffic.waited += runs - wake.since;
         }
+        runs
     }
 
     fn end(&mut self, cpu: CpuId) {

@@ -4,6 +4,8 @@
 //!
 //! A line with an owner has no other sharer. The pages of lines that were never touched do not exist.
 
+use core::ops::AddAssign;
+
 /// No core owns the line.
 pub(super) const NOBODY: u16 = u16::MAX;
 
@@ -52,6 +54,24 @@ pub struct Traffic {
     pub hand_overs: u64,
     /// The cycles that the CPUs spent on all accesses to the line.
     pub cycles: u64,
+    /// Times that a CPU waited for a word of the line, such as a lock.
+    pub waits: u64,
+    /// The cycles that the CPUs waited.
+    pub waited: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.accesses += other.accesses;
+        self.misses += other.misses;
+        self.transfers += other.transfers;
+        self.far += other.far;
+        self.memory += other.memory;
+        self.hand_overs += other.hand_overs;
+        self.cycles += other.cycles;
+        self.waits += other.waits;
+        self.waited += other.waited;
+    }
 }
 
 struct Page {

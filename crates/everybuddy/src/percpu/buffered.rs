@@ -169,17 +169,20 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         cpus: u16,
         mut list: impl FnMut(usize) -> L,
     ) -> Result<Self, BuildError> {
-        let slots = arena.slice(usize::from(cpus), |cpu| Slot {
+        let slots = arena.slice("per-CPU list", usize::from(cpus), |cpu| Slot {
             list: list(cpu),
             remote: Remote {
                 cpu_state: P::AtomicU32::new(CpuState::new(0, CpuState::PARKED).0),
                 lock: SpinLock::new(),
             },
         })?;
-        let requests = arena.one(DrainRequests {
-            count: P::AtomicU32::new(0),
-            epoch: P::AtomicU32::new(0),
-        })?;
+        let requests = arena.one(
+            "drain requests",
+            DrainRequests {
+                count: P::AtomicU32::new(0),
+                epoch: P::AtomicU32::new(0),
+            },
+        )?;
         Ok(Self {
             slots,
             requests,

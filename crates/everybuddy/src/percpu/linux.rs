@@ -86,7 +86,8 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = watermarks.capacity();
-        let entries = arena.zeros_of_all::<P, u32>(capacity, usize::from(cpus))?;
+        let entries =
+            arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
             marks: P::AtomicU64::new(CLOSED),

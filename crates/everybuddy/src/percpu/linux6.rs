@@ -129,7 +129,8 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
         let capacity = tuning.capacity_of_cpu();
-        let entries = arena.zeros_of_all::<P, u32>(capacity, usize::from(cpus))?;
+        let entries =
+            arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| {
             let mut rest = &entries[cpu * capacity..][..capacity];
             Self {

@@ -192,7 +192,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
         let table = place.table;
         let mut queue = |which| AreaQueue::new(arena, table, which, slots, locked);
         let (dividing, linking) = (queue(Queue::Dividing)?, queue(Queue::Linking)?);
-        let done = arena.one(P::AtomicU32::new(0))?;
+        let done = arena.one("count of areas done", P::AtomicU32::new(0))?;
         let request_slots = match manager {
             Manager::Caller => None,
             Manager::Thread => Some(RequestSlots::new(arena, cpus)?),

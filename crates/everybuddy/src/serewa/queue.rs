@@ -142,9 +142,16 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         slots: u32,
         locked: bool,
     ) -> Result<Self, BuildError> {
-        let words = arena.slice(slots as usize, |_| P::AtomicU64::new(Word::empty(0).pack()))?;
-        let ends = arena.slice(2, |_| CachePadded::new(P::AtomicU32::new(0)))?;
-        let lock = arena.one(CachePadded::new(ZoneLock::new(LockKind::Spin)))?;
+        let words = arena.slice("slot of a queue", slots as usize, |_| {
+            P::AtomicU64::new(Word::empty(0).pack())
+        })?;
+        let ends = arena.slice("end of a queue", 2, |_| {
+            CachePadded::new(P::AtomicU32::new(0))
+        })?;
+        let lock = arena.one(
+            "lock of a queue",
+            CachePadded::new(ZoneLock::new(LockKind::Spin)),
+        )?;
         match ends {
             [tail, head] if slots.is_power_of_two() => Ok(Self {
                 which,

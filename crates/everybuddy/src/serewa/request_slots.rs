@@ -87,12 +87,12 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
 
     /// Creates the slots of `cpus` CPUs.
     pub(crate) fn new(arena: &mut Arena<'a>, cpus: u16) -> Result<Self, BuildError> {
-        let slots = arena.slice(usize::from(cpus), |_| RequestSlot {
+        let slots = arena.slice("request slot", usize::from(cpus), |_| RequestSlot {
             state: P::AtomicU32::new(IDLE),
             request: P::Cell::new(0),
             answer: P::Cell::new(0),
         })?;
-        let attended = arena.one(P::AtomicU32::new(0))?;
+        let attended = arena.one("presence of the manager", P::AtomicU32::new(0))?;
         Ok(Self { slots, attended })
     }
 

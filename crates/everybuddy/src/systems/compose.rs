@@ -117,15 +117,18 @@ impl<'m, 's> Builder<'m, 's> {
     /// Builds a composition, and places it in the memory.
     pub(super) fn place<P: Platform, C: Compose<'m, P>>(mut self) -> Result<&'m C, BuildError> {
         let system = C::make(&mut self)?;
-        self.arena.one(system)
+        self.arena.one("system", system)
     }
 
     /// Builds a composition like [`place`](Self::place), and checks that no planned memory is left.
     #[cfg(test)]
     pub(super) fn use_up<P: Platform, C: Compose<'m, P>>(mut self) -> Result<(), BuildError> {
         let system = C::make(&mut self)?;
-        self.arena.one(system)?;
-        assert!(self.arena.one(0u8).is_err(), "more is planned than used");
+        self.arena.one("system", system)?;
+        assert!(
+            self.arena.one("byte", 0u8).is_err(),
+            "more is planned than used"
+        );
         Ok(())
     }
 
@@ -139,15 +142,17 @@ impl<'m, 's> Builder<'m, 's> {
             .peekable();
         let base = self.span.base();
         // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
-        let records = self.arena.slice(self.span.frames() as usize, |index| {
-            let physical = base + index as u64;
-            while ranges
-                .next_if(|range| range.end().is_some_and(|end| end <= physical))
-                .is_some()
-            {}
-            let managed = ranges.peek().is_some_and(|range| range.start <= physical);
-            Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
-        })?;
+        let records = self
+            .arena
+            .slice("frame record", self.span.frames() as usize, |index| {
+                let physical = base + index as u64;
+                while ranges
+                    .next_if(|range| range.end().is_some_and(|end| end <= physical))
+                    .is_some()
+                {}
+                let managed = ranges.peek().is_some_and(|range| range.start <= physical);
+                Record::new(if managed { Tag::INTERIOR } else { Tag::HOLE })
+            })?;
         Ok(FrameTable::new(records))
     }
 

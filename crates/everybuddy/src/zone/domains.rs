@@ -112,9 +112,13 @@ impl<'a, P: Platform> Domains<'a, P> {
         (lock, patience, kind): (LockKind, u32, SpringKind),
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
-        let words = arena.slice(geometry.words(), |_| DomainTags::<P>::clear_word())?;
+        let words = arena.slice("tags of domains", geometry.words(), |_| {
+            DomainTags::<P>::clear_word()
+        })?;
         let count = geometry.domains();
-        let records = arena.slice(count as usize, |domain| DomainRecord::new(domain as u32))?;
+        let records = arena.slice("domain", count as usize, |domain| {
+            DomainRecord::new(domain as u32)
+        })?;
         Ok(Self {
             all: DomainTable {
                 table,
@@ -122,7 +126,7 @@ impl<'a, P: Platform> Domains<'a, P> {
                 records: WrappingSlice::new(records),
                 max_order: geometry.max_order,
             },
-            range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
+            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(lock)))?,
             spring: Spring::new(arena, count, geometry.cpus, lock, (patience, kind))?,
             bulk,
         })

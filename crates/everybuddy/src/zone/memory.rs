@@ -90,21 +90,25 @@ impl ZoneGeometry {
     ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
-        let bits = arena.zeros_of_all::<P, u64>(words, parts)?;
-        let classes = arena.slice(if self.classes { parts } else { 0 }, |_| {
-            CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new()))
-        })?;
+        let bits = arena.zeros_of_all::<P, u64>("bits of free blocks", words, parts)?;
+        let classes = arena.slice(
+            "classes of a zone",
+            if self.classes { parts } else { 0 },
+            |_| CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new())),
+        )?;
         let lists = || core::array::from_fn(|_| Level::new());
         let (alone, apart, beside) = match self.line {
             Line::Own => (
-                arena.slice(parts, |_| CachePadded::new(ZoneLock::new(self.lock)))?,
-                arena.slice(parts, |_| CachePadded::new(lists()))?,
+                arena.slice("zone lock", parts, |_| {
+                    CachePadded::new(ZoneLock::new(self.lock))
+                })?,
+                arena.slice("lists of a zone", parts, |_| CachePadded::new(lists()))?,
                 &[][..],
             ),
             Line::Beside => (
                 &[][..],
                 &[][..],
-                arena.slice(parts, |_| {
+                arena.slice("zone lock with lists", parts, |_| {
                     CachePadded::new(LockWithLists {
                         lock: ZoneLock::new(self.lock),
                         lists: lists(),

@@ -123,19 +123,22 @@ impl<'a, P: Platform> Pool<'a, P> {
         (select, exchange): (Select, Exchange),
     ) -> Result<Self, BuildError> {
         Ok(Self {
-            head: arena.one(Head {
-                lock: ZoneLock::new(lock),
-                filled: P::Cell::new(0),
-                moves: P::AtomicU32::new(0),
-            })?,
-            lists: arena.slice(LISTS, |_| P::Cell::new(NO_SPACE))?,
-            entries: arena.slice(spaces as usize, |_| Entry {
+            head: arena.one(
+                "head of the pool of spaces",
+                Head {
+                    lock: ZoneLock::new(lock),
+                    filled: P::Cell::new(0),
+                    moves: P::AtomicU32::new(0),
+                },
+            )?,
+            lists: arena.slice("list of spaces", LISTS, |_| P::Cell::new(NO_SPACE))?,
+            entries: arena.slice("entry of a space", spaces as usize, |_| Entry {
                 state: P::AtomicU32::new(FULL),
                 users: P::Cell::new(0),
                 previous: P::Cell::new(NO_SPACE),
                 next: P::Cell::new(NO_SPACE),
             })?,
-            assigned: arena.slice(usize::from(cpus), |_| {
+            assigned: arena.slice("space of a CPU", usize::from(cpus), |_| {
                 CachePadded::new(P::AtomicU32::new(NO_SPACE))
             })?,
             select,

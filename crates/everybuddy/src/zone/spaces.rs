@@ -85,7 +85,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let count = table.frames().div_ceil(1 << shift);
-        let spaces = arena.slice(count as usize, |index| Space::new(part(index as u32)))?;
+        let spaces = arena.slice("space", count as usize, |index| {
+            Space::new(part(index as u32))
+        })?;
         Ok(Self {
             spaces,
             pool,
@@ -94,7 +96,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             max_order,
             policy,
             bulk,
-            range_lock: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
+            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(lock)))?,
             memory: PhantomData,
         })
     }

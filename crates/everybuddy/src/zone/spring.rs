@@ -182,30 +182,45 @@ impl<'a, P: Platform> Spring<'a, P> {
         let is_locked = kind == SpringKind::Locked;
         let cell = |value| P::Cell::new(value);
         let spring = Self {
-            notice: arena.one(Notice {
-                waiting: P::AtomicU32::new(0),
-            })?,
-            head: arena.one(Head {
-                lock: ZoneLock::new(lock),
-                first_ghost: cell(NO_CPU),
-                last_ghost: cell(NO_CPU),
-                collector: cell(NO_CPU),
-                live: cell(1),
-                vacant: cell(NO_DOMAIN),
-                clock: cell(0),
-                bottom: cell(0),
-                // Domain 0.
-                top: cell(1),
-            })?,
-            collecting: arena.one(CachePadded::new(ZoneLock::new(lock)))?,
-            roots: WrappingSlice::new(arena.slice(domains as usize, |_| Root {
-                domain: cell(0),
-                uses: cell(0),
-                since: cell(0),
+            notice: arena.one(
+                "count of waiting CPUs",
+                Notice {
+                    waiting: P::AtomicU32::new(0),
+                },
+            )?,
+            head: arena.one(
+                "head of the spring",
+                Head {
+                    lock: ZoneLock::new(lock),
+                    first_ghost: cell(NO_CPU),
+                    last_ghost: cell(NO_CPU),
+                    collector: cell(NO_CPU),
+                    live: cell(1),
+                    vacant: cell(NO_DOMAIN),
+                    clock: cell(0),
+                    bottom: cell(0),
+                    // Domain 0.
+                    top: cell(1),
+                },
+            )?,
+            collecting: arena.one(
+                "lock of the collector",
+                CachePadded::new(ZoneLock::new(lock)),
+            )?,
+            roots: WrappingSlice::new(arena.slice("root of a domain", domains as usize, |_| {
+                Root {
+                    domain: cell(0),
+                    uses: cell(0),
+                    since: cell(0),
+                }
             })?),
-            vacant: WrappingSlice::new(arena.slice(domains as usize, |_| P::Cell::new(NO_DOMAIN))?),
-            shelf: WrappingSlice::new(arena.slice(domains as usize, |_| Shelved::new())?),
-            ghosts: arena.slice(usize::from(cpus), |_| Ghost {
+            vacant: WrappingSlice::new(arena.slice("vacant domain", domains as usize, |_| {
+                P::Cell::new(NO_DOMAIN)
+            })?),
+            shelf: WrappingSlice::new(
+                arena.slice("idle domain", domains as usize, |_| Shelved::new())?,
+            ),
+            ghosts: arena.slice("waiting CPU", usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
                 next: cell(NO_CPU),
                 queued: cell(0),

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
 use everybuddy::systems::ROWS;
-use everybuddy::{Block, BuildError};
+use everybuddy::{Block, BuildError, Memory, MetadataPart};
 use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
 
@@ -26,6 +26,36 @@ fn the_standard_buddy_needs_at_most_eight_and_a_half_bytes_a_frame() {
     assert!(bytes_per_frame("bs", (1 << 20) + 12_345, 1) <= 8.5);
     // A list for each of 64 CPUs adds little to a machine of their size.
     assert!(bytes_per_frame("lbs-31", 1 << 24, 64) <= 8.5);
+}
+
+#[test]
+fn the_parts_of_the_metadata_are_named_and_fill_it() {
+    let ranges = [FrameRange::new(0, 1 << 14)];
+    let setup = Setup::new(&ranges, 8);
+    for row in ROWS {
+        let spec = row.name.parse().unwrap();
+        let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut parts: Vec<MetadataPart> = Vec::new();
+        let mut listener = |part| parts.push(part);
+        let memory = Memory::new(&mut memory).describe(&mut listener);
+        try_any(&spec, &setup, memory, &mut |_| ()).unwrap();
+        let mut end = 0;
+        for part in &parts {
+            assert!(!part.what.is_empty() && part.size * part.length > 0);
+            assert!(
+                (end..end + 64).contains(&part.start),
+                "{}: {} begins at {}, after {end}",
+                row.name,
+                part.what,
+                part.start
+            );
+            end = part.start + part.size * part.length;
+        }
+        assert_eq!(end.next_multiple_of(64), layout.size(), "{}", row.name);
+        let records = parts.iter().find(|part| part.what == "frame record");
+        assert_eq!(records.unwrap().length, 1 << 14);
+    }
 }
 
 #[test]
@@ -105,14 +135,14 @@ fn the_layout_is_exactly_what_is_used() {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
             used = system.metadata_bytes();
         };
-        try_any(&spec, &setup, exact, first_frame).unwrap();
+        try_any(&spec, &setup, exact.into(), first_frame).unwrap();
         assert_eq!(used, layout.size(), "{spec}");
         let less = &mut memory[start..][..layout.size() - 2 * layout.align()];
         let (needed, given) = (layout.size(), less.len());
-        let error = try_any(&spec, &setup, less, &mut |_| ()).unwrap_err();
+        let error = try_any(&spec, &setup, less.into(), &mut |_| ()).unwrap_err();
         let too_small = BuildError::MetadataTooSmall { needed, given };
         assert_eq!(error, too_small, "{spec}");
-        let nothing = try_any(&spec, &setup, &mut [], &mut |_| ()).unwrap_err();
+        let nothing = try_any(&spec, &setup, Memory::new(&mut []), &mut |_| ()).unwrap_err();
         let too_small = BuildError::MetadataTooSmall { needed, given: 0 };
         assert_eq!(nothing, too_small, "{spec}");
     }

@@ -47,7 +47,7 @@ fn with_ring<R>(
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let records = arena
-        .slice(FRAMES as usize, |_| Record::new(Tag::INTERIOR))
+        .slice("record", FRAMES as usize, |_| Record::new(Tag::INTERIOR))
         .unwrap();
     let table = FrameTable::new(records);
     let queue = AreaQueue::new(&mut arena, table, Queue::Linking, slots, false).unwrap();

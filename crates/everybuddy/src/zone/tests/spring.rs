@@ -80,9 +80,11 @@ fn with_rig_of<R>(
     let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
-    let frame_records = arena.slice(frames as usize, |_| Record::new(Tag::INTERIOR));
-    let words = arena.slice(words, |_| DomainTags::<Machine>::clear_word());
-    let records = arena.slice(DOMAINS as usize, |domain| DomainRecord::new(domain as u32));
+    let frame_records = arena.slice("record", frames as usize, |_| Record::new(Tag::INTERIOR));
+    let words = arena.slice("word", words, |_| DomainTags::<Machine>::clear_word());
+    let records = arena.slice("domain", DOMAINS as usize, |domain| {
+        DomainRecord::new(domain as u32)
+    });
     let rig = Rig {
         all: DomainTable {
             table: FrameTable::new(frame_records.unwrap()),
