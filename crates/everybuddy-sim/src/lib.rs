@@ -12,6 +12,7 @@
 //! | `machine` | [`Machine`]: the number of CPUs and the costs; runs closures on the CPUs |
 //! | `engine` | virtual CPUs as coroutines; the only unsafe code |
 //! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
+//! | `ready` | the queue of CPUs that can run |
 //! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
 //! | `region` | [`Region`], [`Line`]: cache lines numbered by offset |
 //! | `platform` | [`Sim`] and its cells, atomics and tokens |
@@ -76,6 +77,7 @@ mod engine;
 mod machine;
 mod models;
 mod platform;
+mod ready;
 mod region;
 mod report;
 mod schedule;

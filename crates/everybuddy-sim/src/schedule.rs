@@ -14,12 +14,10 @@
 //! A *key* combines a clock (high bits) and a CPU number (low bits) in one word: comparing keys compares clocks, and
 //! CPU numbers where clocks are equal.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use everybuddy::CpuId;
 
 use crate::cost::{Access, AccessKind, CostModel};
+use crate::ready::Ready;
 use crate::region::{Line, Region};
 use crate::report::{CpuReport, Waiting};
 
@@ -99,7 +97,7 @@ pub(crate) struct Schedule<'m> {
     horizon: u64,
     /// The largest key within the limit.
     last: u64,
-    ready: BinaryHeap<Reverse<u64>>,
+    ready: Ready,
     parked: Vec<Parked>,
     cpus: Vec<CpuReport>,
     poked: Vec<bool>,
@@ -122,13 +120,15 @@ impl<'m> Schedule<'m> {
         random: SplitMix64,
     ) -> Self {
         cost.reset(cpus);
+        let mut ready = Ready::new(cpus);
+        (0..cpus).for_each(|cpu| ready.insert(key(0, cpu)));
         Self {
             cost,
             region,
             now: 0,
             horizon: 0,
             last: key(limit.min(LONGEST), u16::MAX),
-            ready: (0..cpus).map(|cpu| Reverse(key(0, cpu))).collect(),
+            ready,
             parked: Vec::new(),
             cpus: vec![CpuReport::default(); usize::from(cpus)],
             poked: vec![false; usize::from(cpus)],
@@ -152,7 +152,7 @@ impl<'m> Schedule<'m> {
 
     /// Records an access of the running CPU, which has taken effect. Returns whether to
     /// [`switch`](Self::switch).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access(&mut self, kind: AccessKind, address: usize) -> bool {
         let cpu = self.cpu();
         let line = self.region.line(address);
@@ -203,17 +203,14 @@ impl<'m> Schedule<'m> {
     }
 
     /// Runs the earliest ready CPU and makes the running CPU ready.
+    #[inline(always)]
     pub(crate) fn switch(&mut self) -> Next {
         let from = self.now;
         if from > self.last {
             return Next::Limit(self.cpu(), clock_of(self.last));
         }
-        self.leave();
-        if let Some(mut first) = self.ready.peek_mut()
-            && first.0 < from
-        {
-            // Replaced in place: half the work of a pop and a push.
-            self.now = core::mem::replace(&mut first.0, from);
+        if self.ready.first() < from {
+            self.now = self.ready.replace_first(from);
         }
         self.arrive(from)
     }
@@ -235,13 +232,15 @@ impl<'m> Schedule<'m> {
 
     /// Ends the running CPU and runs the earliest ready CPU.
     pub(crate) fn end(&mut self) -> Next {
+        let cpu = self.cpu();
+        self.cpus[cpu.index()].cycles = self.clock();
         self.take_next()
     }
 
     /// Runs the first CPU.
     pub(crate) fn begin(&mut self) -> Next {
-        match self.ready.pop() {
-            Some(Reverse(first)) => {
+        match self.ready.remove_first() {
+            Some(first) => {
                 self.now = first;
                 self.arrive(first)
             }
@@ -250,10 +249,9 @@ impl<'m> Schedule<'m> {
     }
 
     fn take_next(&mut self) -> Next {
-        self.leave();
         let from = self.now;
-        match self.ready.pop() {
-            Some(Reverse(next)) => {
+        match self.ready.remove_first() {
+            Some(next) => {
                 self.now = next;
                 self.arrive(from)
             }
@@ -261,17 +259,10 @@ impl<'m> Schedule<'m> {
         }
     }
 
-    fn leave(&mut self) {
-        let cpu = self.cpu();
-        self.cpus[cpu.index()].cycles = self.clock();
-    }
-
+    #[inline]
     fn arrive(&mut self, from: u64) -> Next {
         self.switches += u64::from(cpu_of(from) != self.cpu());
-        self.horizon = match self.ready.peek() {
-            Some(Reverse(first)) => self.last.min(*first),
-            None => self.last,
-        };
+        self.horizon = self.last.min(self.ready.first());
         Next::Run(self.cpu())
     }
 
@@ -310,7 +301,7 @@ impl<'m> Schedule<'m> {
             report.parks += 1;
             report.parked_cycles += clock - clock_of(since);
             let ready = key(clock, cpu.0);
-            self.ready.push(Reverse(ready));
+            self.ready.insert(ready);
             self.horizon = self.horizon.min(ready);
         }
     }

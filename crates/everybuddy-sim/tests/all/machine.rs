@@ -298,6 +298,51 @@ fn a_panic_leaves_with_all_stacks_unwound() {
     }
 }
 
+/// Calls itself, with an access at each depth. The sum depends on values of every frame.
+fn descend(word: &SimAtomicU64, depth: u64, factor: f64) -> f64 {
+    let before = word.fetch_add(depth, Relaxed) as f64;
+    match depth {
+        0 => before,
+        _ => {
+            let deeper = descend(word, depth - 1, factor + 1.0);
+            word.load(Relaxed);
+            deeper + factor * depth as f64
+        }
+    }
+}
+
+#[test]
+fn every_cpu_keeps_its_stack_and_registers() {
+    let words = [(); 40].map(|()| SimAtomicU64::new(0));
+    let report = Machine::new(40)
+        .jitter(7)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            let word = &words[cpu.id().index()];
+            (0..20).map(|_| descend(word, 100, 0.5)).sum::<f64>()
+        })
+        .unwrap();
+    assert!(report.switches > 40 * 20 * 100);
+    let alone = Machine::new(1).run(Region::NONE, |_: &mut SimCpu| {
+        let word = SimAtomicU64::new(0);
+        (0..20).map(|_| descend(&word, 100, 0.5)).sum::<f64>()
+    });
+    assert_eq!(report.results, vec![alone.unwrap().results[0]; 40]);
+}
+
+#[test]
+fn backtraces_end_with_the_stack() {
+    let word = SimAtomicU32::new(0);
+    let report = Machine::new(3).run(Region::NONE, |_: &mut SimCpu| {
+        word.fetch_add(1, Relaxed);
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        word.fetch_add(1, Relaxed);
+        backtrace.to_string()
+    });
+    for text in report.unwrap().results {
+        assert!(text.lines().count() < 200, "{text}");
+    }
+}
+
 #[test]
 fn errors_drop_what_closures_hold() {
     let dropped = Rc::new(Cell::new(0));
