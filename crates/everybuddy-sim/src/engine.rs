@@ -5,17 +5,21 @@
 //! An allocator is ordinary code that cannot be suspended at its accesses. A coroutine has its own stack, so a CPU
 //! can stop inside an access, at any call depth, and continue later.
 //!
-//! Control flow: [`run`] resumes the coroutine that [`Schedule`] names. The platform's cells call
-//! [`accessed`] *after* their effect. If another CPU has a smaller clock now, the coroutine suspends itself and
-//! returns to `run`. Because the effect comes first and the charge and switch come second, a waiter's check of a word
-//! and its parking are one step, and no wake-up can be lost between them.
+//! Control flow: [`run`] switches to the coroutine that [`Schedule`] names. The platform's cells call
+//! [`accessed`] *after* their effect. If another CPU has a smaller clock now, the coroutine switches to that CPU's
+//! coroutine directly. Because the effect comes first and the charge and switch come second, a waiter's check of a
+//! word and its parking are one step, and no wake-up can be lost between them. The last coroutine that can run, or the
+//! first one that fails, switches back to `run`.
 //!
 //! # Invariants
 //! 1. `CURRENT` of a thread is either null, or it points to a live engine and the running code is the coroutine of
-//!    the engine's running CPU (on that coroutine's stack).
-//! 2. Every coroutine finishes or is unwound before `run` returns, even if `run` unwinds.
+//!    the engine's running CPU (on that coroutine's stack), or code of this module that calls no closure.
+//! 2. Every coroutine that was started ends before `run` returns, even if `run` unwinds. An aborted run enters each
+//!    unfinished coroutine once more; it then unwinds itself from the place where it was suspended.
 //! 3. A coroutine never suspends itself while it unwinds. Destructors that run because of a panic therefore run to
 //!    completion, and panics of two CPUs never interleave.
+//! 4. The first function of a coroutine catches all panics of its closure.
+//! 5. The schedule is not borrowed during a switch.
 //!
 //! # Not modelled
 //!
@@ -23,17 +27,19 @@
 //! nor counted.
 #![allow(unsafe_code)]
 
-use core::cell::{Cell, RefCell};
+mod coroutine;
+mod switch;
+
+use core::cell::{Cell, RefCell, RefMut};
 use core::ptr;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::thread;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 use everybuddy::CpuId;
 
+pub(crate) use self::coroutine::run;
+use self::switch::Suspended;
 use crate::cost::AccessKind;
-use crate::report::{Report, SimError};
 use crate::schedule::{Next, Schedule};
 
 thread_local! {
@@ -41,23 +47,36 @@ thread_local! {
     static CURRENT: Cell<*const Engine<'static>> = const { Cell::new(ptr::null()) };
 }
 
-/// The handle with which a coroutine suspends itself; it passes the CPU that runs next.
-type Suspender = Yielder<(), Next>;
-
-/// A virtual CPU: a coroutine that returns the result of its closure.
-type VirtualCpu<T> = Coroutine<(), Next, T>;
-
 /// The state of one run.
 struct Engine<'m> {
     schedule: RefCell<Schedule<'m>>,
-    /// For each CPU, the handle with which its coroutine suspends itself; null before the coroutine was started.
-    suspenders: Box<[Cell<*const Suspender>]>,
+    /// For each CPU, what continues its coroutine. Valid while the CPU does not run and has not ended.
+    suspended: Box<[Cell<Suspended>]>,
+    /// What continues [`run`]. Valid while a coroutine runs.
+    home: Cell<Suspended>,
+    /// Why the coroutines returned to `run`.
+    stop: Cell<Stop>,
     /// Whether the run was aborted and coroutines are being unwound.
     closing: Cell<bool>,
 }
 
+/// Why the coroutines returned to [`run`].
+#[derive(Clone, Copy)]
+enum Stop {
+    /// No CPU can run, or the limit was exceeded.
+    Next(Next),
+    /// The closure of this CPU panicked.
+    Panic(CpuId),
+}
+
 /// The panic payload for a closure that caught the unwinding of its coroutine and continued.
 struct GivenUp;
+
+/// Unwinds the coroutine of an aborted run.
+#[cold]
+fn give_up() -> ! {
+    resume_unwind(Box::new(GivenUp))
+}
 
 /// Sets `CURRENT` while a coroutine runs.
 struct Entered;
@@ -89,47 +108,72 @@ fn with_engine<T>(then: impl for<'e, 'm> FnOnce(&'e Engine<'m>) -> T) -> Option<
 }
 
 impl Engine<'_> {
+    /// Charges an access, and lets an earlier CPU run.
+    ///
+    /// The whole path to the switch is one function: after a switch, the host predicts each return wrongly.
+    #[inline(never)]
+    fn charge(&self, kind: AccessKind, address: usize) {
+        let mut schedule = self.schedule.borrow_mut();
+        if schedule.access(kind, address) {
+            self.give_way_with(schedule);
+        }
+    }
+
     /// Yields to the CPU that runs next, if this one may be suspended.
     #[inline(never)]
     fn give_way(&self) {
-        if !self.may_suspend() {
+        self.give_way_with(self.schedule.borrow_mut());
+    }
+
+    /// The same, for callers that have borrowed the schedule.
+    #[inline(always)]
+    fn give_way_with<'m>(&self, mut schedule: RefMut<'_, Schedule<'m>>) {
+        if thread::panicking() {
             return;
         }
-        let (cpu, next) = {
-            let mut schedule = self.schedule.borrow_mut();
-            (schedule.cpu(), schedule.switch())
-        };
+        let (cpu, next) = (schedule.cpu(), schedule.switch());
+        drop(schedule);
         if next != Next::Run(cpu) {
             self.suspend(cpu, next);
         }
     }
 
-    /// Returns `true` if this coroutine may suspend itself. Unwinds the coroutine if the run was aborted and its
-    /// closure caught the unwinding.
-    fn may_suspend(&self) -> bool {
-        if thread::panicking() {
-            return false;
-        }
-        if self.closing.get() {
-            resume_unwind(Box::new(GivenUp));
-        }
-        true
-    }
-
-    /// Suspends the coroutine of `cpu`, which must be the caller.
+    /// Suspends the coroutine of `cpu`, which must be the caller. Unwinds the coroutine if the run is or was aborted.
+    #[inline(always)]
     fn suspend(&self, cpu: CpuId, next: Next) {
-        let suspender = self.suspenders[cpu.index()].get();
-        // SAFETY: the caller runs on the coroutine of `cpu` (invariant 1), which stored the pointer before it called
-        // any code that can reach this line. The pointer refers to that coroutine's stack, below all active frames,
-        // and to data that is never borrowed exclusively.
-        let suspender = unsafe { &*suspender };
-        suspender.suspend(next);
+        let to = match next {
+            Next::Run(next) => self.suspended[next.index()].get(),
+            _ => self.stop(Stop::Next(next)),
+        };
+        // SAFETY: the caller runs on the coroutine of `cpu` (invariant 1), so the place for what continues it is
+        // free. `to` continues `run`, which waits, or a CPU that was ready. That CPU is not the caller. It was
+        // prepared or has suspended itself on this thread, and has not run since: a running CPU is not ready. Its
+        // stack and all that its closure borrows live until all coroutines have ended (invariant 2).
+        unsafe { switch::switch(self.suspended[cpu.index()].as_ptr(), to) };
+        if self.closing.get() {
+            give_up();
+        }
     }
 
-    /// Aborts the run: from now on no CPU is charged or suspended.
-    fn close(&self) {
-        self.closing.set(true);
-        self.schedule.borrow_mut().close();
+    /// Returns what continues `run`, which shall stop for the reason given. Unwinds the coroutine if the run was
+    /// aborted before and the closure caught the unwinding.
+    #[cold]
+    fn stop(&self, stop: Stop) -> Suspended {
+        if self.closing.get() {
+            give_up();
+        }
+        self.stop.set(stop);
+        self.home.get()
+    }
+
+    /// Switches from `run` to a coroutine, and returns when one switches back.
+    ///
+    /// # Safety
+    /// `to` must be the value in `suspended` of a CPU that has not ended. Its stack, and what the closures borrow,
+    /// must be alive.
+    unsafe fn enter(&self, to: Suspended) {
+        // SAFETY: the caller is not suspended, so `home` is free. The rest is the caller's promise.
+        unsafe { switch::switch(self.home.as_ptr(), to) };
     }
 }
 
@@ -141,29 +185,23 @@ pub(crate) fn is_inside() -> bool {
 /// Charges an access to the word at `address`, which has already taken effect, and lets an earlier CPU run.
 #[inline(always)]
 pub(crate) fn accessed(kind: AccessKind, address: usize) {
-    with_engine(|engine| {
-        if engine.schedule.borrow_mut().access(kind, address) {
-            engine.give_way();
-        }
-    });
+    with_engine(|engine| engine.charge(kind, address));
 }
 
 /// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. The
 /// check is charged as a load. Returns `true` if the caller is a virtual CPU.
 pub(crate) fn wait(address: usize, changed: bool) -> bool {
     with_engine(|engine| {
-        let switch = engine
+        if changed {
+            engine.charge(AccessKind::Load, address);
+            return;
+        }
+        engine
             .schedule
             .borrow_mut()
             .access(AccessKind::Load, address);
-        if changed {
-            if switch {
-                engine.give_way();
-            }
-            return;
-        }
         assert!(
-            engine.may_suspend(),
+            !thread::panicking(),
             "a destructor waited for another CPU while its own CPU unwound"
         );
         let (cpu, next) = {
@@ -205,6 +243,23 @@ pub(crate) fn take_poke(cpu: CpuId) -> bool {
     with_engine(|engine| engine.schedule.borrow_mut().take_poke(cpu)).unwrap_or(false)
 }
 
+/// Holds the CPU until all others that have not ended are at the barrier too.
+pub(crate) fn barrier() {
+    with_engine(|engine| {
+        assert!(
+            !thread::panicking(),
+            "a destructor waited for other CPUs while its own CPU unwound"
+        );
+        let (cpu, next) = {
+            let mut schedule = engine.schedule.borrow_mut();
+            (schedule.cpu(), schedule.barrier())
+        };
+        if next != Next::Run(cpu) {
+            engine.suspend(cpu, next);
+        }
+    });
+}
+
 /// Tells the cost model that counting begins.
 pub(crate) fn mark() {
     with_engine(|engine| engine.schedule.borrow_mut().mark());
@@ -213,97 +268,4 @@ pub(crate) fn mark() {
 /// Returns the clock of the calling virtual CPU, in cycles.
 pub(crate) fn clock() -> Option<u64> {
     with_engine(|engine| engine.schedule.borrow().clock())
-}
-
-/// Runs `body` once on each of `cpus` CPUs, each on a stack of `stack` bytes.
-///
-/// # Panics
-/// If a closure panics, with that panic, after all other coroutines were unwound.
-pub(crate) fn run<T>(
-    cpus: u16,
-    stack: usize,
-    schedule: Schedule<'_>,
-    body: impl Fn(CpuId) -> T,
-) -> Result<Report<T>, SimError> {
-    let count = usize::from(cpus);
-    let engine = Engine {
-        schedule: RefCell::new(schedule),
-        suspenders: vec![Cell::new(ptr::null()); count].into_boxed_slice(),
-        closing: Cell::new(false),
-    };
-    let mut results: Vec<Option<T>> = Vec::new();
-    results.resize_with(count, || None);
-    let mut coroutines: Vec<VirtualCpu<T>> = Vec::with_capacity(count);
-    for cpu in 0..cpus {
-        let stack = DefaultStack::new(stack).map_err(|error| SimError::Stack(error.kind()))?;
-        let (engine, body) = (&engine, &body);
-        let closure = move |suspender: &Suspender, (): ()| {
-            engine.suspenders[usize::from(cpu)].set(suspender);
-            body(CpuId(cpu))
-        };
-        // SAFETY: the closure borrows `engine` and `body`, which outlive `coroutines`: `coroutines` is declared
-        // later, is never moved away, and is dropped first on every path. Dropping a coroutine unwinds it.
-        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, closure) };
-        coroutines.push(coroutine);
-    }
-
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        drive(&engine, &mut coroutines, &mut results)
-    }));
-    engine.close();
-    for coroutine in &mut coroutines {
-        // If a closure catches its unwinding and panics itself, that panic cannot be reported to anything.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            let _entered = Entered::new(&engine);
-            coroutine.force_unwind();
-        }));
-    }
-    drop(coroutines);
-    match ended {
-        Ok(Ok(())) => {
-            let (cpus, switches, hash) = engine.schedule.into_inner().into_counts();
-            Ok(Report {
-                cpus,
-                results: results.into_iter().flatten().collect(),
-                switches,
-                hash,
-            })
-        }
-        Ok(Err(error)) => Err(error),
-        Err(panic) => resume_unwind(panic),
-    }
-}
-
-/// Resumes the next CPU until all have returned. Unwinds with the panic of a closure.
-fn drive<T>(
-    engine: &Engine<'_>,
-    coroutines: &mut [VirtualCpu<T>],
-    results: &mut [Option<T>],
-) -> Result<(), SimError> {
-    let mut next = engine.schedule.borrow_mut().begin();
-    loop {
-        let cpu = match next {
-            Next::Run(cpu) => cpu,
-            Next::Limit(cpu, limit) => return Err(SimError::TimeLimit { cpu, limit }),
-            Next::Nobody => {
-                let waiting = engine.schedule.borrow().waiting();
-                return if waiting.is_empty() {
-                    Ok(())
-                } else {
-                    Err(SimError::Deadlock { waiting })
-                };
-            }
-        };
-        let resumed = {
-            let _entered = Entered::new(engine);
-            coroutines[cpu.index()].resume(())
-        };
-        next = match resumed {
-            CoroutineResult::Yield(next) => next,
-            CoroutineResult::Return(result) => {
-                results[cpu.index()] = Some(result);
-                engine.schedule.borrow_mut().end()
-            }
-        };
-    }
 }

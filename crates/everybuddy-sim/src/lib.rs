@@ -12,6 +12,7 @@
 //! | `machine` | [`Machine`]: the number of CPUs and the costs; runs closures on the CPUs |
 //! | `engine` | virtual CPUs as coroutines; the only unsafe code |
 //! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
+//! | `ready` | the queue of CPUs that can run |
 //! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
 //! | `models` | [`Hardware`]: a machine in numbers; [`Caches`]: coherent caches as a cost model |
 //! | `random` | pseudo-random numbers |
@@ -78,6 +79,7 @@ mod machine;
 mod models;
 mod platform;
 mod random;
+mod ready;
 mod region;
 mod report;
 mod schedule;

@@ -213,6 +213,12 @@ impl<B: Probe> SimCpu<B> {
         engine::work(instructions);
     }
 
+    /// Waits until all CPUs that have not ended are here; then all continue at the same time, that of the last one.
+    /// Free of charge otherwise, and without effect outside a run.
+    pub fn barrier(&mut self) {
+        engine::barrier();
+    }
+
     /// Tells the cost model that counting begins: what it counted before is forgotten, on all CPUs. O(lines).
     pub fn mark(&mut self) {
         engine::mark();

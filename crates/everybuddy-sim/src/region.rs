@@ -24,12 +24,17 @@ pub struct Line(pub u64);
 impl Line {
     /// The number of all words outside the region.
     pub const OUTSIDE: Line = Line(u64::MAX);
+
+    /// What a CPU waits for at a barrier, in a report.
+    pub const BARRIER: Line = Line(u64::MAX - 1);
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::OUTSIDE {
             write!(f, "a line outside the region")
+        } else if *self == Self::BARRIER {
+            write!(f, "the other CPUs, at the barrier,")
         } else {
             write!(f, "line {}", self.0)
         }

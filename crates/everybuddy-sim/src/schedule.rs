@@ -14,13 +14,11 @@
 //! A *key* combines a clock (high bits) and a CPU number (low bits) in one word: comparing keys compares clocks, and
 //! CPU numbers where clocks are equal.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use everybuddy::CpuId;
 
 use crate::cost::{Access, AccessKind, CostModel, Wake};
 use crate::random::SplitMix64;
+use crate::ready::Ready;
 use crate::region::{Line, Region};
 use crate::report::{CpuReport, Waiting};
 
@@ -73,8 +71,12 @@ pub(crate) struct Schedule<'m> {
     horizon: u64,
     /// The largest key within the limit.
     last: u64,
-    ready: BinaryHeap<Reverse<u64>>,
+    ready: Ready,
     parked: Vec<Parked>,
+    /// The keys of the CPUs that have reached the barrier.
+    barrier: Vec<u64>,
+    /// The number of CPUs that have not ended.
+    alive: usize,
     cpus: Vec<CpuReport>,
     poked: Vec<bool>,
     /// For each CPU, the time at which others see its last access.
@@ -96,14 +98,18 @@ impl<'m> Schedule<'m> {
         random: SplitMix64,
     ) -> Self {
         cost.reset(cpus);
+        let mut ready = Ready::new(cpus);
+        (0..cpus).for_each(|cpu| ready.insert(key(0, cpu)));
         Self {
             cost,
             region,
             now: 0,
             horizon: 0,
             last: key(limit.min(LONGEST), u16::MAX),
-            ready: (0..cpus).map(|cpu| Reverse(key(0, cpu))).collect(),
+            ready,
             parked: Vec::new(),
+            barrier: Vec::new(),
+            alive: usize::from(cpus),
             cpus: vec![CpuReport::default(); usize::from(cpus)],
             poked: vec![false; usize::from(cpus)],
             effects: vec![0; usize::from(cpus)],
@@ -126,7 +132,7 @@ impl<'m> Schedule<'m> {
 
     /// Records an access of the running CPU, which has taken effect. Returns whether to
     /// [`switch`](Self::switch).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access(&mut self, kind: AccessKind, address: usize) -> bool {
         let cpu = self.cpu();
         let line = self.region.line(address);
@@ -176,17 +182,14 @@ impl<'m> Schedule<'m> {
     }
 
     /// Runs the earliest ready CPU and makes the running CPU ready.
+    #[inline(always)]
     pub(crate) fn switch(&mut self) -> Next {
         let from = self.now;
         if from > self.last {
             return Next::Limit(self.cpu(), clock_of(self.last));
         }
-        self.leave();
-        if let Some(mut first) = self.ready.peek_mut()
-            && first.0 < from
-        {
-            // Replaced in place: half the work of a pop and a push.
-            self.now = core::mem::replace(&mut first.0, from);
+        if self.ready.first() < from {
+            self.now = self.ready.replace_first(from);
         }
         self.arrive(from)
     }
@@ -207,16 +210,41 @@ impl<'m> Schedule<'m> {
         self.take_next()
     }
 
+    /// Holds the running CPU until all CPUs that have not ended are here, and runs the earliest ready CPU.
+    pub(crate) fn barrier(&mut self) -> Next {
+        if self.now > self.last {
+            return Next::Limit(self.cpu(), clock_of(self.last));
+        }
+        self.barrier.push(self.now);
+        self.open_barrier();
+        self.take_next()
+    }
+
+    /// Lets the CPUs at the barrier continue, all at the same time, if all CPUs are there.
+    fn open_barrier(&mut self) {
+        if self.barrier.len() < self.alive {
+            return;
+        }
+        let latest = self.barrier.iter().copied().map(clock_of).max();
+        for held in self.barrier.drain(..) {
+            self.ready.insert(key(latest.unwrap_or(0), cpu_of(held).0));
+        }
+    }
+
     /// Ends the running CPU and runs the earliest ready CPU.
     pub(crate) fn end(&mut self) -> Next {
-        self.cost.end(self.cpu());
+        let cpu = self.cpu();
+        self.cpus[cpu.index()].cycles = self.clock();
+        self.cost.end(cpu);
+        self.alive -= 1;
+        self.open_barrier();
         self.take_next()
     }
 
     /// Runs the first CPU.
     pub(crate) fn begin(&mut self) -> Next {
-        match self.ready.pop() {
-            Some(Reverse(first)) => {
+        match self.ready.remove_first() {
+            Some(first) => {
                 self.now = first;
                 self.arrive(first)
             }
@@ -225,10 +253,9 @@ impl<'m> Schedule<'m> {
     }
 
     fn take_next(&mut self) -> Next {
-        self.leave();
         let from = self.now;
-        match self.ready.pop() {
-            Some(Reverse(next)) => {
+        match self.ready.remove_first() {
+            Some(next) => {
                 self.now = next;
                 self.arrive(from)
             }
@@ -236,17 +263,10 @@ impl<'m> Schedule<'m> {
         }
     }
 
-    fn leave(&mut self) {
-        let cpu = self.cpu();
-        self.cpus[cpu.index()].cycles = self.clock();
-    }
-
+    #[inline]
     fn arrive(&mut self, from: u64) -> Next {
         self.switches += u64::from(cpu_of(from) != self.cpu());
-        self.horizon = match self.ready.peek() {
-            Some(Reverse(first)) => self.last.min(*first),
-            None => self.last,
-        };
+        self.horizon = self.last.min(self.ready.first());
         Next::Run(self.cpu())
     }
 
@@ -290,7 +310,7 @@ impl<'m> Schedule<'m> {
             report.parks += 1;
             report.parked_cycles += clock - since;
             let ready = key(clock, cpu.0);
-            self.ready.push(Reverse(ready));
+            self.ready.insert(ready);
             self.horizon = self.horizon.min(ready);
         }
     }
@@ -328,7 +348,13 @@ impl<'m> Schedule<'m> {
             line: parked.line,
             since: clock_of(parked.key),
         };
-        let mut waiting: Vec<Waiting> = self.parked.iter().map(entry).collect();
+        let at_barrier = |held: &u64| Waiting {
+            cpu: cpu_of(*held),
+            line: Line::BARRIER,
+            since: clock_of(*held),
+        };
+        let parked = self.parked.iter().map(entry);
+        let mut waiting: Vec<Waiting> = parked.chain(self.barrier.iter().map(at_barrier)).collect();
         waiting.sort_by_key(|waiting| waiting.cpu);
         waiting
     }

@@ -298,6 +298,51 @@ fn a_panic_leaves_with_all_stacks_unwound() {
     }
 }
 
+/// Calls itself, with an access at each depth. The sum depends on values of every frame.
+fn descend(word: &SimAtomicU64, depth: u64, factor: f64) -> f64 {
+    let before = word.fetch_add(depth, Relaxed) as f64;
+    match depth {
+        0 => before,
+        _ => {
+            let deeper = descend(word, depth - 1, factor + 1.0);
+            word.load(Relaxed);
+            deeper + factor * depth as f64
+        }
+    }
+}
+
+#[test]
+fn every_cpu_keeps_its_stack_and_registers() {
+    let words = [(); 40].map(|()| SimAtomicU64::new(0));
+    let report = Machine::new(40)
+        .jitter(7)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            let word = &words[cpu.id().index()];
+            (0..20).map(|_| descend(word, 100, 0.5)).sum::<f64>()
+        })
+        .unwrap();
+    assert!(report.switches > 40 * 20 * 100);
+    let alone = Machine::new(1).run(Region::NONE, |_: &mut SimCpu| {
+        let word = SimAtomicU64::new(0);
+        (0..20).map(|_| descend(&word, 100, 0.5)).sum::<f64>()
+    });
+    assert_eq!(report.results, vec![alone.unwrap().results[0]; 40]);
+}
+
+#[test]
+fn backtraces_end_with_the_stack() {
+    let word = SimAtomicU32::new(0);
+    let report = Machine::new(3).run(Region::NONE, |_: &mut SimCpu| {
+        word.fetch_add(1, Relaxed);
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        word.fetch_add(1, Relaxed);
+        backtrace.to_string()
+    });
+    for text in report.unwrap().results {
+        assert!(text.lines().count() < 200, "{text}");
+    }
+}
+
 #[test]
 fn errors_drop_what_closures_hold() {
     let dropped = Rc::new(Cell::new(0));
@@ -371,5 +416,48 @@ fn no_cpu_and_pokes() {
     assert_eq!(
         (report.results, report.cpus[1].pokes),
         (vec![true, true], 1)
+    );
+}
+
+#[test]
+fn all_leave_a_barrier_at_the_time_of_the_last() {
+    let report = Machine::new(3)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            let me = cpu.id().0;
+            if me == 2 {
+                // Ends without a barrier: the others do not wait for it for ever.
+                cpu.work(5000);
+                return Vec::new();
+            }
+            let mut times = Vec::new();
+            for round in 1..=3 {
+                cpu.work(1000 * round * u32::from(me + 1));
+                cpu.barrier();
+                times.push(cpu.now());
+            }
+            times
+        })
+        .unwrap();
+    // CPU 1 is always the last. CPU 2 has ended when the others may continue.
+    assert_eq!(report.results[0], [2000, 6000, 12_000]);
+    assert_eq!(report.results[1], report.results[0]);
+}
+
+#[test]
+fn a_barrier_that_not_all_reach_is_a_deadlock() {
+    let word = SimAtomicU32::new(0);
+    let error = Machine::new(2)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            if cpu.id().0 == 0 {
+                cpu.barrier();
+            } else {
+                Here::wait(&word, 0, 0);
+            }
+        })
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("CPU 0 waits for the other CPUs, at the barrier, since cycle 0"),
+        "{text}"
     );
 }
