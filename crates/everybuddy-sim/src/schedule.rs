@@ -220,14 +220,15 @@ impl<'m> Schedule<'m> {
         self.take_next()
     }
 
-    /// Lets the CPUs at the barrier continue, all at the same time, if all CPUs are there.
+    /// Lets the CPUs at the barrier continue, all at the running CPU's time, if all CPUs are there.
     fn open_barrier(&mut self) {
         if self.barrier.len() < self.alive {
             return;
         }
-        let latest = self.barrier.iter().copied().map(clock_of).max();
+        // The others came before: the running CPU had the smallest clock of all that could run.
+        let now = self.clock();
         for held in self.barrier.drain(..) {
-            self.ready.insert(key(latest.unwrap_or(0), cpu_of(held).0));
+            self.ready.insert(key(now, cpu_of(held).0));
         }
     }
 
