@@ -11,9 +11,14 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use everybuddy_trace::TraceError;
+
+/// The name of standard output in messages.
+pub const STANDARD_OUTPUT: &str = "standard output";
+/// The name of standard error in messages.
+pub const STANDARD_ERROR: &str = "standard error";
 
 /// The reason why a command produced no result.
 #[derive(Debug)]
@@ -77,11 +82,13 @@ impl fmt::Display for Error {
             Error::Usage(message) | Error::Failed(message) => write!(out, "{message}"),
             Error::Trace(error) => write!(out, "{error}"),
             Error::Recording(error) => write!(out, "{error}"),
-            Error::Write { path, cause } => write!(
-                out,
-                "{}: failed to write ({cause})\nhelp: choose a file in a writable directory",
-                path.display()
-            ),
+            Error::Write { path, cause } => {
+                write!(out, "{}: failed to write ({cause})", path.display())?;
+                match remedy(path, cause) {
+                    "" => Ok(()),
+                    help => write!(out, "\nhelp: {help}"),
+                }
+            }
             Error::ReaderGone => write!(out, "output pipe closed"),
             Error::Broken(message) => {
                 write!(
@@ -93,10 +100,58 @@ impl fmt::Display for Error {
     }
 }
 
+/// Returns what helps against a failure to write. The text is empty if that is not known.
+fn remedy(path: &Path, cause: &io::Error) -> &'static str {
+    let is_stream = [STANDARD_OUTPUT, STANDARD_ERROR]
+        .map(Path::new)
+        .contains(&path);
+    match (cause.kind(), is_stream) {
+        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, true) => {
+            "free space on the device, or redirect the output to another one"
+        }
+        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, false) => {
+            "free space on the device, or choose a file on another one"
+        }
+        (_, true) => "redirect the output to a file, or to a program that reads it",
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _) => {
+            "create the directory first, or choose a file in one that exists"
+        }
+        (io::ErrorKind::IsADirectory, _) => "choose a file, not a directory",
+        (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
+            "choose a file in a writable directory"
+        }
+        _ => "",
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl From<TraceError> for Error {
     fn from(error: TraceError) -> Error {
         Error::Trace(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_for_a_failed_write_follows_the_cause() {
+        let help = |path: &str, kind: io::ErrorKind| {
+            let (path, cause) = (PathBuf::from(path), io::Error::from(kind));
+            let text = Error::Write { path, cause }.to_string();
+            text.split_once("help: ").map(|parts| parts.1.to_string())
+        };
+        let file = |kind| help("x/y.csv", kind).unwrap();
+        assert!(file(io::ErrorKind::NotFound).contains("create the directory"));
+        assert!(file(io::ErrorKind::PermissionDenied).contains("writable directory"));
+        assert!(file(io::ErrorKind::IsADirectory).contains("not a directory"));
+        assert!(file(io::ErrorKind::StorageFull).contains("space"));
+        assert_eq!(help("x/y.csv", io::ErrorKind::Other), None);
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::Other] {
+            let stream = help(STANDARD_OUTPUT, kind).unwrap();
+            assert!(stream.contains("redirect"), "{stream}");
+        }
     }
 }

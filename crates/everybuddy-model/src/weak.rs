@@ -22,6 +22,7 @@
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::time::Instant;
@@ -38,6 +39,22 @@ use crate::{Checker, Machine, Memory, ModelCpu, Plain, Visitor};
 /// Two CPUs that wait for a third could alternate for ever, and loom would explore that. From here on the CPU that
 /// has waited least runs.
 pub const MAX_POLLS: u32 = 3;
+
+thread_local! {
+    /// The polls of a wait that do not yield; see [`polling`]. All threads of a model run on one host thread.
+    static POLLS_WITHOUT_YIELD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Explores models in which the first `polls` polls of each wait do not yield.
+///
+/// Loom never switches back to a thread that has yielded while another one can run. A CPU that yields at every poll
+/// therefore never gives up a wait while the CPU that it waits for is in the middle of its work.
+pub fn polling<T>(polls: u32, models: impl FnOnce() -> T) -> T {
+    let former = POLLS_WITHOUT_YIELD.replace(polls);
+    let result = models();
+    POLLS_WITHOUT_YIELD.set(former);
+    result
+}
 
 /// Loom as a platform.
 #[derive(Debug)]
@@ -119,6 +136,9 @@ unsafe impl<M: Memory> Platform for Loom<M> {
     type Probe = Counts;
 
     fn wait(_: &AtomicU32, _: u32, attempt: u32) {
+        if attempt < POLLS_WITHOUT_YIELD.get() {
+            return;
+        }
         if attempt >= MAX_POLLS {
             loom::skip_branch();
         }

@@ -14,6 +14,8 @@ use std::path::Path;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice::{all_known, unknown};
+use everybuddy_measure::claim::{Claim, Complete, Verdict};
+use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
 use crate::shared::figure::Figure;
@@ -112,6 +114,25 @@ pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
         Error::usage(format!("experiment {name}: {what}"))
     };
     found.ok_or_else(refuse)?.read(experiment)
+}
+
+/// Judges the claims of an experiment by the rows of an earlier run. A claim that lacks rows, which a complete run has,
+/// is inconclusive.
+///
+/// # Errors
+/// Like [`method`].
+pub fn judge_earlier(experiment: &Experiment, rows: &[Row]) -> Result<Vec<Verdict>, Error> {
+    let method = method(experiment)?;
+    let judge = |claim: &Claim| {
+        let complete = Complete {
+            systems: &experiment.systems,
+            sources: method.sources_of(experiment, &claim.metric),
+            has_ends: method.repeats().has_ends(),
+            rounds: &|system| method.rounds_of(system, &claim.metric),
+        };
+        claim.judge_part(&experiment.name, rows, &complete)
+    };
+    Ok(experiment.claims.iter().map(judge).collect())
 }
 
 /// Returns the figure of an experiment, or `None` if it has only tables.

@@ -29,6 +29,7 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 
 use super::files::{Files, Sinks};
+use super::numbers;
 
 /// Claims with their verdicts.
 type Judged = Vec<(Claim, Verdict)>;
@@ -80,7 +81,7 @@ pub(super) struct Arguments {
     baseline: Option<String>,
 
     /// Set the numbers of threads [default: 1,2, limited by the number of CPUs]
-    #[arg(long, value_name = "N,M", value_delimiter = ',')]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = numbers::threads)]
     threads: Option<Vec<u16>>,
 
     /// Set the memory that the contenders manage, such as 512MiB [default: 1GiB]

@@ -10,12 +10,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, value_parser};
+use clap::Args;
+use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
-use crate::show::{self, output, progress::Progress};
+use crate::show::{self, output, progress::Progress, systems};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
@@ -29,6 +30,7 @@ use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 
 use super::files::Files;
+use super::numbers::{at_least_one, threads};
 
 /// Compare systems on traces of real programs.
 ///
@@ -75,8 +77,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
-    /// Replay on N threads, one per CPU [default: one thread, in trace order]
-    #[arg(long, value_name = "N")]
+    /// Replay on N threads (1 to 256), one per CPU [default: one thread, in trace order]
+    #[arg(long, value_name = "N", value_parser = threads)]
     cpus: Option<u16>,
 
     /// Set the memory that the systems manage, such as 512MiB [default: 1.25 x the trace's peak]
@@ -92,7 +94,7 @@ pub(super) struct Arguments {
     sizes: Vec<PathBuf>,
 
     /// Divide for the first N requests [default: all counted requests]
-    #[arg(long, value_name = "N", requires = "sizes", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "sizes", value_parser = at_least_one)]
     sizes_first: Option<u64>,
 
     /// Set the seed of the order in which systems take turns
@@ -151,6 +153,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         rounds: ComparePlan::ROUNDS,
     };
     let known = sizes::read(&arguments.sizes)?;
+    if !known.is_empty() {
+        note_unused_sizes(&plan.systems)?;
+    }
     let mut divisions = Vec::with_capacity(scripts.len());
     for script in &scripts {
         // Rejects an impossible set-up before anything has run.
@@ -209,6 +214,28 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     sinks.write(&results.concat())
+}
+
+/// Prints a note if no system divides memory in advance, so that `--sizes` changes nothing.
+fn note_unused_sizes(selected: &[SystemSpec]) -> Result<(), Error> {
+    let divides = |spec: &SystemSpec| -> Result<bool, Error> { Ok(systems::built(spec)?.division) };
+    for spec in selected {
+        if divides(spec)? {
+            return Ok(());
+        }
+    }
+    let mut users = Vec::new();
+    for spec in choice::all() {
+        if divides(&spec)? {
+            users.push(format!("`{spec}`"));
+        }
+    }
+    output::note(&format!(
+        "--sizes is not used, because no selected system divides memory in advance (systems that do: {}, and others \
+         that take the option division, with division=on)",
+        users.join(", ")
+    ));
+    Ok(())
 }
 
 /// Reads all traces; the data for a page is kept only if a page is written.

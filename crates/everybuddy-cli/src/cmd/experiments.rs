@@ -14,15 +14,20 @@ use serde_json::json;
 
 use crate::show::{experiments, output};
 use everybuddy_measure::Error;
-use everybuddy_papers::{Experiment, all_experiments};
+use everybuddy_papers::{Experiment, named};
 
 /// List the experiments: figures and tables of papers that can be reproduced.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   everybuddy experiments              list all, with sources and claims
+  everybuddy experiments stages       describe one experiment in full
   everybuddy experiments --json       print one JSON object per line")]
 pub(super) struct Arguments {
+    /// Describe these experiments in full: by name or TOML file
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
     /// Print JSON lines
     #[arg(long)]
     json: bool,
@@ -30,9 +35,16 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let all = all_experiments()?;
+    let chosen = named(&arguments.names)?;
     if !arguments.json {
-        return output::text(&experiments::list(&all));
+        return output::text(&match arguments.names.is_empty() {
+            true => experiments::list(&chosen),
+            false => chosen
+                .iter()
+                .map(experiments::full)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        });
     }
     let line = |own: &Experiment| {
         let claims: Vec<&str> = own.claims.iter().map(|claim| claim.text.as_str()).collect();
@@ -48,5 +60,5 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         });
         format!("{object}\n")
     };
-    output::text(&all.iter().map(line).collect::<String>())
+    output::text(&chosen.iter().map(line).collect::<String>())
 }

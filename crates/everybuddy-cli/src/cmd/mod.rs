@@ -15,6 +15,7 @@ mod compare;
 mod experiments;
 mod files;
 mod metrics;
+mod numbers;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
@@ -28,12 +29,14 @@ mod trace_info;
 mod trace_sizes;
 mod workloads;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::show::output;
 use everybuddy_measure::Error;
+use everybuddy_measure::error::STANDARD_OUTPUT;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -93,9 +96,20 @@ impl Cli {
     }
 }
 
+/// Writes a help text, or the version.
+fn shown(text: &clap::Error) -> Result<(), Error> {
+    let printed = text.print().and_then(|()| std::io::stdout().flush());
+    printed.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
+}
+
 /// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
-    let result = Cli::parse().run();
+    let result = match Cli::try_parse() {
+        Ok(cli) => cli.run(),
+        // A help text or the version is a result: clap itself would ignore that it could not be written.
+        Err(text) if !text.use_stderr() => shown(&text),
+        Err(mistake) => mistake.exit(),
+    };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };

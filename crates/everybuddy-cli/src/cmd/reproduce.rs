@@ -50,7 +50,8 @@ Examples:
         write every number as JSON lines; docs/metrics.md defines the metrics. The rows of single
         rounds and moments are under NAME@ROUND; --rows needs these, too
   everybuddy reproduce all --rows earlier.jsonl --html papers.html
-        judge and draw the numbers of an earlier run again, without measuring
+        judge and draw the numbers of an earlier run again, without measuring; a claim that lacks
+        rows is inconclusive
 
 `everybuddy experiments` lists them with their sources and claims.
 
@@ -145,12 +146,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             None => list::method(own)?.run(own, &conditions, &mut bench)?,
             Some(rows) => rows.iter().filter(|row| is_of(own, row)).cloned().collect(),
         };
-        let judge = |claim: &Claim| {
-            let verdict = claim.judge(&own.name, &rows);
-            (claim.clone(), verdict)
+        let judge = |claim: &Claim| claim.judge(&own.name, &rows);
+        let found: Vec<Verdict> = match &earlier {
+            None => own.claims.iter().map(judge).collect(),
+            Some(_) => list::judge_earlier(own, &rows)?,
         };
-        let verdicts: Option<Vec<(_, Verdict)>> =
-            (conditions.shrink == 1).then(|| own.claims.iter().map(judge).collect());
+        let verdicts: Option<Vec<(Claim, Verdict)>> =
+            (conditions.shrink == 1).then(|| own.claims.iter().cloned().zip(found).collect());
         let mut text = experiments::head(own, &style);
         text += &experiments::tables(own, &rows, &style);
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);

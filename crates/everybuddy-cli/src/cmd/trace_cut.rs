@@ -9,13 +9,13 @@
 //! The result replays by itself; the original trace is not changed.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_trace::{Cut, CutReport, Leniency, Trace, cut};
 
+use super::numbers::at_least_one;
 use crate::export::write_trace;
 use crate::processes::Processes;
 use crate::show::output;
@@ -55,8 +55,8 @@ pub(super) struct Arguments {
     to: Option<Time>,
 
     /// Keep at most N calls
-    #[arg(long, value_name = "N")]
-    first: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    first: Option<u64>,
 
     /// Keep rows A to B of the trace, excluding B
     #[arg(long, value_name = "A..B", value_parser = rows)]
@@ -99,7 +99,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         from_ns: arguments.from.map(|time| time.nanos),
         to_ns: arguments.to.map(|time| time.nanos),
         events: arguments.events.clone(),
-        first: arguments.first.map(NonZeroUsize::get),
+        first: arguments
+            .first
+            .map(|first| usize::try_from(first).unwrap_or(usize::MAX)),
         tasks: tasks(&arguments, &trace)?,
         keeps_time: arguments.keep_time,
     };

@@ -17,6 +17,7 @@ use everybuddy_trace::{ExportFormat, Leniency, export};
 use crate::export::Outputs;
 use crate::show::output;
 use everybuddy_measure::Error;
+use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::library;
 
 /// Convert a trace to CSV, or to the output format of `perf script`.
@@ -74,7 +75,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let Some(mut file) = file else {
         let mut out = io::stdout().lock();
         let written = export(&trace, arguments.to, &mut out).and_then(|()| out.flush());
-        return written.map_err(|cause| Error::stream("standard output", cause));
+        return written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause));
     };
     export(&trace, arguments.to, &mut file).map_err(|cause| Error::Write {
         path: file.path().to_path_buf(),

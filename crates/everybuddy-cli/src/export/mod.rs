@@ -19,6 +19,7 @@ pub mod trace;
 use std::path::Path;
 
 use everybuddy_measure::Error;
+use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::rows::{self, Row};
 
 pub use outputs::{Output, Outputs, write_trace};
@@ -91,7 +92,7 @@ impl Sink {
             Sink::Output(format) => {
                 let bytes = format
                     .encode(rows)
-                    .map_err(|e| Error::stream("standard output", e))?;
+                    .map_err(|e| Error::stream(STANDARD_OUTPUT, e))?;
                 crate::show::output::bytes(&bytes)
             }
             Sink::File(format, file) => {

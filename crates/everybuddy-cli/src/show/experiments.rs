@@ -33,8 +33,39 @@ pub fn list(experiments: &[Experiment]) -> String {
         }
         out.push('\n');
     }
+    out += "`everybuddy experiments NAME` describes one experiment in full.\n";
     out +=
         "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n";
+    out
+}
+
+/// Renders the description of one experiment.
+pub fn full(own: &Experiment) -> String {
+    let style = Style::of_output(false);
+    let mut out = style.bold(&own.name) + "\n";
+    let platform = own.platform.to_string();
+    let memory = own.memory.clone().unwrap_or_default();
+    for (head, text) in [
+        ("title", &own.title),
+        ("source", &own.source),
+        ("needs", &own.needs),
+        ("platform", &platform),
+        ("systems", &own.systems.join(", ")),
+        ("traces", &own.traces.join(", ")),
+        ("workloads", &own.workloads.join(", ")),
+        ("memory", &memory),
+        ("remarks", &own.remarks),
+    ] {
+        if !text.is_empty() {
+            out += &style.wrapped(&format!("  {head}"), 13, text);
+        }
+    }
+    for claim in &own.claims {
+        out += &style.wrapped("  claim", 13, &claim.text);
+        if let Some(why) = &claim.differs {
+            out += &style.wrapped("", 13, &format!("known deviation: {why}"));
+        }
+    }
     out
 }
 

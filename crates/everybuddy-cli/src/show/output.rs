@@ -13,6 +13,7 @@ use std::io::{self, IsTerminal, Write};
 use console::Term;
 
 use everybuddy_measure::Error;
+use everybuddy_measure::error::{STANDARD_ERROR, STANDARD_OUTPUT};
 
 /// The maximum width of text if no terminal defines one.
 const WIDTH: usize = 120;
@@ -118,7 +119,7 @@ pub fn text(text: &str) -> Result<(), Error> {
 pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
-    written.map_err(|cause| Error::stream("standard output", cause))
+    written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
 }
 
 /// Writes additional information to standard error.
@@ -127,7 +128,7 @@ pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
 /// Like [`text`].
 pub fn aside(text: &str) -> Result<(), Error> {
     let written = io::stderr().lock().write_all(text.as_bytes());
-    written.map_err(|cause| Error::stream("standard error", cause))
+    written.map_err(|cause| Error::stream(STANDARD_ERROR, cause))
 }
 
 /// Prints a note on standard error.

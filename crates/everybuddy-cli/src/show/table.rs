@@ -6,11 +6,11 @@
 //!
 //! # Invariants
 //!
-//! Without colour the text contains no escape codes; marks never change the layout.
+//! Without colour the text contains no escape codes; marks never change the layout. A name is never broken over lines.
 
 use std::ops::Range;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 pub use everybuddy_measure::rows::table::Column;
 pub use everybuddy_metrics::Better;
@@ -86,11 +86,8 @@ fn lay_out(
         table.add_row(cells);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        if index == 0 {
-            // Long variants are broken between their options.
-            column.set_delimiter('+');
-            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(26)));
-        } else {
+        // A name is never broken: it can be copied, and found.
+        if index > 0 {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_padding((1, 0));
         }
@@ -178,9 +175,12 @@ mod tests {
             .fold(coloured, |text, code| text.replace(code, ""));
         assert_eq!(stripped, plain);
         assert!(
-            plain.lines().all(|line| line.chars().count() <= 50),
+            plain.lines().all(|line| line.chars().count() <= 60),
             "{plain}"
         );
+        for name in &names {
+            assert!(plain.lines().any(|line| line.contains(name)), "{plain}");
+        }
     }
 
     #[test]

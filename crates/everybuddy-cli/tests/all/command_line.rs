@@ -1,6 +1,6 @@
 //! The command line: help, refusals, exit codes, streams.
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy, everybuddy_to};
 
 #[test]
 fn a_system_is_described_with_what_its_options_make_of_it() {
@@ -69,6 +69,27 @@ fn mistakes_are_refused_with_one_message() {
     refused(&["compare", "--memory", "12"], &["`12`", "512MiB"]);
     refused(&["compare", "--memory", "99TiB"], &["exceeds the maximum"]);
     refused(&["compare", "--cpus", "0"], &["--cpus 0", "1 to 256"]);
+    refused(
+        &["compare", "--cpus", "0-3"],
+        &["'0-3'", "a number of threads, such as 2", "range of CPUs"],
+    );
+    refused(&["bench", "--threads", "1-4"], &["'1-4'", "such as 2"]);
+    refused(
+        &[
+            "trace",
+            "cut",
+            "gcc_build",
+            "-o",
+            "x.parquet",
+            "--first",
+            "0",
+        ],
+        &["--first", "from 1 on"],
+    );
+    refused(
+        &["experiments", "fragmentaton"],
+        &["`fragmentaton`", "did you mean `fragmentation`?"],
+    );
     refused(&["compare", "--json", "-", "--csv", "-"], &["only one"]);
     refused(
         &["compare", "--csv", "/no/such/folder/x.csv"],
@@ -219,4 +240,54 @@ fn metrics_are_listed_and_explained() {
     let lines = everybuddy(&["metrics", "--json"]).done();
     assert_eq!(lines.lines().count(), everybuddy_metrics::METRICS.len());
     everybuddy(&["metrics", "mis_rate"]).refused(&["`mis_rate`", "did you mean `miss_rate`?"]);
+}
+
+#[test]
+fn an_experiment_is_described_in_full() {
+    let text = everybuddy(&["experiments", "stages"]).done();
+    let all = everybuddy(&["experiments"]).done();
+    for word in ["stages\n", "platform", "sim:flat", "systems", "claim"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("fragmentation-") && text.lines().count() < all.lines().count());
+    assert!(text.lines().all(|line| line.chars().count() <= 120));
+    let line = everybuddy(&["experiments", "stages", "--json"]).done();
+    assert_eq!(line.lines().count(), 1);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_cannot_be_written_is_one_error() {
+    let folder = Folder::new("full");
+    let trace = folder.trace();
+    for command in [
+        &["--help"][..],
+        &["--version"],
+        &["help", "compare"],
+        &["compare", "--help"],
+        &["trace", "--help"],
+        &["systems"],
+        &["systems", "bs", "--json"],
+        &["workloads"],
+        &["experiments"],
+        &["metrics"],
+        &["trace", "info", &trace],
+        &["trace", "check", &trace],
+        &["trace", "sizes", &trace, "-o", "-"],
+        &["trace", "export", &trace, "--to", "csv", "-o", "-"],
+        &["compare", &trace, "--systems", "bs", "--no-html"],
+        &["compare", &trace, "--systems", "bs", "--json", "-"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let run = everybuddy_to(full, command);
+        assert_eq!(run.code, 2, "{command:?}: {}", run.err);
+        let errors = run.err.lines().filter(|line| line.starts_with("error:"));
+        assert_eq!(errors.count(), 1, "{command:?}: {}", run.err);
+        assert!(run.err.contains("standard output"), "{}", run.err);
+        assert!(run.err.contains("help: free space"), "{}", run.err);
+        assert!(!run.err.contains("panicked"), "{}", run.err);
+    }
 }

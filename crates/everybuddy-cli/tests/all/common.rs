@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use everybuddy_trace::{Event, Op, Trace, write};
 
@@ -105,6 +105,19 @@ pub(crate) fn everybuddy_in(folder: impl AsRef<Path>, arguments: &[&str]) -> Run
             .output()
             .unwrap(),
     )
+}
+
+/// Runs the program with another standard output.
+pub(crate) fn everybuddy_to(output: impl Into<Stdio>, arguments: &[&str]) -> Run {
+    let program = env!("CARGO_BIN_EXE_everybuddy");
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .env_remove("EVERYBUDDY_TRACES")
+        .stdout(output);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    Run::of(child.wait_with_output().unwrap())
 }
 
 /// What a run of the program gave.

@@ -331,6 +331,22 @@ fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
         err.contains("tiny.sizes.json") && err.contains("64 MiB"),
         "{err}"
     );
+    // Without a system that divides memory they change nothing, and that is said, too.
+    let noted = |systems: &str| {
+        let command = ["compare", &trace, "--systems", systems, "--no-html"];
+        let run = everybuddy(&[&command[..], &["--sizes", &file]].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.err
+    };
+    for systems in ["bs,linux-6", "serewa+division=off"] {
+        let err = noted(systems);
+        assert!(
+            err.contains("--sizes is not used") && err.contains("`serewa`"),
+            "{err}"
+        );
+        assert!(err.contains("division=on"), "{err}");
+    }
+    assert!(!noted("bs,serewa").contains("not used"));
     for (text, word) in [
         ("", "empty"),
         ("{}", "not a file of size statistics"),

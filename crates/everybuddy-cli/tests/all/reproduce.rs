@@ -170,6 +170,51 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
 }
 
 #[test]
+fn a_claim_that_lacks_rows_is_inconclusive() {
+    let folder = Folder::new("reproduce-part");
+    let (all, part) = (folder.file("all.jsonl"), folder.file("part.jsonl"));
+    let file = experiment(&folder, WRONG);
+    assert_eq!(everybuddy(&["reproduce", &file, "--json", &all]).code, 1);
+    let text = std::fs::read_to_string(&all).unwrap();
+    let needed = |line: &&str| {
+        line.contains("\"experiment\":\"tiny\"")
+            && line.contains("\"metric\":\"free_blocks\"")
+            && line.contains("\"statistic\":\"value\"")
+            && line.contains("\"order\":10")
+    };
+    // Without one system on one source, without a source, without the metric.
+    let has = |words: &'static [&'static str]| {
+        move |line: &str| words.iter().all(|word| line.contains(word))
+    };
+    for words in [
+        &["\"system\":\"is\"", "\"source\":\"sequence\""][..],
+        &["\"source\":\"at-once\""],
+        &["\"metric\":\"free_blocks\""],
+    ] {
+        let is_out = has(words);
+        assert!(
+            text.lines().any(|line| needed(&line) && is_out(line)),
+            "{words:?}"
+        );
+        let lines = text.lines().filter(|line| !(needed(line) && is_out(line)));
+        let kept: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&part, kept).unwrap();
+        let run = everybuddy(&["reproduce", &file, "--rows", &part]);
+        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+        assert!(
+            run.out.contains("inconclusive") && run.out.contains("rows missing: "),
+            "{}",
+            run.out
+        );
+    }
+    // Rows that the claim does not need may be missing.
+    let lines = text.lines().filter(needed);
+    let kept: String = lines.map(|line| format!("{line}\n")).collect();
+    std::fs::write(&part, kept).unwrap();
+    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &part]).code, 1);
+}
+
+#[test]
 fn the_page_shows_figures_numbers_and_verdicts() {
     let folder = Folder::new("reproduce-page");
     let page = folder.file("page.html");
@@ -268,6 +313,22 @@ fn the_experiments_run_when_they_are_shortened() {
             text.contains(&format!("\"experiment\":\"{name}\"")),
             "{name}"
         );
+    }
+    // Each method writes the rows that its claims need. A shortened run has fewer rounds, and these experiments lack what
+    // does not occur in so few calls.
+    let short = [
+        "bulk-sizes",
+        "division",
+        "latency-distribution",
+        "prediction",
+        "stages",
+    ];
+    let names = experiments.iter().map(|own| own.name.as_str());
+    for name in names.filter(|name| !short.contains(name)) {
+        let again = everybuddy(&["reproduce", name, "--rows", &json]).out;
+        let missing = again.lines().filter(|line| line.contains("rows missing"));
+        let missing: Vec<&str> = missing.filter(|line| !line.contains(" rounds")).collect();
+        assert!(missing.is_empty(), "{name}: {missing:#?}");
     }
     let html = std::fs::read_to_string(&page).unwrap();
     let drawn = std::fs::read_dir(&pictures).unwrap();

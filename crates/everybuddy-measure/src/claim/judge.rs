@@ -36,7 +36,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(cases: Vec<(State, String)>) -> Verdict {
+    pub(super) fn of(cases: Vec<(State, String)>) -> Verdict {
         let worst = cases.iter().map(|case| case.0).max();
         Verdict {
             state: worst.unwrap_or(State::Inconclusive),

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `mod` | the contents of a claim, and its errors |
 //! | [`judge`](mod@judge) | the verdict |
+//! | [`complete`](mod@complete) | the rows that a claim needs |
 //! | [`bench`](mod@bench) | the claims of `bench`, and their file |
 //! | `numbers` | the rows that a claim applies to |
 //!
@@ -23,6 +24,7 @@
 //! A claim without numbers never passes. A checked claim names only what exists.
 
 pub mod bench;
+pub mod complete;
 pub mod judge;
 mod numbers;
 #[cfg(test)]
@@ -33,6 +35,7 @@ use serde::Deserialize;
 
 use crate::choice::{all_known, unknown};
 
+pub use complete::Complete;
 pub use judge::{State, Verdict};
 pub use numbers::short;
 

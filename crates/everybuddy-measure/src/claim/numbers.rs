@@ -108,6 +108,16 @@ impl<'f> Finder<'f> {
         }
     }
 
+    /// Returns `true` if a cell is about a source and an operation.
+    pub(super) fn is_at(&self, cell: &Cell<'_>, source: &str, operation: &str) -> bool {
+        cell.source == source && cell.operation == operation
+    }
+
+    /// Returns `true` if a system has a row with a statistic.
+    pub(super) fn has(&self, system: &str, cell: Cell<'_>, statistic: &str) -> bool {
+        self.row_of(system, cell, statistic).is_some()
+    }
+
     /// Returns the systems in the rows of a cell, in the order of the rows.
     pub(super) fn systems(&self, cell: Cell<'_>) -> Vec<String> {
         let statistic = &self.claim.statistic;
@@ -208,7 +218,12 @@ impl<'f> Finder<'f> {
     }
 
     /// Returns the numbers of the rounds with their own rows, and the names of the rounds.
-    fn rounds(&self, system: &str, cell: Cell<'_>, statistic: &str) -> Vec<(&'f str, f64)> {
+    pub(super) fn rounds(
+        &self,
+        system: &str,
+        cell: Cell<'_>,
+        statistic: &str,
+    ) -> Vec<(&'f str, f64)> {
         let claim = self.claim;
         let round = |row: &'f Row| {
             let (experiment, round) = row.experiment.split_once('@')?;

@@ -355,3 +355,83 @@ fn a_known_deviation_needs_a_bound_that_can_be_left() {
     assert_eq!(check(&format!("{ratio}{why}still_at_most = 2")), Ok(()));
     assert_eq!(check(&format!("{ordering}{why}still_within = 0.5")), Ok(()));
 }
+
+/// Rows of two systems on two sources, with the ends of their rounds and the rounds themselves.
+fn whole() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for source in ["s", "t"] {
+        for (system, value) in [("bs", 2.0), ("is", 1.0)] {
+            let row = |experiment: &str, statistic| Row {
+                experiment: experiment.to_string(),
+                source: source.to_string(),
+                system: system.to_string(),
+                operation: "all",
+                metric: "latency",
+                statistic,
+                value,
+                ..Row::default()
+            };
+            rows.extend(["p50", "min", "max", "mean"].map(|statistic| row("x", statistic)));
+            rows.extend(["x@0", "x@1"].map(|round| row(round, "mean")));
+            let metric = "residual";
+            rows.push(Row {
+                metric,
+                ..row("x", "mean")
+            });
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_claim_is_inconclusive_without_any_of_its_rows() {
+    let all = ["bs", "is"].map(String::from);
+    let complete = Complete {
+        systems: &all,
+        sources: ["s", "t"].map(String::from).to_vec(),
+        has_ends: true,
+        rounds: &|_| 2,
+    };
+    let claims = [
+        "kind = 'ordering'\nstatistic = 'p50'\nsystems = ['bs', 'is']\nrelations = ['>']",
+        "kind = 'ratio'\nstatistic = 'mean'\nsystems = ['bs', 'is']\nat_least = 2",
+        "kind = 'ratio'\nof = 'spread'\nstatistic = 'p50'\nsystems = ['bs', 'is']\nat_most = 1",
+        "kind = 'bound'\nstatistic = 'mean'\nsystems = []\nat_most = 2",
+        "kind = 'bound'\nstatistic = 'p50'\nsystems = ['bs']\nsources = ['s', 't']\nat_most = 2",
+        "kind = 'below'\nstatistic = 'mean'\nagainst = 'residual'\nsystems = ['is', 'bs']",
+    ];
+    for text in claims {
+        let text = format!("text = ''\nmetric = 'latency'\n{text}");
+        let claim: Claim = toml::from_str(&text).unwrap();
+        claim.check(words(&systems())).unwrap();
+        let judge = |rows: &[Row]| claim.judge_part("x", rows, &complete);
+        let rows = whole();
+        assert_eq!(judge(&rows).state, State::Pass, "{text}");
+        let needs = |row: &Row| {
+            let is_cost = row.metric == "residual";
+            let is_own = row.statistic == claim.statistic
+                || claim.statistic == "p50" && ["min", "max"].contains(&row.statistic);
+            let has_system = claim.systems.is_empty() || claim.systems.contains(&row.system);
+            has_system && is_own && (!is_cost || claim.against.is_some())
+        };
+        for (at, row) in rows.iter().enumerate().filter(|(_, row)| needs(row)) {
+            let mut part = rows.clone();
+            part.remove(at);
+            let verdict = judge(&part);
+            assert_eq!(verdict.state, State::Inconclusive, "{text}: {row:?}");
+            let reason = &verdict.cases[0].1;
+            assert!(reason.starts_with("rows missing: "), "{reason}");
+            assert!(reason.contains(&row.source), "{reason}");
+        }
+        // Whole sources, whole systems, whole statistics.
+        for without in ["s", "t", "bs", "p50", "mean"] {
+            let has = |row: &&Row| [&*row.source, &*row.system, row.statistic].contains(&without);
+            let part: Vec<Row> = rows.iter().filter(|row| !has(row)).cloned().collect();
+            let expected = match rows.iter().any(|row| needs(row) && has(&row)) {
+                true => State::Inconclusive,
+                false => State::Pass,
+            };
+            assert_eq!(judge(&part).state, expected, "{text}: without {without}");
+        }
+    }
+}

@@ -75,6 +75,11 @@ impl Measure for Parameters {
         [traces, of_services].concat()
     }
 
+    /// Returns the traces. The rows of single services have metrics of their own.
+    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
+        experiment.trace_names()
+    }
+
     /// Compares all systems on each trace.
     fn run(
         &self,

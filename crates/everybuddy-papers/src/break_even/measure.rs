@@ -109,6 +109,11 @@ impl Measure for Parameters {
         self.loads.iter().flat_map(of_load).collect()
     }
 
+    /// Returns the loads. The rows of single services have metrics of their own.
+    fn sources_of(&self, _: &Experiment, _: &str) -> Vec<String> {
+        self.loads.iter().map(|load| load.name.clone()).collect()
+    }
+
     /// Visits all systems in turns, with each load and order.
     fn run(
         &self,

@@ -36,6 +36,12 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
+    /// Returns the traces and, unless a number was learned on one trace for the others, their mean.
+    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
+        let mean = (metric != "residual_ratio").then(|| MEAN.to_string());
+        experiment.trace_names().into_iter().chain(mean).collect()
+    }
+
     /// Replays every trace on every system.
     fn run(
         &self,

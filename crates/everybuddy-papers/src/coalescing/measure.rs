@@ -31,6 +31,11 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
+    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
+        let traces = experiment.trace_names().into_iter();
+        traces.chain([MEAN.to_string()]).collect()
+    }
+
     /// Replays every trace on every system.
     fn run(
         &self,

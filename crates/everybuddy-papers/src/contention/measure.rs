@@ -74,6 +74,12 @@ impl Measure for Parameters {
         (works * experiment.systems.len() * self.rounds) as u64
     }
 
+    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
+        let mean = vec![MEAN.to_string()];
+        let works = [experiment.workloads.clone(), experiment.traces.clone()];
+        [works.concat(), mean].concat()
+    }
+
     /// Counts all systems on all work.
     fn run(
         &self,

@@ -75,6 +75,22 @@ impl Measure for Parameters {
         cases.map(String::from).collect()
     }
 
+    /// Returns the cases, or for a ratio of the two its name.
+    fn sources_of(&self, _: &Experiment, metric: &str) -> Vec<String> {
+        match metric.ends_with("_ratio") {
+            true => vec![OVER.to_string()],
+            false => CASES.map(String::from).to_vec(),
+        }
+    }
+
+    fn rounds_of(&self, system: &str, metric: &str) -> u32 {
+        let store = self.stores.iter().find(|store| store.name() == system);
+        match metric {
+            "latency" | "time_ratio" => self.rounds,
+            _ => store.map_or(0, |store| rounds(*store, self.seeds)),
+        }
+    }
+
     /// Counts and times all stores.
     fn run(
         &self,

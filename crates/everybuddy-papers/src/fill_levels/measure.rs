@@ -37,6 +37,10 @@ impl Measure for Parameters {
         plan(experiment, self.rounds, None).map_or(0, |plan| plan.visits())
     }
 
+    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
+        experiment.workloads.clone()
+    }
+
     /// Runs all workloads of the experiment on all of its systems.
     fn run(
         &self,

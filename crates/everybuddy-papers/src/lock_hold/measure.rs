@@ -73,6 +73,10 @@ impl Measure for Parameters {
         experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(self.rounds)
     }
 
+    fn rounds_of(&self, _: &str, _: &str) -> u32 {
+        self.rounds
+    }
+
     /// Replays each trace on all systems in turns.
     fn run(
         &self,

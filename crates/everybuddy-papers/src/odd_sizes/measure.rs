@@ -140,6 +140,15 @@ impl Measure for Parameters {
         mixes.flat_map(of_mix).collect()
     }
 
+    /// Returns the loads of every mix; peaks belong to the memories that are filled.
+    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
+        let mixes = Mix::ALL.into_iter().map(|own| filled_source(own.0));
+        let filled: Vec<String> = mixes.collect();
+        let mut sources = self.sources(experiment);
+        sources.retain(|name| filled.contains(name) == (metric == "peak_frames"));
+        sources
+    }
+
     /// Runs every mix at every level on every system, in both ways.
     fn run(
         &self,

@@ -48,6 +48,20 @@ pub trait Measure {
         all.chain([MEAN.to_string()]).collect()
     }
 
+    /// Returns the sources of which a complete run has rows of a metric. A claim without `sources` needs all of them.
+    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
+        let _ = metric;
+        let mut sources = self.sources(experiment);
+        sources.retain(|name| name != MEAN);
+        sources
+    }
+
+    /// Returns the number of rounds of which a complete run has rows `NAME@ROUND` next to a mean; by default none.
+    fn rounds_of(&self, system: &str, metric: &str) -> u32 {
+        let _ = (system, metric);
+        0
+    }
+
     /// Runs the measurement.
     ///
     /// # Errors

@@ -28,6 +28,11 @@ pub enum Repeats {
 }
 
 impl Repeats {
+    /// Returns `true` if each median of rounds has rows of its minimum and maximum next to it.
+    pub fn has_ends(self) -> bool {
+        matches!(self, Repeats::Rounds(_) | Repeats::RoundsAndCounted(_))
+    }
+
     /// Describes them in a sentence or two.
     pub fn words(self) -> String {
         match self {

@@ -110,6 +110,10 @@ impl Measure for Parameters {
         all.map(ToString::to_string).collect()
     }
 
+    fn rounds_of(&self, _: &str, _: &str) -> u32 {
+        self.seeds
+    }
+
     /// Simulates all systems.
     fn run(
         &self,

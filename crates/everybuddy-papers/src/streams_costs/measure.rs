@@ -74,6 +74,14 @@ impl Measure for Parameters {
         arenas.flat_map(of_arena).collect()
     }
 
+    /// Returns the number of seeds for times. Counts have no rows of single seeds.
+    fn rounds_of(&self, _: &str, metric: &str) -> u32 {
+        match metric.starts_with("latency") {
+            true => self.recordings.seeds as u32,
+            false => 0,
+        }
+    }
+
     /// Counts and times all systems.
     fn run(
         &self,

@@ -79,6 +79,13 @@ impl Measure for Parameters {
         traffic.chain([SEARCH.to_string()]).collect()
     }
 
+    /// Returns the traffic; only the delayed blocks per class are searched for, too.
+    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
+        let mut sources = self.sources(experiment);
+        sources.retain(|name| name != SEARCH || metric == "delays_per_class");
+        sources
+    }
+
     /// Counts on all systems.
     fn run(
         &self,

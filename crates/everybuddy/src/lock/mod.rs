@@ -112,9 +112,10 @@ impl<P: Platform> Drop for Guard<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{Native, Spin};
+    use crate::platform::{Native, Spin, Waiting};
     use crate::probe::Counts;
-    use std::cell::RefCell;
+    use std::boxed::Box;
+    use std::cell::{Cell, RefCell};
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::vec::Vec;
 
@@ -170,5 +171,39 @@ mod tests {
         assert_eq!(holders(Hold::WhenContended), ["other", "own"]);
         assert_eq!(holders(Hold::Iteration), ["other", "own"]);
         assert_eq!(holders(Hold::Batch), ["own"]);
+    }
+
+    /// Waits for a lock that the same thread holds, and releases it in the third wait.
+    struct Unlocking;
+
+    type Deterministic = Native<Unlocking, Counts>;
+
+    std::thread_local! {
+        static HELD: Cell<Option<&'static ZoneLock<Deterministic>>> = const { Cell::new(None) };
+    }
+
+    impl Waiting for Unlocking {
+        fn pause(attempt: u32) {
+            if attempt == 2 {
+                HELD.take().expect("the lock is held").unlock();
+            }
+        }
+    }
+
+    #[test]
+    fn an_acquisition_counts_its_polls_and_is_contended_if_there_was_one() {
+        for kind in [LockKind::Spin, LockKind::Ticket] {
+            let lock: &ZoneLock<Deterministic> = Box::leak(Box::new(ZoneLock::new(kind)));
+            let mut counts = Counts::default();
+            let of = |counts: &Counts| (counts.locks, counts.locks_contended, counts.lock_waits);
+            drop(Guard::lock(lock, &mut counts));
+            drop(Guard::try_lock(lock, &mut counts));
+            assert_eq!(of(&counts), (2, 0, 0), "the lock was free");
+            lock.lock();
+            HELD.set(Some(lock));
+            drop(Guard::lock(lock, &mut counts));
+            // It waits three times, and finds the lock free at the fourth poll.
+            assert_eq!(of(&counts), (3, 1, 4));
+        }
     }
 }

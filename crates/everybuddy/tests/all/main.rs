@@ -5,6 +5,7 @@ mod domains;
 mod holds;
 mod late;
 mod lists;
+mod managers;
 mod metadata;
 mod native;
 mod oracle;
