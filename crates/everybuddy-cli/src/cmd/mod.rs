@@ -14,6 +14,7 @@ mod bench;
 mod compare;
 mod experiments;
 mod files;
+mod machines;
 mod metrics;
 #[cfg(target_os = "linux")]
 mod record;
@@ -50,6 +51,7 @@ Examples:
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy systems                            list the systems
+  everybuddy machines                           list the machines of the simulator
   everybuddy metrics miss_rate                  show the definition of a metric
 
 `everybuddy COMMAND --help` shows examples for each command.
@@ -73,6 +75,7 @@ enum Command {
     Workloads(workloads::Arguments),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
+    Machines(machines::Arguments),
     Metrics(metrics::Arguments),
 }
 
@@ -88,6 +91,7 @@ impl Cli {
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
+            Command::Machines(arguments) => machines::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
         }
     }
