@@ -14,6 +14,7 @@ mod bench;
 mod compare;
 mod experiments;
 mod files;
+mod machines;
 mod metrics;
 mod numbers;
 #[cfg(target_os = "linux")]
@@ -53,6 +54,7 @@ Examples:
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy systems                            list the systems
+  everybuddy machines                           list the machines of the simulator
   everybuddy metrics miss_rate                  show the definition of a metric
 
 `everybuddy COMMAND --help` shows examples for each command.
@@ -76,6 +78,7 @@ enum Command {
     Workloads(workloads::Arguments),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
+    Machines(machines::Arguments),
     Metrics(metrics::Arguments),
 }
 
@@ -91,6 +94,7 @@ impl Cli {
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
+            Command::Machines(arguments) => machines::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
         }
     }

@@ -10,6 +10,7 @@
 //! | [`claims`] | claims and their verdicts |
 //! | [`bench_doc`] | a benchmark as a page of the documentation |
 //! | [`comparison`] | the table of systems on a trace, its legend, notes on the method |
+//! | [`machines`] | the list of machines, and a machine with its sources |
 //! | [`experiments`] | the list of experiments, their tables and claims |
 //! | [`trace`] | the statistics of a trace |
 //! | [`systems`] | the list of systems |
@@ -31,6 +32,7 @@ pub mod comparison;
 pub mod experiments;
 #[cfg(target_os = "linux")]
 pub mod live;
+pub mod machines;
 pub mod output;
 pub mod progress;
 #[cfg(target_os = "linux")]

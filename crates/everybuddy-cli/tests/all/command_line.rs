@@ -26,6 +26,7 @@ fn help_shows_examples() {
         &["bench"],
         &["systems"],
         &["workloads"],
+        &["machines"],
         &["metrics"],
         &["trace"],
         &["trace", "info"],
@@ -290,4 +291,60 @@ fn an_output_that_cannot_be_written_is_one_error() {
         assert!(run.err.contains("help: free space"), "{}", run.err);
         assert!(!run.err.contains("panicked"), "{}", run.err);
     }
+}
+
+#[test]
+fn machines_are_listed_with_their_sources() {
+    let list = everybuddy(&["machines"]).done();
+    let lines = everybuddy(&["machines", "--json"]).done();
+    let names = everybuddy_machines::names();
+    assert_eq!(lines.lines().count(), names.len());
+    for (name, line) in names.iter().zip(lines.lines()) {
+        assert!(list.contains(&format!("\n {name} ")), "{list}");
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["name"], **name);
+        let numbers = line["hardware"].as_object().unwrap();
+        assert!(numbers["memory"]["value"].is_u64());
+        for (key, number) in numbers {
+            assert!(
+                !number["source"].as_str().unwrap().is_empty(),
+                "{name}: {key}"
+            );
+        }
+    }
+    let full = everybuddy(&["machines", "x5570", "x5355"]).done();
+    assert!(
+        full.contains("\n? work ") && full.contains("\nx5355\n"),
+        "{full}"
+    );
+    everybuddy(&["machines", "x557"]).refused(&["`x557`", "did you mean `x5570`?"]);
+    everybuddy(&["machines", "no/such.toml"]).refused(&["no/such.toml", "--measure"]);
+}
+
+#[test]
+fn a_machine_file_with_a_mistake_is_refused() {
+    let folder = Folder::new("machines");
+    let file = folder.file("x.toml");
+    let right = include_str!("../../../../machines/x5570.toml");
+    std::fs::write(&file, right).unwrap();
+    assert!(
+        everybuddy(&["machines", &file])
+            .done()
+            .contains("llc.bytes")
+    );
+    std::fs::write(&file, right.replacen("memory = 191", "memroy = 191", 1)).unwrap();
+    everybuddy(&["machines", &file]).refused(&[&file, "`memroy`", "did you mean `memory`?"]);
+    assert_eq!(everybuddy(&["machines", "-o", &file]).code, 2);
+}
+
+#[test]
+fn the_host_is_measured_and_its_file_can_be_read() {
+    let folder = Folder::new("host");
+    let file = folder.file("host.toml");
+    let measured = everybuddy(&["machines", "--measure", "-o", &file]).noted();
+    assert!(measured.contains("measured on this host"), "{measured}");
+    assert_eq!(everybuddy(&["machines", &file]).done(), measured);
+    everybuddy(&["machines", "--measure", "-o", "host.txt"]).refused(&["host.txt", ".toml"]);
+    everybuddy(&["machines", "--measure", "-o", "/no/such/folder/x.toml"])
+        .refused(&["/no/such/folder/x.toml"]);
 }

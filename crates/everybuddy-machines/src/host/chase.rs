@@ -1,0 +1,124 @@
+//! Durations of loads.
+//!
+//! # Purpose
+//!
+//! A load that yields the address of the next one cannot overlap with it. The time of such a chain, divided by its
+//! length, is the latency of the level that holds the buffer.
+//!
+//! # Invariants
+//!
+//! The chain visits every line of the buffer once before any line again, in random order: no prefetcher guesses it.
+
+use std::cell::Cell;
+use std::hint::black_box;
+
+use super::summary::{Rounds, time};
+
+/// A line that points to the next one.
+#[derive(Default)]
+#[repr(align(64))]
+struct Node<'a> {
+    next: Cell<Option<&'a Node<'a>>>,
+}
+
+/// The duration of loads in a buffer of a size.
+pub(super) struct Load {
+    pub(super) bytes: usize,
+    pub(super) rounds: Rounds,
+}
+
+/// The durations of loads from all levels.
+pub(super) struct Loads {
+    /// From the three caches.
+    pub(super) caches: Vec<Load>,
+    /// From memory.
+    pub(super) memory: Load,
+    /// In growing buffers.
+    pub(super) steps: Vec<Load>,
+}
+
+/// A random number generator: splitmix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) as usize % limit
+    }
+}
+
+/// Returns a random order of `count` places.
+pub(super) fn order(count: usize) -> Vec<u32> {
+    let mut random = Random(count as u64);
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    for at in (1..count).rev() {
+        order.swap(at, random.below(at + 1));
+    }
+    order
+}
+
+/// Measures loads in a buffer of this size.
+fn load(bytes: usize) -> Load {
+    let count = (bytes / 64).max(2);
+    let nodes: Vec<Node<'_>> = std::iter::repeat_with(Node::default).take(count).collect();
+    let order = order(count);
+    for (at, own) in order.iter().enumerate() {
+        let next = order[(at + 1) % count];
+        nodes[*own as usize].next.set(Some(&nodes[next as usize]));
+    }
+    drop(order);
+    let mut node = &nodes[0];
+    let mut walk = |steps: usize| {
+        for _ in 0..steps {
+            let Some(next) = node.next.get() else { return };
+            node = next;
+        }
+        black_box(&node.next);
+    };
+    walk(count.min(1 << 20));
+    let steps = (count * 4).clamp(1 << 16, 1 << 18);
+    Load {
+        bytes: count * 64,
+        rounds: Rounds::of(|| time(steps, || walk(steps))),
+    }
+}
+
+/// Measures loads from caches of these sizes, and from memory, of which `spare` bytes may be used.
+pub(super) fn sweep(caches: &[usize; 3], spare: usize) -> Loads {
+    // Far beyond the last cache, so that hits in it do not count.
+    let most = (caches[2] * 8).clamp(64 << 20, 512 << 20).min(spare);
+    let mut steps = Vec::new();
+    let mut bytes = 8 << 10;
+    while bytes < most {
+        steps.push(load(bytes));
+        bytes *= 4;
+    }
+    Loads {
+        caches: caches.iter().map(|bytes| load(bytes / 2)).collect(),
+        memory: load(most),
+        steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_has_every_place_once() {
+        let mut all = order(1000);
+        assert_ne!(all[..3], [0, 1, 2]);
+        all.sort_unstable();
+        assert!(all.iter().enumerate().all(|(at, own)| at == *own as usize));
+    }
+
+    #[test]
+    fn small_buffers_are_measured() {
+        let own = load(4096);
+        assert_eq!(own.bytes, 4096);
+        assert!(own.rounds.min > 0.0 && own.rounds.min <= own.rounds.median);
+    }
+}

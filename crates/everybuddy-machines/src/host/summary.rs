@@ -1,0 +1,106 @@
+//! Medians of rounds, and the clock rate.
+//!
+//! # Purpose
+//!
+//! Other programs and other virtual machines disturb single rounds. A median of several rounds is hardly disturbed,
+//! and the spread shows how much was.
+//!
+//! # Invariants
+//!
+//! A summary is of at least one round.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// The number of rounds of a measurement.
+pub(super) const ROUNDS: usize = 15;
+
+/// A measurement: median, smallest and largest of the rounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds {
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Rounds {
+    /// Runs a measurement several times.
+    pub(super) fn of(mut round: impl FnMut() -> f64) -> Rounds {
+        let mut all: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
+        all.sort_by(f64::total_cmp);
+        Rounds {
+            median: all[ROUNDS / 2],
+            min: all[0],
+            max: all[ROUNDS - 1],
+        }
+    }
+
+    /// Subtracts a constant, and stays above zero.
+    pub(super) fn minus(self, other: f64) -> Rounds {
+        let less = |own: f64| (own - other).max(0.0);
+        Rounds {
+            median: less(self.median),
+            min: less(self.min),
+            max: less(self.max),
+        }
+    }
+
+    /// Returns median and spread as text.
+    pub(super) fn spread(&self, places: usize) -> String {
+        let Rounds { median, min, max } = self;
+        format!("{median:.places$} ({min:.places$} to {max:.places$} in {ROUNDS} rounds)")
+    }
+}
+
+/// Returns how many nanoseconds each of `count` steps takes.
+pub(super) fn time(count: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+/// Computes with steps of three shifts and three exclusive ors, each of which waits for the one before it.
+pub(super) fn dependent(steps: usize) {
+    let mut value = black_box(88_172_645_463_325_252_u64);
+    for _ in 0..steps {
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+    }
+    black_box(value);
+}
+
+/// Measures the clock rate in MHz: a step of [`dependent`] takes six cycles on all current processors.
+pub(super) fn clock() -> Rounds {
+    const STEPS: usize = 1_000_000;
+    dependent(20 * STEPS);
+    Rounds::of(|| 6000.0 / time(STEPS, || dependent(STEPS)))
+}
+
+/// Writes a number of bytes.
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        small if small < 1 << 20 => format!("{} KiB", small >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_summarized() {
+        let mut next = 0.0;
+        let rounds = Rounds::of(|| {
+            next += 1.0;
+            next
+        });
+        assert_eq!([rounds.median, rounds.min, rounds.max], [8.0, 1.0, 15.0]);
+        assert_eq!(rounds.spread(1), "8.0 (1.0 to 15.0 in 15 rounds)");
+        let less = rounds.minus(2.0);
+        assert_eq!([less.median, less.min, less.max], [6.0, 0.0, 13.0]);
+        assert_eq!(size(48 << 10), "48 KiB");
+        assert_eq!(size(32 << 20), "32 MiB");
+    }
+}
