@@ -1,4 +1,4 @@
-//! The selection of systems by name.
+//! The selection of systems and workloads by name.
 //!
 //! # Purpose
 //!
@@ -10,6 +10,7 @@
 
 use everybuddy::SystemSpec;
 use everybuddy::systems::{OPTIONS, ROWS, SpecError};
+use everybuddy_workload::{Variant, WORKLOADS};
 
 use crate::Error;
 
@@ -44,6 +45,41 @@ pub fn parse(texts: &[String]) -> Result<Vec<SystemSpec>, Error> {
 /// Like [`parse`].
 pub fn one(text: &str) -> Result<SystemSpec, Error> {
     text.parse().map_err(|error| explain(text, error))
+}
+
+/// Parses a list of workloads and variants. The name of a workload stands for all its variants.
+///
+/// # Errors
+/// Returns an error for the first name that does not exist, with a suggestion.
+pub fn workloads(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
+    let mut chosen: Vec<&'static Variant> = Vec::new();
+    for text in texts {
+        let all = || WORKLOADS.iter().flat_map(|row| row.variants);
+        let row = WORKLOADS.iter().find(|row| row.name == text);
+        let own: Vec<&'static Variant> = match row {
+            Some(row) => row.variants.iter().collect(),
+            None => all().filter(|variant| variant.name == text).collect(),
+        };
+        if own.is_empty() {
+            let names: Vec<&str> = all().map(|variant| variant.name).collect();
+            let rows = WORKLOADS.iter().map(|row| row.name);
+            let known: Vec<&str> = rows.chain(names.iter().copied()).collect();
+            let hint = match nearest(text, &known) {
+                Some(near) => format!("did you mean `{near}`? "),
+                None => String::new(),
+            };
+            return Err(Error::usage(format!(
+                "workload `{text}` not found\nhelp: {hint}the workloads are {}",
+                names.join(", ")
+            )));
+        }
+        for variant in own {
+            if !chosen.iter().any(|other| other.name == variant.name) {
+                chosen.push(variant);
+            }
+        }
+    }
+    Ok(chosen)
 }
 
 /// Returns the options of a system in the syntax of the command line, without the name: `batch=7+order=9`.

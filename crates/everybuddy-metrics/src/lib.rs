@@ -68,18 +68,21 @@ pub enum Group {
     Trace,
     /// What only `bench` measures.
     Bench,
+    /// What only simulated machines show.
+    Machine,
     /// What only experiments measure.
     Experiment,
 }
 
 impl Group {
     /// All groups, in the order in which they are listed.
-    pub const ALL: [Group; 6] = [
+    pub const ALL: [Group; 7] = [
         Group::Time,
         Group::Inside,
         Group::Memory,
         Group::Trace,
         Group::Bench,
+        Group::Machine,
         Group::Experiment,
     ];
 
@@ -91,6 +94,7 @@ impl Group {
             Group::Memory => "Free memory",
             Group::Trace => "Traces",
             Group::Bench => "Benchmarks only",
+            Group::Machine => "Simulated machines only",
             Group::Experiment => "Experiments only",
         }
     }

@@ -10,7 +10,7 @@
 //! A definition consists of whole sentences and names the command or experiment where it differs between them.
 
 use crate::Better::{Higher, Lower, Neither};
-use crate::Group::{Bench, Inside, Memory, Time, Trace};
+use crate::Group::{Bench, Inside, Machine, Memory, Time, Trace};
 use crate::Metric;
 
 /// Statistics of a number that there is once.
@@ -48,13 +48,13 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: TIMES,
         formula: "mean = (sum of segment times - segments * timer) / calls",
-        definition: "Time of a call, without the cost of the timer. `compare`: the mean is taken over segments of \
-                     up to 64 successive calls in one direction, each timed as a whole; percentiles, maximum and \
-                     standard deviation are of calls timed one by one between fences, so that no call overlaps \
-                     with the clock, and exist only above the timer's floor. \
-                     `bench`: of a pair, an allocation, a free or an operation, per thread; each round is the \
-                     median of its sections, and `p50`, `min` and `max` are over the rounds. `count` is the number \
-                     of calls. Of the system `timer`: 100,000 empty measurements; `p50` and `value`, the \
+        definition: "Time of a call, without the cost of the timer. `compare`: the mean is taken over segments of up \
+                     to 64 successive calls in one direction, each timed as a whole; percentiles, maximum and \
+                     standard deviation are of calls timed one by one between fences, so that no call overlaps with \
+                     the clock, and exist only above the timer's floor. `bench`: of a pair, an allocation, a free or \
+                     an operation, per thread; each round is the median of its sections, and `p50`, `min` and `max` \
+                     are over the rounds. `simulate`: of every single call on the simulated machine. `count` is the \
+                     number of calls. Of the system `timer`: 100,000 empty measurements; `p50` and `value`, the \
                      floor, are of those between fences.",
         counted: None,
     },
@@ -68,7 +68,8 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "calls / time of the whole replay",
         definition: "Calls of all threads per second. `compare`: the time is that of a pass that reads the clock \
                      every 4,096 calls only; waiting and the replay's own work are included. `bench`: threads x \
-                     operations of an item / median latency.",
+                     operations of an item / median latency. `simulate`: calls of the measured round / its \
+                     duration, both on the simulated machine.",
         counted: None,
     },
     Metric {
@@ -532,6 +533,78 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "",
         definition: "Rounds without a section that counts: their time is the median of the dropped sections, and \
                      decides no claim.",
+        counted: None,
+    },
+    Metric {
+        name: "linearity",
+        group: Machine,
+        head: "of linear",
+        unit: "1",
+        better: Higher,
+        statistics: VALUE,
+        formula: "throughput / (CPUs * throughput of one CPU)",
+        definition: "Calls per second, compared with as many CPUs that do not disturb each other: 1 is linear. If one \
+                     CPU was not simulated, the smallest number of CPUs takes its place.",
+        counted: None,
+    },
+    Metric {
+        name: "scaling_limit",
+        group: Machine,
+        head: "scales to",
+        unit: "CPUs",
+        better: Higher,
+        statistics: VALUE,
+        formula: "",
+        definition: "The number of CPUs beyond which twice as many bring less than 1.2 times the calls per second. No \
+                     row if every doubling that was simulated brings more.",
+        counted: None,
+    },
+    Metric {
+        name: "memory_time_share",
+        group: Machine,
+        head: "memory time",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "cycles on its lines / cycles on all lines",
+        definition: "Share of a part of the metadata in the time that calls spend on accesses to shared memory and on \
+                     waiting for words in it. The source is the workload, `:` and what an element of the part holds; \
+                     parts below 1% have no row.",
+        counted: None,
+    },
+    Metric {
+        name: "line_moves",
+        group: Machine,
+        head: "line moves",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "transfers / calls",
+        definition: "Times per call that a cache line of a part of the metadata came from another core, or was taken \
+                     away from all others that had it.",
+        counted: None,
+    },
+    Metric {
+        name: "waits",
+        group: Machine,
+        head: "waits",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "waits / calls",
+        definition: "Times per call that a CPU waited for a word in a part of the metadata, such as a lock.",
+        counted: None,
+    },
+    Metric {
+        name: "accesses_outside",
+        group: Machine,
+        head: "outside",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "",
+        definition: "Accesses to shared memory outside the metadata, which the model of caches does not see. More \
+                     than 0 is a defect.",
         counted: None,
     },
 ];

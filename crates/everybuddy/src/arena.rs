@@ -231,8 +231,8 @@ impl<'a> Arena<'a> {
         self.zeros::<P, T>(what, elements.ok_or(BuildError::MetadataTooLarge)?)
     }
 
-    /// Constructs `length` cells that hold zero; `what` is what one of them holds. O(length), or O(1) in zeroed memory where zero bytes are such
-    /// cells.
+    /// Constructs `length` cells that hold zero; `what` is what one of them holds. O(length), or O(1) in zeroed memory
+    /// where zero bytes are such cells.
     pub(crate) fn zeros<P: Platform, T: CellValue>(
         &mut self,
         what: &'static str,

@@ -20,7 +20,7 @@ use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
-use everybuddy_measure::choice::{self, nearest};
+use everybuddy_measure::choice;
 use everybuddy_measure::claim::{self, Claim, Verdict};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
@@ -127,7 +127,7 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let variants = match &arguments.workloads {
-        Some(texts) => parse(texts)?,
+        Some(texts) => choice::workloads(texts)?,
         None => WORKLOADS.iter().flat_map(|row| row.variants).collect(),
     };
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
@@ -273,38 +273,6 @@ fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), E
         Some(operations) => output::text(&format!("{operations}\n")),
         None => Ok(()),
     }
-}
-
-/// Parses a list of workloads and variants.
-fn parse(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
-    let mut chosen: Vec<&'static Variant> = Vec::new();
-    for text in texts {
-        let all = || WORKLOADS.iter().flat_map(|row| row.variants);
-        let row = WORKLOADS.iter().find(|row| row.name == text);
-        let own: Vec<&'static Variant> = match row {
-            Some(row) => row.variants.iter().collect(),
-            None => all().filter(|variant| variant.name == text).collect(),
-        };
-        if own.is_empty() {
-            let names: Vec<&str> = all().map(|variant| variant.name).collect();
-            let rows = WORKLOADS.iter().map(|row| row.name);
-            let known: Vec<&str> = rows.chain(names.iter().copied()).collect();
-            let hint = match nearest(text, &known) {
-                Some(near) => format!("did you mean `{near}`? "),
-                None => String::new(),
-            };
-            return Err(Error::usage(format!(
-                "workload `{text}` not found\nhelp: {hint}the workloads are {}",
-                names.join(", ")
-            )));
-        }
-        for variant in own {
-            if !chosen.iter().any(|other| other.name == variant.name) {
-                chosen.push(variant);
-            }
-        }
-    }
-    Ok(chosen)
 }
 
 fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {

@@ -20,6 +20,7 @@ mod numbers;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
+mod simulate;
 mod systems;
 mod trace;
 mod trace_check;
@@ -50,6 +51,7 @@ Examples:
   everybuddy compare                            all systems on the bundled traces
   everybuddy compare gcc_build --systems bs,linux-6
   everybuddy bench --workloads hot,steady       measure speed on synthetic workloads
+  everybuddy simulate --cpus 1,8,64             simulate a machine with many CPUs
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
@@ -76,6 +78,7 @@ enum Command {
     Trace(trace::Command),
     Systems(systems::Arguments),
     Workloads(workloads::Arguments),
+    Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
@@ -92,6 +95,7 @@ impl Cli {
             Command::Trace(command) => trace::run(command),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),
+            Command::Simulate(arguments) => simulate::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
             Command::Machines(arguments) => machines::run(arguments),

@@ -7,17 +7,17 @@
 //!
 //! # The model
 //!
-//! A line is modified, exclusive, shared or invalid in each core (MESI). A core has one or two caches of its own, and the
-//! cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets the line
-//! from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all other copies.
-//! A line that moves is busy until it has arrived; requests for it are served one after the other, in the order in which
-//! they were made.
+//! A line is modified, exclusive, shared or invalid in each core (MESI). A core has one or two caches of its own, and
+//! the cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets
+//! the line from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all
+//! other copies. A line that moves is busy until it has arrived; requests for it are served one after the other, in
+//! the order in which they were made.
 //!
 //! A store goes to the store buffer, where there is one: the CPU continues, and others see the store when the line has
 //! arrived and all earlier stores of the core are done. An atomic read-modify-write waits for the buffer to be empty.
 //!
-//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, one after
-//! the other, in an order that is drawn. The line is busy meanwhile, also for whoever holds the lock.
+//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, one
+//! after the other, in an order that is drawn. The line is busy meanwhile, also for the CPU that holds the lock.
 //!
 //! # Invariants
 //!
@@ -336,7 +336,7 @@ impl Caches {
         done
     }
 
-    /// Makes the line of a store the core's own, and returns the time at which it is.
+    /// Gets the line of a store for the core alone, and returns the time at which it has it.
     fn own(&mut self, line: u32, place: Place, now: u64) -> u64 {
         let hit = self.cores[usize::from(place.core)].hit(line, &self.hardware);
         let entry = self.lines.entry(line);
@@ -358,7 +358,7 @@ impl Caches {
         let mut waiting: Vec<usize> = (0..self.spinners.len())
             .filter(|index| self.spinners[*index].line == line)
             .collect();
-        // Which of them is served first is nobody's choice.
+        // The order in which they are served is random.
         for last in (1..waiting.len()).rev() {
             let other = self.random.up_to(last as u64) as usize;
             waiting.swap(last, other);

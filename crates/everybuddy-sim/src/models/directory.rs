@@ -1,4 +1,4 @@
-//! Who has which line.
+//! The cores and caches that have each line.
 //!
 //! # Invariants
 //!

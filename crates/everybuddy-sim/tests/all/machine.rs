@@ -438,7 +438,7 @@ fn all_leave_a_barrier_at_the_time_of_the_last() {
             times
         })
         .unwrap();
-    // Nobody leaves the first barrier before CPU 2 has ended; then CPU 1 is always the last.
+    // No CPU leaves the first barrier before CPU 2 has ended; then CPU 1 is always the last.
     assert_eq!(report.results[0], [5000, 9000, 15_000]);
     assert_eq!(report.results[1], report.results[0]);
 }

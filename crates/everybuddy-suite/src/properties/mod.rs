@@ -281,8 +281,8 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
     });
 }
 
-/// Returns how often a property that only some schedules can break is tried: `EVERYBUDDY_ROUNDS`, 8 by default. Each round
-/// starts threads, which is what it costs.
+/// Returns how often a property that only some schedules can break is tried: `EVERYBUDDY_ROUNDS`, 8 by default. Each
+/// round starts threads, which is what it costs.
 fn rounds() -> u64 {
     std::env::var("EVERYBUDDY_ROUNDS").map_or(8, |rounds| {
         rounds.parse().expect("EVERYBUDDY_ROUNDS is a number")

@@ -18,7 +18,8 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN, check_unused};
-use super::spring::{NO_CPU, Spring, WAITING};
+use super::ghosts::WAITING;
+use super::spring::{NO_CPU, Spring};
 use crate::frame::Pfn;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};

@@ -38,7 +38,8 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain};
-use super::spring::{Ghost, Spring};
+use super::ghosts::Ghost;
+use super::spring::Spring;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
 

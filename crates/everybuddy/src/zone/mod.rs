@@ -23,6 +23,7 @@ mod collect;
 mod compress;
 pub(crate) mod domain;
 pub mod domains;
+mod ghosts;
 mod locked;
 pub(crate) mod memory;
 pub mod one;

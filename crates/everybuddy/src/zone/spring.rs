@@ -55,13 +55,14 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
+use super::ghosts::{Ghost, NO_ORDER, WAITING};
 use super::locked::{Shelved, SpringKind};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Guard, LockKind, ZoneLock};
-use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::wrapping_slice::WrappingSlice;
 
@@ -73,12 +74,6 @@ const MAX_COUNTED: u32 = 64;
 
 /// No CPU: the end of the queue, or no collector.
 pub(super) const NO_CPU: u32 = u32::MAX;
-
-/// No order: a ghost that only frees.
-const NO_ORDER: u32 = u32::MAX;
-
-/// The value that a ghost reads while it waits.
-pub(super) const WAITING: u32 = u32::MAX;
 
 /// The word that every visit reads, and that CPUs write only when one waits.
 #[repr(C, align(64))]
@@ -115,31 +110,6 @@ pub(super) struct Root<P: Platform> {
     pub(super) uses: P::Cell<u32>,
     /// When it was found in use, on the spring's clock.
     pub(super) since: P::Cell<u32>,
-}
-
-/// A CPU's place to wait, on a cache line of its own.
-#[repr(C, align(64))]
-pub(super) struct Ghost<P: Platform> {
-    /// The domain that was handed over.
-    pub(super) given: P::AtomicU32,
-    /// The next CPU in the queue.
-    next: P::Cell<u32>,
-    /// Whether it is in the queue.
-    queued: P::Cell<u32>,
-    /// The order that it requests, or none.
-    wants: P::Cell<u32>,
-    /// The domain that this CPU had last.
-    pub(super) last: P::Cell<u32>,
-    /// Blocks that the CPU may still move before it looks.
-    pub(super) until: P::Cell<u32>,
-    /// The domain that this CPU watches, and its place among the roots.
-    pub(super) watched: P::Cell<u32>,
-    pub(super) place: P::Cell<u32>,
-    /// How often that domain had been released when it was first seen, and the number of looks that found the same.
-    pub(super) uses: P::Cell<u32>,
-    pub(super) unchanged: P::Cell<u32>,
-    /// The spring's clock when this CPU last read it.
-    pub(super) clock: P::Cell<u32>,
 }
 
 /// The spring.
@@ -259,7 +229,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Removes a record from the unused ones.
-    fn occupy(&self) -> Option<u32> {
+    pub(super) fn occupy(&self) -> Option<u32> {
         let domain = self.head.vacant.get();
         (domain != NO_DOMAIN).then(|| {
             self.head.vacant.set(self.vacant.at(domain).get());
@@ -268,7 +238,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Adds a new root, which the caller holds: it is in use. Under the lock.
-    fn enlist(&self, domain: u32) {
+    pub(super) fn enlist(&self, domain: u32) {
         let live = self.head.live.get();
         let root = self.roots.at(live);
         root.domain.set(domain);
@@ -410,133 +380,6 @@ impl<'a, P: Platform> Spring<'a, P> {
         })
     }
 
-    /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.
-    pub(super) fn announce(&self, more: u32, fewer: u32) {
-        // Relaxed: guarded by the lock. A CPU that reads it without the lock looks again, or is seen by one that
-        // looks.
-        let waiting = self.notice.waiting.load(Ordering::Relaxed);
-        let waiting = waiting.wrapping_add(more).wrapping_sub(fewer);
-        self.notice.waiting.store(waiting, Ordering::Relaxed);
-    }
-
-    /// Adds a ghost to the queue. Under the lock.
-    fn queue(&self, cpu: u32, ghost: &Ghost<P>) {
-        // Relaxed: a CPU that hands a domain over reads the queue under the lock first.
-        ghost.given.store(WAITING, Ordering::Relaxed);
-        ghost.next.set(NO_CPU);
-        ghost.queued.set(1);
-        match self.ghosts.get(self.head.last_ghost.get() as usize) {
-            Some(last) => last.next.set(cpu),
-            None => self.head.first_ghost.set(cpu),
-        }
-        self.head.last_ghost.set(cpu);
-        self.announce(1, 0);
-    }
-
-    /// Removes the first ghost from the queue. Under the lock.
-    fn next_ghost(&self) -> Option<(&'a Ghost<P>, Option<Order>)> {
-        let ghost = self.ghosts.get(self.head.first_ghost.get() as usize)?;
-        let next = ghost.next.get();
-        self.head.first_ghost.set(next);
-        if next == NO_CPU {
-            self.head.last_ghost.set(NO_CPU);
-        }
-        ghost.queued.set(0);
-        self.announce(0, 1);
-        let wants = u8::try_from(ghost.wants.get()).ok().and_then(Order::new);
-        Some((ghost, wants))
-    }
-
-    /// Removes a ghost from any place in the queue. Under the lock. O(ghosts).
-    fn leave(&self, cpu: u32, ghost: &Ghost<P>) {
-        let mut before = None;
-        let mut at = self.head.first_ghost.get();
-        while at != cpu {
-            before = self.ghosts.get(at as usize);
-            at = before.map_or(cpu, |before| before.next.get());
-        }
-        match before {
-            Some(before) => before.next.set(ghost.next.get()),
-            None => self.head.first_ghost.set(ghost.next.get()),
-        }
-        if self.head.last_ghost.get() == cpu {
-            let place = |before: &Ghost<P>| {
-                let place = self
-                    .ghosts
-                    .iter()
-                    .position(|ghost| core::ptr::eq(ghost, before));
-                place.map_or(NO_CPU, |place| place as u32)
-            };
-            self.head.last_ghost.set(before.map_or(NO_CPU, place));
-        }
-        ghost.queued.set(0);
-        self.announce(0, 1);
-    }
-
-    /// Waits for a domain: until one is handed over, or one is found that no CPU holds.
-    #[cold]
-    pub(super) fn wait(
-        &self,
-        caller: &mut Caller<'_, P>,
-        all: &DomainTable<'a, P>,
-        ghost: &Ghost<P>,
-    ) -> u32 {
-        let cpu = caller.cpu.index() as u32;
-        // Looks are not acquisitions, so no probe counts them.
-        let quiet = &mut P::Probe::default();
-        let mut attempt = 0;
-        let domain = loop {
-            // Acquire: pairs with the release in `hand_over`: the writes of the domain's last holder are seen.
-            let given = ghost.given.load(Ordering::Acquire);
-            if given != WAITING {
-                break given;
-            }
-            // At least once, after it was announced that this CPU waits: invariant 2.
-            let guard = match attempt {
-                0 => Some(Guard::lock(&self.head.lock, quiet)),
-                _ => Guard::try_lock(&self.head.lock, quiet),
-            };
-            if guard.is_some()
-                && let Some(domain) = self.find_for(all, cpu, ghost)
-            {
-                break domain;
-            }
-            drop(guard);
-            P::wait(&ghost.given, WAITING, attempt);
-            attempt = attempt.saturating_add(1);
-        };
-        caller.probe.record(Event::Ghost { waits: attempt });
-        domain
-    }
-
-    /// Acquires a domain for a waiting CPU, and ends its waiting, unless another CPU is about to hand it one. Under
-    /// the lock.
-    fn find_for(&self, all: &DomainTable<'a, P>, cpu: u32, ghost: &Ghost<P>) -> Option<u32> {
-        let collects = self.head.collector.get() == cpu;
-        if !collects && ghost.queued.get() == 0 {
-            return None;
-        }
-        let domain = self.find(all, cpu)?;
-        match collects {
-            true => self.dismiss_collector(),
-            false => self.leave(cpu, ghost),
-        }
-        Some(domain)
-    }
-
-    /// Records that the collector no longer waits. Under the lock.
-    fn dismiss_collector(&self) {
-        self.head.collector.set(NO_CPU);
-        self.announce(0, 1);
-    }
-
-    /// Hands a domain over to a waiting CPU.
-    fn hand_over(&self, ghost: &Ghost<P>, domain: u32) {
-        // Release: pairs with the acquire in `wait`.
-        ghost.given.store(domain, Ordering::Release);
-        P::wake(&ghost.given);
-    }
-
     /// Releases a domain, into or out of which `blocks` blocks were moved: into the spring, or to a waiting CPU.
     #[inline]
     pub(crate) fn put(
@@ -571,55 +414,11 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.serve_waiting(caller, all, domain);
     }
 
-    /// Acquires a domain again that was just released, if a CPU waits, and serves that CPU.
-    #[inline]
-    fn serve_waiting(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
-        // Relaxed: see invariant 2.
-        if self.notice.waiting.load(Ordering::Relaxed) != 0 && all.records.at(domain).try_hold() {
-            self.serve(caller, all, domain);
-        }
-    }
-
     /// Releases a domain, under the lock.
-    fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
+    pub(super) fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
         match self.is_locked {
             true => self.shelve(all, domain),
             false => all.records.at(domain).release(),
-        }
-    }
-
-    /// Hands a domain, or a part of it, to a waiting CPU. Releases it if no CPU waits.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn serve(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
-        let held = all.held(domain);
-        let mut divided = false;
-        loop {
-            let guard = Guard::lock(&self.head.lock, caller.probe);
-            held.take_reusable(|domain| self.vacate(domain));
-            if let Some(collector) = self.ghosts.get(self.head.collector.get() as usize) {
-                self.dismiss_collector();
-                return self.hand_over(collector, domain);
-            }
-            let Some((ghost, wants)) = self.next_ghost() else {
-                // Under the lock: a CPU that enters the queue after this finds the domain.
-                return self.put_under_lock(all, domain);
-            };
-            let fresh = if divided { None } else { self.occupy() };
-            drop(guard);
-            let Some(fresh) = fresh else {
-                return self.hand_over(ghost, domain);
-            };
-            let part = held.split_off(fresh, wants);
-            let _guard = Guard::lock(&self.head.lock, caller.probe);
-            let Some(part) = part else {
-                self.vacate(fresh);
-                return self.hand_over(ghost, domain);
-            };
-            self.enlist(part);
-            _guard.probe.record(Event::Extend);
-            self.hand_over(ghost, part);
-            divided = true;
         }
     }
 
