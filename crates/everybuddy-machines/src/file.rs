@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! A file has the keys `name`, `title` and `text`, the numbers in `[hardware]`, and their sources in `[sources]`. A
-//! source is a text; `l1 = "..."` is the source of all numbers of `l1` at once. A source that begins with `assumed:`
-//! marks a number that nobody published, and `unused:` one that does not matter.
+//! source is a text; `l1 = "..."` is the source of all numbers of `l1`. A source that begins with `assumed:`
+//! marks a number that was not published, and `unused:` one that does not matter.
 //!
 //! # Invariants
 //!
@@ -23,9 +23,19 @@ use crate::number::{BLANK, NUMBERS, OPTIONAL};
 const TEXTS: [&str; 3] = ["name", "title", "text"];
 const TABLES: [&str; 2] = ["hardware", "sources"];
 
-/// Reads a file.
-pub(crate) fn read(file: &str, text: &str) -> Result<Machine, Error> {
-    parse(text).map_err(|what| Error::usage(format!("machine {file}: {what}")))
+impl Machine {
+    /// Writes the machine's file.
+    pub fn to_toml(&self) -> String {
+        write(self)
+    }
+
+    /// Reads a machine's file; `name` is for messages.
+    ///
+    /// # Errors
+    /// Returns a usage error that names the file, the key and the remedy.
+    pub fn parse(name: &str, text: &str) -> Result<Machine, Error> {
+        parse(text).map_err(|what| Error::usage(format!("machine {name}: {what}")))
+    }
 }
 
 fn parse(text: &str) -> Result<Machine, String> {
@@ -155,7 +165,7 @@ fn sources(table: &Table, hardware: &Hardware) -> Result<Vec<String>, String> {
 }
 
 /// Writes a file.
-pub(crate) fn write(machine: &Machine) -> String {
+fn write(machine: &Machine) -> String {
     let quoted = |text: &str| Value::String(text.to_string()).to_string();
     let mut out = String::new();
     for (key, text) in TEXTS
@@ -188,7 +198,7 @@ mod tests {
     fn refused(from: &str, to: &str) -> String {
         let changed = RIGHT.replacen(from, to, 1);
         assert_ne!(changed, RIGHT, "{from}");
-        let message = read("x.toml", &changed).unwrap_err().to_string();
+        let message = Machine::parse("x.toml", &changed).unwrap_err().to_string();
         assert!(message.starts_with("machine x.toml: "), "{message}");
         message
     }
@@ -257,7 +267,7 @@ mod tests {
         let (numbers, sources) = RIGHT.split_once("[sources]").unwrap();
         let with = |sources: String| {
             let text = format!("{numbers}[sources]{sources}");
-            read("x.toml", &text).unwrap_err().to_string()
+            Machine::parse("x.toml", &text).unwrap_err().to_string()
         };
         let message = with(sources.replacen("\nwaiters = ", "\n# waiters = ", 1));
         assert!(message.contains("`waiters` has no source") && message.contains("assumed:"));
@@ -271,12 +281,12 @@ mod tests {
             .filter(|line| !line.starts_with("l2."))
             .fold(String::new(), |all, line| all + line + "\n");
         let text = format!("{without}[sources]{sources}");
-        let message = read("x.toml", &text).unwrap_err().to_string();
+        let message = Machine::parse("x.toml", &text).unwrap_err().to_string();
         assert!(
             message.contains("[hardware] has no such number"),
             "{message}"
         );
-        let message = read("x.toml", numbers).unwrap_err().to_string();
+        let message = Machine::parse("x.toml", numbers).unwrap_err().to_string();
         assert!(message.contains("help: add a line [sources]"), "{message}");
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `machine` | [`Machine`], the bundled ones, machines by name or path |
+//! | `list` | the bundled machines; machines by name or path |
+//! | `machine` | [`Machine`] |
 //! | `number` | [`NUMBERS`]: key, unit and meaning of each number |
 //! | `file` | machine files: reading, refusing, writing |
 //! | [`host`] | the measurement of this host |
@@ -19,8 +20,10 @@
 mod file;
 pub mod host;
 
+mod list;
 mod machine;
 mod number;
 
-pub use machine::{Machine, Source, all_machines, by_name_or_path, names};
+pub use list::{all_machines, by_name_or_path, names};
+pub use machine::{Machine, Source};
 pub use number::{NUMBERS, Number};

@@ -30,15 +30,15 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
         |own: Option<Transfer>| own.map_or("-".to_string(), |own| own.modified.to_string());
     let columns = [
         column("CPUs", "", &|own| own.cpus().to_string()),
-        column("topology", "s x g x c x t", &|own| {
+        column("topology", "", &|own| {
             [own.sockets, own.groups, own.cores, own.threads]
                 .map(|count| count.to_string())
                 .join("x")
         }),
         column("clock", "MHz", &|own| own.mhz.to_string()),
-        column("L1", "size, cycles", &|own| cache(Some(own.l1))),
-        column("L2", "size, cycles", &|own| cache(own.l2)),
-        column("last level", "size, cycles", &|own| cache(Some(own.llc))),
+        column("L1", "B, cycles", &|own| cache(Some(own.l1))),
+        column("L2", "B, cycles", &|own| cache(own.l2)),
+        column("LLC", "B, cycles", &|own| cache(Some(own.llc))),
         column("near", "cycles", &|own| {
             modified(Some(own.near).filter(|_| own.cores > 1))
         }),
@@ -64,15 +64,17 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
     out += &style.wrapped(
         "",
         0,
-        "topology: sockets x last-level caches per socket x cores per cache x threads per core. near, socket, far: a \
-         load of a line that a core has modified, with the same last-level cache, the same socket, another socket.",
+        "topology: sockets x last-level caches (LLC) per socket x cores per cache x threads per core. near, socket, \
+         far: a load of a line that a core has modified, with the same last-level cache, the same socket, another \
+         socket.",
     );
     out + "`everybuddy machines NAME` shows every number with its source.\n"
 }
 
 fn cache(own: Option<Cache>) -> String {
     own.map_or("-".to_string(), |own| {
-        format!("{}, {:>2}", size(own.bytes), own.cycles)
+        let short = size(own.bytes).replace(" KiB", "K").replace(" MiB", "M");
+        format!("{short}, {:>2}", own.cycles)
     })
 }
 

@@ -79,7 +79,8 @@ fn load(bytes: usize) -> Load {
         black_box(&node.next);
     };
     walk(count.min(1 << 20));
-    let steps = (count * 4).clamp(1 << 16, 1 << 18);
+    // A round takes about a millisecond at most; the next one continues where it ends.
+    let steps = if bytes <= 1 << 20 { 1 << 16 } else { 1 << 13 };
     Load {
         bytes: count * 64,
         rounds: Rounds::of(|| time(steps, || walk(steps))),
@@ -96,8 +97,12 @@ pub(super) fn sweep(caches: &[usize; 3], spare: usize) -> Loads {
         steps.push(load(bytes));
         bytes *= 4;
     }
+    let [l1, l2, llc] = *caches;
+    // Of the last cache a quarter: more pages would miss the TLB. Seven of eight lines are then not in the second cache
+    // of current processors.
+    let within = [l1 / 2, l2 / 2, (llc / 4).max(4 * l2).min(llc)];
     Loads {
-        caches: caches.iter().map(|bytes| load(bytes / 2)).collect(),
+        caches: within.map(load).into(),
         memory: load(most),
         steps,
     }

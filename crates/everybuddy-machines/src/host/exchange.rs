@@ -7,14 +7,14 @@
 //!
 //! # Invariants
 //!
-//! The two threads take turns: a line is never touched by both at once. Both stay on their CPUs.
+//! The two threads take turns: a line is never touched by both together. Both stay on their CPUs.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use super::chase::{self, Loads};
-use super::summary::{ROUNDS, Rounds, dependent, time};
+use super::summary::{Rounds, dependent, time};
 use super::topology::Topology;
 
 /// The lines of a round: they fit a quarter of any first cache.
@@ -34,7 +34,7 @@ struct Line {
 enum Act {
     Read,
     Write,
-    Add,
+    Swap,
 }
 
 /// Transfers between two CPUs.
@@ -46,9 +46,10 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Names the CPU that prepared the lines.
-    pub(super) fn pair(&self) -> String {
-        format!("CPU {} ({} visits)", self.cpus[1], self.cpus[0])
+    /// Describes visits by the first CPU of lines with which the second one has done something.
+    pub(super) fn describe(&self, visits: &str, done: &str) -> String {
+        let [first, second] = self.cpus;
+        format!("{visits} by CPU {first} of lines that CPU {second} {done}")
     }
 
     #[cfg(test)]
@@ -88,9 +89,9 @@ fn visit(lines: &[Line], act: Act) {
                 line.word.store(0, SeqCst);
                 0
             }
-            Act::Add => line.word.fetch_add(0, SeqCst),
+            Act::Swap => line.word.swap(0, SeqCst),
         };
-        // Words are 0: what is added is known to the reader, but not to the processor.
+        // Words are 0, but the processor does not know it.
         at = line.next as usize + black_box(seen) as usize;
     }
     black_box(at);
@@ -98,12 +99,12 @@ fn visit(lines: &[Line], act: Act) {
 
 /// Measures an atomic read-modify-write on a line that this CPU owns.
 pub(super) fn atomic() -> Rounds {
-    const STEPS: usize = 100_000;
+    const STEPS: usize = 20_000;
     let word = AtomicU64::new(0);
     Rounds::of(|| {
         time(STEPS, || {
             for _ in 0..STEPS {
-                word.fetch_add(1, SeqCst);
+                black_box(word.swap(1, SeqCst));
             }
         })
     })
@@ -142,8 +143,8 @@ pub(super) fn between(
     loads: &Loads,
     atomic: &Rounds,
 ) -> Option<Exchange> {
-    // Eight times the last cache at most, as for memory: it replaces everything in all caches.
-    let flood = vec![1_u8; loads.memory.bytes.min(loads.caches[2].bytes * 6)];
+    // Larger than all caches: it replaces everything in them.
+    let flood = vec![1_u8; loads.memory.bytes / 4];
     let measured = |preparing: Act, own: Act, flooded: bool| {
         prepared(
             topology,
@@ -156,7 +157,7 @@ pub(super) fn between(
     let modified = measured(Act::Write, Act::Read, false)?;
     let clean = measured(Act::Read, Act::Read, true)?;
     // After the helper has read what this CPU has, both have it.
-    let shared = measured(Act::Read, Act::Add, false)?;
+    let shared = measured(Act::Read, Act::Swap, false)?;
     Some(Exchange {
         cpus: [first, second],
         clean,
@@ -196,26 +197,28 @@ fn prepared(
             }
         });
         let stays = topology.pin(cpus[0]) && turn.wait(1) == 0;
-        let mut all = Vec::new();
-        for _ in 0..if stays { ROUNDS + 2 } else { 0 } {
+        let round = || {
             turn.give(1);
             turn.wait(1);
-            all.push(time(LINES, || visit(&lines, own)));
-        }
+            time(LINES, || visit(&lines, own))
+        };
+        let rounds = stays.then(|| {
+            // The first round fetches code and lines.
+            round();
+            Rounds::of(round)
+        });
         turn.give(2);
         // A helper that panicked measured nothing.
         helper.join().ok()?;
-        // The first two rounds fetch code and lines.
-        let mut rest = all.into_iter().skip(2);
-        stays.then(|| Rounds::of(|| rest.next().unwrap_or_default()))
+        rounds
     })
 }
 
-/// Measures how many times as long two CPUs compute at once as one alone; `None` with a single CPU. CPUs that share a
+/// Measures how many times as long two CPUs compute together as one alone; `None` with a single CPU. CPUs that share a
 /// core slow each other down.
 pub(super) fn together(topology: &Topology) -> Option<Rounds> {
     let cpus = topology.neighbours()?;
-    const STEPS: usize = 200_000;
+    const STEPS: usize = 50_000;
     if !topology.pin(cpus[0]) {
         return None;
     }
@@ -245,7 +248,7 @@ pub(super) fn together(topology: &Topology) -> Option<Rounds> {
     })
 }
 
-/// Computes with as many instructions at once as the core can: four chains.
+/// Computes with as many parallel instructions as the core can: four chains.
 fn busy(steps: usize) {
     let mut values = black_box([1_u64, 2, 3, 4]);
     for _ in 0..steps {
@@ -275,7 +278,7 @@ mod tests {
             }
         }
         assert_eq!(seen, LINES);
-        visit(&lines, Act::Add);
+        visit(&lines, Act::Swap);
         visit(&lines, Act::Write);
         assert!(lines.iter().all(|line| line.word.load(SeqCst) == 0));
     }

@@ -119,10 +119,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     let locked = cycles(&atomic).saturating_sub(1);
     notes.add(
         "locked",
-        times(
-            "fetch_add on a line in the first cache, minus a store",
-            &atomic,
-        ),
+        times("swap on a line in the first cache, minus a store", &atomic),
     );
 
     let mut transfers = Vec::new();
@@ -137,7 +134,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     }
     let transfers = fill(&transfers, &mut notes, &cycles, &times, memory);
 
-    progress("CPUs that run at once");
+    progress("CPUs that run together");
     let together = exchange::together(&topology);
     let shares = together.as_ref().map(|rounds| rounds.median);
     notes.add(
@@ -156,7 +153,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     let work_shared = match shares {
         Some(slower) if topology.threads.value > 1 || slower > SHARES => {
             let own =
-                format!("work, and how much slower two CPUs of a core are at once: {slower:.2}");
+                format!("work, and how much slower two CPUs of a core are together: {slower:.2}");
             notes.add("work_shared", format!("measured on this host: {own}"));
             (f64::from(work) * slower.max(1.0)).round() as u32
         }
@@ -245,28 +242,18 @@ fn fill(
         match own {
             Some(own) => {
                 last = transfer(own);
-                let pair = own.pair();
-                notes.add(
-                    keys[1],
-                    times(&format!("loads of lines that {pair} has read"), &own.clean),
-                );
-                notes.add(
-                    keys[2],
-                    times(
-                        &format!("loads of lines that {pair} has written"),
-                        &own.modified,
-                    ),
-                );
-                notes.add(
-                    keys[3],
-                    times(
-                        &format!("fetch_add on lines that {pair} shares, minus one on own lines"),
-                        &own.upgrade,
-                    ),
-                );
+                let clean = own.describe("loads", "has read");
+                notes.add(keys[1], times(&clean, &own.clean));
+                let modified = own.describe("loads", "has written");
+                notes.add(keys[2], times(&modified, &own.modified));
+                let upgrade = own.describe("swaps", "has too, minus one on own lines");
+                notes.add(keys[3], times(&upgrade, &own.upgrade));
             }
             None if known.is_some() => {
-                notes.add(keys[0], "unused: no two CPUs of this host are known to be so far apart; as another distance");
+                notes.add(
+                    keys[0],
+                    "unused: no CPUs of this host are known to be so far apart",
+                );
             }
             None => notes.add(
                 keys[0],
@@ -293,7 +280,7 @@ fn verdict(topology: &Topology, shares: Option<f64>, loads: &chase::Loads) -> St
                 (false, false) => "they have a core each",
             };
             format!(
-                "Two CPUs that compute at once take {slower:.2} times as long as one alone: {verdict}. "
+                "Two CPUs that compute together take {slower:.2} times as long as one alone: {verdict}. "
             )
         }
     };

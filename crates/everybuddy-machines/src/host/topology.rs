@@ -300,7 +300,12 @@ fn caches(root: &Path) -> [Level; 3] {
         let why = "a usual number";
         let mut own = Found::of(found.filter(divides), &place, ways, why);
         if !divides(&own.value) {
-            own = Found::of(None, &place, 1, "the size is no multiple of usual numbers");
+            own = Found::of(
+                None,
+                &place,
+                1,
+                "the size cannot be divided into sets of usual numbers",
+            );
         }
         Level {
             bytes: size,
