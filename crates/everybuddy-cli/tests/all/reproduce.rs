@@ -314,8 +314,8 @@ fn the_experiments_run_when_they_are_shortened() {
             "{name}"
         );
     }
-    // Each method writes the rows that its claims need. A shortened run has fewer rounds, and these experiments lack what
-    // does not occur in so few calls.
+    // Each method writes the rows that its claims need. A shortened run has fewer rounds, and these experiments lack
+    // what does not occur in so few calls.
     let short = [
         "bulk-sizes",
         "division",
