@@ -596,6 +596,17 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "accesses",
+        group: Machine,
+        head: "accesses",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "accesses / calls",
+        definition: "Accesses to shared memory per call.",
+        counted: None,
+    },
+    Metric {
         name: "accesses_outside",
         group: Machine,
         head: "outside",

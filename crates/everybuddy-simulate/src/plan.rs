@@ -33,7 +33,7 @@ pub struct Plan {
     pub cpus: Vec<u16>,
     /// The frames of the memory.
     pub frames: u32,
-    /// The mean number of instructions between two calls.
+    /// The mean number of cycles between two calls.
     pub think: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
@@ -103,7 +103,7 @@ impl Plan {
                             variant,
                             cpus,
                             frames: self.frames,
-                            think: self.think,
+                            think: self.instructions(self.think),
                             shrink: self.shrink,
                             seed: *seed,
                         })?;
@@ -121,6 +121,12 @@ impl Plan {
             }
         }
         Ok((rows, scalings))
+    }
+
+    /// Returns the number of instructions that take this many cycles.
+    fn instructions(&self, cycles: u32) -> u32 {
+        (u64::from(cycles) * 1000 / u64::from(self.hardware.work)).min(u64::from(u32::MAX / 2))
+            as u32
     }
 
     fn per_second(&self, cell: &Cell) -> f64 {
@@ -168,7 +174,10 @@ impl Plan {
         }
         add("all", "throughput", "rate", self.per_second(cell));
         let refused = cell.refused as f64 / cell.allocate.calls.max(1) as f64;
-        add("allocate", "blocking_probability", "value", refused);
+        add("allocate", "blocking_probability", "rate", refused);
+        let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
+        let accesses = accesses as f64 / cell.calls().max(1) as f64;
+        add("all", "accesses", "value", accesses);
         add("all", "accesses_outside", "value", cell.outside as f64);
         for part in &cell.parts {
             let traffic = &part.traffic;
@@ -235,7 +244,54 @@ fn limit(rates: &[(u16, f64)]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use everybuddy_measure::rows::checked;
+
     use super::*;
+
+    #[test]
+    fn rows_are_defined_and_say_that_they_are_simulated() {
+        let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+        let names =
+            |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+        let plan = Plan {
+            machine: machine.name.clone(),
+            hardware: machine.hardware,
+            variants: choice::workloads(&names(&["burst:in-order", "handover"])).unwrap(),
+            specs: choice::parse(&names(&["bs", "is+order=9"])).unwrap(),
+            cpus: vec![1, 2, 4],
+            frames: 8192,
+            think: 100,
+            shrink: 64,
+            seeds: vec![1, 2],
+        };
+        let mut steps = 0;
+        let (rows, scalings) = plan.run(&mut |_| steps += 1).unwrap();
+        // `handover` needs two CPUs.
+        assert_eq!((steps, plan.steps()), (2 * 2 * (3 + 2), 2 * 2 * (3 + 2)));
+        checked(&rows).unwrap();
+        assert!(rows.iter().all(|row| row.platform.is_simulated()));
+        let find = |metric: &str, cpus| {
+            let mut found = rows
+                .iter()
+                .filter(|row| row.metric == metric && row.cpus == cpus);
+            found.next().map(|row| row.value)
+        };
+        assert_eq!(find("linearity", 1), Some(1.0));
+        assert!(
+            find("linearity", 4).unwrap() < 0.8,
+            "one lock serves four CPUs"
+        );
+        assert!(find("accesses", 1).unwrap() > 5.0);
+        assert_eq!(scalings.len(), 4);
+        assert_eq!(scalings[0].limit, Some(1));
+        let shares = rows.iter().filter(|row| row.metric == "memory_time_share");
+        assert!(
+            shares
+                .clone()
+                .any(|row| row.source == "burst:in-order: zone lock")
+        );
+        assert!(shares.into_iter().all(|row| row.value <= 1.0));
+    }
 
     #[test]
     fn a_system_stops_where_twice_the_cpus_bring_too_little() {

@@ -72,8 +72,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: Size,
 
-    /// Let each CPU execute N instructions between two calls, half more or less
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Let each CPU work for N cycles between two calls, half more or less
+    #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
     think: u32,
 
     /// Repeat with N seeds

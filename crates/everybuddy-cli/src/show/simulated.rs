@@ -34,7 +34,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         "",
         0,
         &format!(
-            "Simulated: machine {}, {} CPUs at {} MHz; {} of memory; {} instructions between two calls; seeds 1 to {}. \
+            "Simulated: machine {}, {} CPUs at {} MHz; {} of memory; {} cycles between two calls; seeds 1 to {}. \
              `scales to`: the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `waits \
              for`: the part of the metadata on which calls spend most of their time with memory, on the largest number \
              of CPUs, and its share.",
