@@ -84,6 +84,16 @@ impl Core {
     }
 }
 
+/// The instructions of an allocator, as a part of its accesses to shared memory.
+///
+/// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
+/// instructions around it. The default is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instructions {
+    /// Thousandths of an instruction for each access.
+    pub per_access: u32,
+}
+
 /// A CPU that reads a word over and over.
 struct Spinner {
     cpu: CpuId,
@@ -104,6 +114,7 @@ enum Distance {
 pub struct Caches {
     hardware: Hardware,
     seed: u64,
+    instructions: Instructions,
     random: SplitMix64,
     places: Vec<Place>,
     cores: Vec<Core>,
@@ -112,7 +123,7 @@ pub struct Caches {
     spinners: Vec<Spinner>,
     /// Whether each CPU executes instructions.
     is_active: Vec<bool>,
-    /// Thousandths of a cycle that each CPU owes.
+    /// Millionths of a cycle that each CPU owes.
     remainders: Vec<u64>,
     /// Accesses to words outside the region.
     outside: u64,
@@ -130,6 +141,7 @@ impl Caches {
         Self {
             hardware,
             seed: 0,
+            instructions: Instructions::default(),
             random: SplitMix64::new(0),
             places: Vec::new(),
             cores: Vec::new(),
@@ -146,6 +158,15 @@ impl Caches {
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Sets the instructions that the accesses stand for.
+    #[must_use]
+    pub fn instructions(self, instructions: Instructions) -> Self {
+        Self {
+            instructions,
+            ..self
+        }
     }
 
     /// Returns the machine. O(1).
@@ -353,6 +374,25 @@ impl Caches {
         done
     }
 
+    /// Returns the cycles of some thousandths of an instruction.
+    fn execute(&mut self, cpu: CpuId, thousandths: u64) -> u64 {
+        let cores = self.hardware.all_cores() as usize;
+        let sibling = match cpu.index().checked_sub(cores) {
+            Some(first) => first,
+            None => cpu.index() + cores,
+        };
+        let is_shared = self.is_active.get(sibling).copied().unwrap_or(false);
+        let rate = if is_shared {
+            self.hardware.work_shared
+        } else {
+            self.hardware.work
+        };
+        let remainder = &mut self.remainders[cpu.index()];
+        let millionths = *remainder + thousandths * u64::from(rate);
+        *remainder = millionths % 1_000_000;
+        millionths / 1_000_000
+    }
+
     /// Lets all CPUs that spin on a line fetch it again, after a store that took effect at `done`.
     fn fetch_again(&mut self, line: u32, done: u64) {
         let mut waiting: Vec<usize> = (0..self.spinners.len())
@@ -453,6 +493,10 @@ impl CostModel for Caches {
                 }
             }
         };
+        let charge = Charge {
+            cycles: charge.cycles + self.execute(cpu, u64::from(self.instructions.per_access)),
+            ..charge
+        };
         if kind != AccessKind::Load && !self.spinners.is_empty() {
             self.fetch_again(line, now + charge.visible);
         }
@@ -501,21 +545,7 @@ impl CostModel for Caches {
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {
-        let cores = self.hardware.all_cores() as usize;
-        let sibling = match cpu.index().checked_sub(cores) {
-            Some(first) => first,
-            None => cpu.index() + cores,
-        };
-        let is_shared = self.is_active.get(sibling).copied().unwrap_or(false);
-        let rate = if is_shared {
-            self.hardware.work_shared
-        } else {
-            self.hardware.work
-        };
-        let remainder = &mut self.remainders[cpu.index()];
-        let thousandths = *remainder + u64::from(instructions) * u64::from(rate);
-        *remainder = thousandths % 1000;
-        thousandths / 1000
+        self.execute(cpu, u64::from(instructions) * 1000)
     }
 
     fn mark(&mut self) {

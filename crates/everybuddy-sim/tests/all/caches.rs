@@ -3,7 +3,8 @@
 use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
 use everybuddy::{CpuToken, Platform, RawLock, SpinLock, TicketLock};
 use everybuddy_sim::{
-    Cache, Caches, Hardware, Line, Machine, Region, Sim, SimAtomicU32, SimCpu, Transfer, Waiters,
+    Cache, Caches, Hardware, Instructions, Line, Machine, Region, Sim, SimAtomicU32, SimCpu,
+    Transfer, Waiters,
 };
 
 type Here = Sim;
@@ -429,4 +430,22 @@ fn counting_begins_at_a_mark() {
         (traffic[0].0, traffic[0].1.accesses, traffic[0].1.cycles),
         (Line(1), 1, 4)
     );
+}
+
+#[test]
+fn accesses_stand_for_instructions() {
+    let lines = [Words(SimAtomicU32::new(0), SimAtomicU32::new(0))];
+    let hardware = Hardware { work: 400, ..SMALL };
+    let model = Caches::new(hardware).instructions(Instructions { per_access: 2500 });
+    let report = Machine::new(1)
+        .cost(model)
+        .run(Region::around(&lines), |cpu: &mut SimCpu| {
+            for _ in 0..10 {
+                lines[0].0.load(Relaxed);
+            }
+            cpu.now()
+        })
+        .unwrap();
+    // From memory, nine hits, and a cycle for each access: 2.5 instructions of 0.4 cycles.
+    assert_eq!(report.results[0], 200 + 9 * 4 + 10);
 }
