@@ -182,6 +182,8 @@ fn prepared(
             turn.give(if stays { 0 } else { 2 });
             while stays && turn.wait(0) == 1 {
                 if let Some(flood) = flood {
+                    // The other CPU loses its copies; then the lines leave this one's caches.
+                    visit(&lines, Act::Write);
                     black_box(
                         flood
                             .iter()
