@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{
-    FrameAllocator, FrameRange, Release, Request, Setup, SystemSpec, metadata_layout,
+    FrameAllocator, FrameRange, Memory, Release, Request, Setup, SystemSpec, metadata_layout,
 };
-use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu, with_any_system};
+use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu, build_any};
 
 const FRAMES: u64 = 1 << 20;
 
@@ -77,17 +77,15 @@ fn run(system: &str, cpus: u16) -> (Report, f64) {
     let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
     let region = Region::of(&memory);
     let bursts = PAIRS.div_ceil(BURST * usize::from(cpus));
-    let mut result = None;
-    with_any_system(&spec, &setup, &mut memory, &mut |built| {
-        let mut machine = Machine::new(cpus).cost(Flat::new(10));
-        let body = |cpu: &mut SimCpu| churn(built, cpu, bursts);
-        let start = Instant::now();
-        let report = machine.run(region, body);
-        let seconds = start.elapsed().as_secs_f64();
-        result = Some((report.expect("no CPU hangs"), seconds));
-    })
-    .expect("the memory is large enough");
-    result.expect("a visitor is called once")
+    let memory = Memory::new(&mut memory);
+    let built =
+        build_any(&spec, &setup, memory).expect("the memory is as large as the layout says");
+    let mut machine = Machine::new(cpus).cost(Flat::new(10));
+    let body = |cpu: &mut SimCpu| churn(built, cpu, bursts);
+    let start = Instant::now();
+    let report = machine.run(region, body);
+    let seconds = start.elapsed().as_secs_f64();
+    (report.expect("no CPU hangs"), seconds)
 }
 
 fn churn(system: &dyn FrameAllocator<Sim>, cpu: &mut SimCpu, bursts: usize) {

@@ -34,8 +34,8 @@ use super::files::Files;
 Examples:
   everybuddy simulate
         all systems on bursts of single frames, on 1 to 64 CPUs
-  everybuddy simulate --workloads burst,handover --systems bs,lbs-31,spring --cpus 1,2,4,8,16,32,64,128
-        three systems on two workloads, up to 128 CPUs
+  everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
+        two systems on two workloads, on up to 128 CPUs
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
         a machine of one of the papers; `everybuddy machines` lists all
   everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
@@ -69,7 +69,7 @@ pub(super) struct Arguments {
     machine: String,
 
     /// Set the memory that the systems manage
-    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     memory: Size,
 
     /// Let each CPU work for N cycles between two calls, half more or less

@@ -27,6 +27,7 @@ fn help_shows_examples() {
         &["systems"],
         &["workloads"],
         &["machines"],
+        &["simulate"],
         &["metrics"],
         &["trace"],
         &["trace", "info"],
@@ -103,7 +104,7 @@ fn mistakes_are_refused_with_one_message() {
         &["`jemalloc`", "the systems are bs"],
     );
     refused(&["trace", "info", "nothing.parquet"], &["nothing.parquet"]);
-    assert_eq!(everybuddy(&["simulate"]).code, 2);
+    assert_eq!(everybuddy(&["emulate"]).code, 2);
     assert_eq!(everybuddy(&[]).code, 2);
 }
 
@@ -347,4 +348,63 @@ fn the_host_is_measured_and_its_file_can_be_read() {
     everybuddy(&["machines", "--measure", "-o", "host.txt"]).refused(&["host.txt", ".toml"]);
     everybuddy(&["machines", "--measure", "-o", "/no/such/folder/x.toml"])
         .refused(&["/no/such/folder/x.toml"]);
+}
+
+#[test]
+fn a_simulation_says_so_and_is_the_same_every_time() {
+    let command = [
+        "simulate",
+        "--machine",
+        "x5570",
+        "--systems",
+        "bs,is",
+        "--cpus",
+        "1,2,4",
+        "--memory",
+        "64MiB",
+        "--shrink",
+        "64",
+        "--think",
+        "100",
+    ];
+    let text = everybuddy(&command).done();
+    assert!(
+        text.contains("simulated") && text.contains("zone lock"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+    assert_eq!(everybuddy(&command).done(), text);
+    let rows = everybuddy(&[&command[..], &["--json", "-"]].concat());
+    assert_eq!(rows.code, 0, "{}", rows.err);
+    assert!(rows.out.lines().count() > 50);
+    for line in rows.out.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&row["platform"], &row["simulated"]),
+            (&"sim:x5570".into(), &true.into())
+        );
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_simulated_is_explained() {
+    for (arguments, message) in [
+        (&["--machine", "x5571"][..], "x5570"),
+        (
+            &["--machine", "x5570", "--cpus", "32"],
+            "machine `x5570` has 16 CPUs",
+        ),
+        (&["--cpus", "0"], "--cpus"),
+        (&["--workloads", "handover", "--cpus", "1"], "needs 2 CPUs"),
+        (&["--memory", "1MiB"], "--memory"),
+        (&["--workloads", "brust"], "did you mean"),
+        (&["--shrink", "0"], "--shrink"),
+    ] {
+        let run = everybuddy(&[&["simulate", "--systems", "bs"], arguments].concat());
+        assert_eq!(run.code, 2, "{arguments:?}");
+        assert!(run.err.contains(message), "{arguments:?}: {}", run.err);
+    }
 }

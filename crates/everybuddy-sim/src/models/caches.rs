@@ -29,60 +29,15 @@
 //! addresses. The place of memory: all memory has the same distance. Back-invalidations by inclusive last-level caches.
 //! Words outside the region, which cost a hit.
 
-use std::collections::VecDeque;
-
 use everybuddy::CpuId;
 
+use super::core::Core;
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
 use super::tags::Tags;
 use crate::cost::{Access, AccessKind, Charge, CostModel, Wake};
 use crate::random::SplitMix64;
 use crate::region::Line;
-
-/// The caches of a core, and the stores that it has under way.
-struct Core {
-    inner: Tags,
-    outer: Option<Tags>,
-    /// The times at which the buffered stores are done. They never decrease.
-    stores: VecDeque<u64>,
-}
-
-impl Core {
-    /// Returns the cycles of a hit.
-    #[inline]
-    fn hit(&mut self, line: u32, hardware: &Hardware) -> Option<u64> {
-        if self.inner.touch(line) {
-            return Some(u64::from(hardware.l1.cycles));
-        }
-        let (outer, cache) = (self.outer.as_mut()?, hardware.l2?);
-        outer.touch(line).then(|| {
-            // What leaves the inner cache stays in the outer one.
-            let _ = self.inner.insert(line);
-            u64::from(cache.cycles)
-        })
-    }
-
-    /// Takes in a line, and returns the one that leaves the core.
-    fn fill(&mut self, line: u32) -> Option<u32> {
-        let Some(outer) = &mut self.outer else {
-            return self.inner.insert(line);
-        };
-        let victim = outer.insert(line);
-        if let Some(victim) = victim {
-            self.inner.remove(victim);
-        }
-        let _ = self.inner.insert(line);
-        victim
-    }
-
-    fn invalidate(&mut self, line: u32) {
-        self.inner.remove(line);
-        if let Some(outer) = &mut self.outer {
-            outer.remove(line);
-        }
-    }
-}
 
 /// The instructions of an allocator, as a part of its accesses to shared memory.
 ///
@@ -423,12 +378,7 @@ impl CostModel for Caches {
         self.random = SplitMix64::new(self.seed);
         self.places = (0..cpus).map(|cpu| hardware.place(cpu)).collect();
         let cores = hardware.all_cores().min(u32::from(cpus));
-        let new_core = |_| Core {
-            inner: Tags::new(&hardware.l1),
-            outer: hardware.l2.as_ref().map(Tags::new),
-            stores: VecDeque::new(),
-        };
-        self.cores = (0..cores).map(new_core).collect();
+        self.cores = (0..cores).map(|_| Core::new(hardware)).collect();
         let groups = cores.div_ceil(u32::from(hardware.cores));
         self.groups = (0..groups).map(|_| Tags::new(&hardware.llc)).collect();
         self.lines = Directory::new(cores);
@@ -555,115 +505,5 @@ impl CostModel for Caches {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::models::hardware::Cache;
-
-    impl Caches {
-        /// Checks the invariants for one line.
-        fn check(&mut self, line: u32) {
-            let cores = 0..self.cores.len() as u16;
-            let sharers: Vec<u16> = cores.filter(|core| self.lines.has(line, *core)).collect();
-            for (number, core) in self.cores.iter().enumerate() {
-                let is_sharer = sharers.contains(&(number as u16));
-                let outer = core.outer.as_ref().unwrap_or(&core.inner);
-                assert_eq!(outer.has(line), is_sharer, "line {line}, core {number}");
-                assert!(is_sharer || !core.inner.has(line));
-            }
-            let entry = *self.lines.entry(line);
-            if entry.owner != NOBODY {
-                assert_eq!(sharers, [entry.owner], "line {line}");
-            }
-            assert!(!entry.is_modified || entry.owner != NOBODY);
-            for (group, tags) in self.groups.iter().enumerate() {
-                assert_eq!(
-                    tags.has(line),
-                    entry.groups & 1 << group != 0,
-                    "line {line}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn every_copy_is_known() {
-        let transfer = Transfer {
-            clean: 60,
-            modified: 90,
-            upgrade: 50,
-        };
-        let cache = |lines: u64, ways, cycles| Cache {
-            bytes: lines * 64,
-            ways,
-            cycles,
-        };
-        let hardware = Hardware {
-            sockets: 2,
-            groups: 2,
-            cores: 3,
-            threads: 2,
-            l1: cache(4, 2, 4),
-            l2: Some(cache(9, 3, 14)),
-            llc: cache(12, 2, 40),
-            near: transfer,
-            socket: transfer,
-            far: transfer,
-            memory: 200,
-            locked: 20,
-            store_buffer: 4,
-            waiters: Waiters::Spin,
-            work: 400,
-            work_shared: 700,
-            adjacent_line: true,
-            mhz: 2000,
-        };
-        for hardware in [
-            hardware,
-            Hardware {
-                l2: None,
-                adjacent_line: false,
-                ..hardware
-            },
-        ] {
-            let mut caches = Caches::new(hardware);
-            caches.reset(24);
-            let mut random = SplitMix64::new(1);
-            let mut now = 0;
-            for _ in 0..20_000 {
-                now += random.up_to(20);
-                let line = random.up_to(39) as u32;
-                let kind = match random.up_to(3) {
-                    0 => AccessKind::Store,
-                    1 => AccessKind::ReadModifyWrite,
-                    _ => AccessKind::Load,
-                };
-                let cpu = CpuId(random.up_to(23) as u16);
-                let access = Access {
-                    kind,
-                    line: Line(u64::from(line)),
-                    cpu,
-                    now,
-                };
-                let charge = caches.access(access);
-                assert!(charge.cycles > 0);
-                if kind == AccessKind::Load && random.up_to(9) == 0 {
-                    caches.park(cpu, access.line);
-                    if random.up_to(2) > 0 {
-                        let since = now;
-                        let wake = Wake {
-                            cpu,
-                            waker: CpuId(0),
-                            line: access.line,
-                            since,
-                            visible: now,
-                        };
-                        assert!(caches.wake(wake) >= since);
-                    }
-                }
-                for line in 0..40 {
-                    caches.check(line);
-                }
-            }
-        }
-    }
-}
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+//! A core: its caches and its store buffer.
+//!
+//! # Invariants
+//!
+//! What the inner cache has, the outer one has too.
+
+use std::collections::VecDeque;
+
+use super::hardware::Hardware;
+use super::tags::Tags;
+
+/// The caches of a core, and the stores that it has under way.
+pub(super) struct Core {
+    pub(super) inner: Tags,
+    pub(super) outer: Option<Tags>,
+    /// The times at which the buffered stores are done. They never decrease.
+    pub(super) stores: VecDeque<u64>,
+}
+
+impl Core {
+    pub(super) fn new(hardware: &Hardware) -> Self {
+        Self {
+            inner: Tags::new(&hardware.l1),
+            outer: hardware.l2.as_ref().map(Tags::new),
+            stores: VecDeque::new(),
+        }
+    }
+
+    /// Returns the cycles of a hit.
+    #[inline]
+    pub(super) fn hit(&mut self, line: u32, hardware: &Hardware) -> Option<u64> {
+        if self.inner.touch(line) {
+            return Some(u64::from(hardware.l1.cycles));
+        }
+        let (outer, cache) = (self.outer.as_mut()?, hardware.l2?);
+        outer.touch(line).then(|| {
+            // What leaves the inner cache stays in the outer one.
+            let _ = self.inner.insert(line);
+            u64::from(cache.cycles)
+        })
+    }
+
+    /// Takes in a line, and returns the one that leaves the core.
+    pub(super) fn fill(&mut self, line: u32) -> Option<u32> {
+        let Some(outer) = &mut self.outer else {
+            return self.inner.insert(line);
+        };
+        let victim = outer.insert(line);
+        if let Some(victim) = victim {
+            self.inner.remove(victim);
+        }
+        let _ = self.inner.insert(line);
+        victim
+    }
+
+    pub(super) fn invalidate(&mut self, line: u32) {
+        self.inner.remove(line);
+        if let Some(outer) = &mut self.outer {
+            outer.remove(line);
+        }
+    }
+}

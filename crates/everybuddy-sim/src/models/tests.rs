@@ -1,0 +1,112 @@
+//! The invariants of the caches, after random accesses.
+
+use super::*;
+use crate::models::hardware::Cache;
+
+impl Caches {
+    /// Checks the invariants for one line.
+    fn check(&mut self, line: u32) {
+        let cores = 0..self.cores.len() as u16;
+        let sharers: Vec<u16> = cores.filter(|core| self.lines.has(line, *core)).collect();
+        for (number, core) in self.cores.iter().enumerate() {
+            let is_sharer = sharers.contains(&(number as u16));
+            let outer = core.outer.as_ref().unwrap_or(&core.inner);
+            assert_eq!(outer.has(line), is_sharer, "line {line}, core {number}");
+            assert!(is_sharer || !core.inner.has(line));
+        }
+        let entry = *self.lines.entry(line);
+        if entry.owner != NOBODY {
+            assert_eq!(sharers, [entry.owner], "line {line}");
+        }
+        assert!(!entry.is_modified || entry.owner != NOBODY);
+        for (group, tags) in self.groups.iter().enumerate() {
+            assert_eq!(
+                tags.has(line),
+                entry.groups & 1 << group != 0,
+                "line {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_copy_is_known() {
+    let transfer = Transfer {
+        clean: 60,
+        modified: 90,
+        upgrade: 50,
+    };
+    let cache = |lines: u64, ways, cycles| Cache {
+        bytes: lines * 64,
+        ways,
+        cycles,
+    };
+    let hardware = Hardware {
+        sockets: 2,
+        groups: 2,
+        cores: 3,
+        threads: 2,
+        l1: cache(4, 2, 4),
+        l2: Some(cache(9, 3, 14)),
+        llc: cache(12, 2, 40),
+        near: transfer,
+        socket: transfer,
+        far: transfer,
+        memory: 200,
+        locked: 20,
+        store_buffer: 4,
+        waiters: Waiters::Spin,
+        work: 400,
+        work_shared: 700,
+        adjacent_line: true,
+        mhz: 2000,
+    };
+    for hardware in [
+        hardware,
+        Hardware {
+            l2: None,
+            adjacent_line: false,
+            ..hardware
+        },
+    ] {
+        let mut caches = Caches::new(hardware);
+        caches.reset(24);
+        let mut random = SplitMix64::new(1);
+        let mut now = 0;
+        for _ in 0..20_000 {
+            now += random.up_to(20);
+            let line = random.up_to(39) as u32;
+            let kind = match random.up_to(3) {
+                0 => AccessKind::Store,
+                1 => AccessKind::ReadModifyWrite,
+                _ => AccessKind::Load,
+            };
+            let cpu = CpuId(random.up_to(23) as u16);
+            let access = Access {
+                kind,
+                line: Line(u64::from(line)),
+                cpu,
+                now,
+            };
+            let charge = caches.access(access);
+            assert!(charge.cycles > 0);
+            if kind == AccessKind::Load && random.up_to(9) == 0 {
+                caches.park(cpu, access.line);
+                if random.up_to(2) > 0 {
+                    let since = now;
+                    let wake = Wake {
+                        cpu,
+                        waker: CpuId(0),
+                        line: access.line,
+                        since,
+                        visible: now,
+                    };
+                    assert!(caches.wake(wake) >= since);
+                }
+            }
+            for line in 0..40 {
+                caches.check(line);
+            }
+        }
+    }
+}
