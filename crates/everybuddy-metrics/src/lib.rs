@@ -263,7 +263,7 @@ mod tests {
                 metric.name
             );
             assert!(
-                ["1", "ns", "B", "frames", "1/s"].contains(&metric.unit),
+                ["1", "ns", "B", "CPUs", "frames", "1/s"].contains(&metric.unit),
                 "{}",
                 metric.name
             );
