@@ -297,7 +297,7 @@ mod tests {
     fn a_system_stops_where_twice_the_cpus_bring_too_little() {
         let rates = [(1, 1.0), (2, 1.9), (4, 3.0), (6, 3.1), (8, 3.5), (16, 9.0)];
         assert_eq!(limit(&rates), Some(4));
-        assert_eq!(limit(&rates[..4]), None, "there is no doubling of 4");
+        assert_eq!(limit(&rates[..4]), None, "no number is the double of 4");
         assert_eq!(limit(&[(1, 1.0), (2, 1.2)]), None);
         assert_eq!(limit(&[]), None);
     }

@@ -34,16 +34,19 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         "",
         0,
         &format!(
-            "Simulated: machine {}, {} CPUs at {} MHz; {} of memory; {} cycles between two calls; seeds 1 to {}. \
-             `scales to`: the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `waits \
-             for`: the part of the metadata on which calls spend most of their time with memory, on the largest number \
-             of CPUs, and its share.",
+            "Simulated: machine {}, {} CPUs at {} MHz; {} of memory; {} cycles between two calls; {}. `scales to`: \
+             the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with \
+             memory`: the part of the metadata on which calls spend most of their time with memory, on the largest \
+             number of CPUs, and its share.",
             plan.machine,
             hardware.cpus(),
             hardware.mhz,
             size::frames(u64::from(plan.frames)),
             plan.think,
-            plan.seeds.len(),
+            match plan.seeds.len() {
+                1 => "one seed".to_string(),
+                seeds => format!("means of {seeds} seeds"),
+            },
         ),
     );
     out
@@ -112,7 +115,7 @@ fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     });
     columns.push(plain(
         "memory_time_share",
-        ["waits", "for"],
+        ["most time", "with memory"],
         reasons.collect(),
     ));
     columns

@@ -12,6 +12,8 @@
 use std::cell::Cell;
 use std::hint::black_box;
 
+use everybuddy_measure::replay::memory::Random;
+
 use super::summary::{Rounds, time};
 
 /// A line that points to the next one.
@@ -37,26 +39,10 @@ pub(super) struct Loads {
     pub(super) steps: Vec<Load>,
 }
 
-/// A random number generator: splitmix64.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) as usize % limit
-    }
-}
-
 /// Returns a random order of `count` places.
 pub(super) fn order(count: usize) -> Vec<u32> {
-    let mut random = Random(count as u64);
     let mut order: Vec<u32> = (0..count as u32).collect();
-    for at in (1..count).rev() {
-        order.swap(at, random.below(at + 1));
-    }
+    Random::new(count as u64).shuffle(&mut order);
     order
 }
 

@@ -124,11 +124,6 @@ impl Caches {
         }
     }
 
-    /// Returns the machine. O(1).
-    pub fn hardware(&self) -> &Hardware {
-        &self.hardware
-    }
-
     /// Returns what happened to each line since the start of the run, or since [`mark`](CostModel::mark), in the order
     /// of the lines. O(lines).
     pub fn traffic(&self) -> Vec<(Line, Traffic)> {

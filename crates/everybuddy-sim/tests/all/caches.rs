@@ -237,7 +237,7 @@ fn a_store_buffer_hides_stores_until_it_is_full() {
     };
     run(hardware, 1, |cpu, lines| {
         let store = |cpu: &SimCpu, line: usize| cycles(cpu, || lines[line].0.store(1, Relaxed));
-        // From memory, done at 200, 201 and 202. There is no room for the third before the first is done.
+        // From memory, done at 200, 201 and 202. The third waits until the first has left the buffer.
         assert_eq!([0, 1].map(|line| store(cpu, line)), [1, 1]);
         assert_eq!(store(cpu, 2), 198 + 1);
         assert_eq!(cpu.now(), 201);
