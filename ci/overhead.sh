@@ -33,10 +33,14 @@ measure() {
         "$everybuddy" record --overhead --force -o "$folder/pair.parquet" -- "$@" >/dev/null 2>"$folder/said"
         tr -s ' \n' ' ' <"$folder/said" | tr -d , | awk '{
             if (match($0, /[0-9.]+ s recorded/)) traced = substr($0, RSTART, RLENGTH) + 0
-            if (match($0, /[0-9.]+ s before/)) plain = substr($0, RSTART, RLENGTH) + 0
+            if (match($0, /[0-9.]+ s untraced/)) plain = substr($0, RSTART, RLENGTH) + 0
             if (match($0, /[0-9]+ events of the whole/)) events = substr($0, RSTART, RLENGTH) + 0
             if (match($0, /[0-9]+ allocations/)) pages = substr($0, RSTART, RLENGTH) + 0
             lost = $0 !~ /lost events none/
+            if (!traced || !plain || !events || !pages) {
+                print "overhead: the summary of the command lacks a number: " $0 > "/dev/stderr"
+                exit 1
+            }
             print traced / plain, plain, traced, events, (traced - plain) * 1e9 / events, pages, lost
         }' >>"$folder/rows"
     done
