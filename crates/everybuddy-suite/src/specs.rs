@@ -64,6 +64,10 @@ pub fn specs() -> Vec<SystemSpec> {
                 "{}+order=3+zone=spaces+space=32KiB+exchange=single",
                 row.name
             ));
+            texts.push(format!(
+                "{}+order=3+zone=spaces+space=32KiB+shards=3",
+                row.name
+            ));
             texts.push(format!("{}+zone=one", row.name));
         }
         if takes("lock") {

@@ -194,6 +194,38 @@ fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize)
     });
 }
 
+/// A CPU leaves a space that has a free frame, because it requests a pair; another CPU, whose space is full, may take
+/// that frame. With a shard for each space, the one that leaves and the one that takes have different homes.
+fn a_used_space_is_left_and_taken<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 6, 3, Some(preemptions), |machine| {
+        let single = machine.on(0, |w| w.allocate(0));
+        let pair = machine.on(2, |w| w.allocate(1));
+        let held = Mutex::new(Vec::from([(0, single), (2, pair)]));
+        let keep = |cpu, block: Option<_>| {
+            let mut held = held.lock().unwrap();
+            held.extend(block.map(|block| (cpu, block)));
+        };
+        machine.at_once(&[
+            &|w| {
+                keep(0, w.try_allocate(1));
+                w.park();
+            },
+            &|w| w.park(),
+            &|w| {
+                keep(2, w.try_allocate(0));
+                w.park();
+            },
+        ]);
+        for (cpu, block) in held.into_inner().unwrap() {
+            machine.on(cpu, |w| {
+                w.free(block);
+                w.park();
+            });
+        }
+        all_is_well(machine, 3);
+    });
+}
+
 /// Two CPUs free the same frame, whose space is unassigned; the accepted frees are counted.
 fn a_frame_is_freed_twice_at_once<M: Memory>(
     spec: &'static str,
@@ -298,6 +330,7 @@ models!(
     [3, 5] a_space_is_picked_up_by_who_frees_into_it,
     [3, 5] both_exchange_for_the_last_space,
     [3, 5] both_exchange_and_each_gets_a_space,
+    [2, 3] a_used_space_is_left_and_taken,
     [2] three_cpus_take_all_frames,
     [1, 2] overlapping_ranges_are_added,
 );
@@ -305,6 +338,20 @@ models!(
     inverse_single, Plain, "is+order=0+space=4KiB+line=beside";
     [3] two_cpus_run_through_all_spaces,
     [2] three_cpus_take_all_frames,
+);
+// Each space has a shard of the pool to itself: an exchange holds two of its locks.
+models!(
+    sharded, Plain, "is+order=1+space=8KiB+shards=8";
+    [2, 3] two_cpus_share_a_space,
+    [1, 2] a_space_changes_hands_while_a_frame_comes_back,
+    [2, 3] both_exchange_for_the_last_space,
+    [2, 3] both_exchange_and_each_gets_a_space,
+    [2, 3] a_used_space_is_left_and_taken,
+);
+models!(
+    sharded_single, Plain, "is+order=0+space=4KiB+line=beside+shards=8";
+    [2, 3] two_cpus_run_through_all_spaces,
+    [1, 2] three_cpus_take_all_frames,
 );
 models!(
     inverse_shared, Shared, "is+order=1+space=8KiB";

@@ -127,7 +127,7 @@ fn variants() -> Vec<String> {
             add("order=1+zone=spaces+space=8KiB+exchange=single");
             let line = if takes("line") { "+line=beside" } else { "" };
             add(&format!(
-                "order=2+zone=spaces+space=32KiB+select=fresh{line}"
+                "order=2+zone=spaces+space=32KiB+select=fresh+shards=2{line}"
             ));
         }
         if takes("lock") {

@@ -275,7 +275,12 @@ where
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let shape = parameters.shape(span);
-        let plan = Pool::<P>::plan(shape.plan::<P>(plan), shape.parts(), cpus);
+        let plan = Pool::<P>::plan(
+            shape.plan::<P>(plan),
+            shape.parts(),
+            cpus,
+            parameters.shards,
+        );
         Spaces::<P, S, C>::plan(plan, shape.parts())
     }
 
@@ -287,6 +292,7 @@ where
             space,
             select,
             exchange,
+            shards,
             lock,
             bulk,
             ..
@@ -295,7 +301,8 @@ where
         let cpus = builder.setup.cpus;
         let arena = &mut builder.arena;
         let part = shape.make(arena, table)?;
-        let pool = Pool::new(arena, shape.parts(), cpus, lock, (select, exchange))?;
+        let choice = (select, exchange, shards);
+        let pool = Pool::new(arena, shape.parts(), cpus, lock, choice)?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
         let spaces = Spaces::new(arena, geometry, lock, part, pool, policy, bulk)?;

@@ -73,6 +73,8 @@ pub struct Parameters {
     pub select: Select,
     /// Which requests exchange a CPU's buddy space.
     pub exchange: Exchange,
+    /// The parts of the pool of unassigned buddy spaces; one for eight CPUs if not given.
+    pub shards: Option<u32>,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
     /// How CPUs acquire domains.
@@ -144,6 +146,7 @@ impl SystemSpec {
             space,
             select: Select::default(),
             exchange: Exchange::default(),
+            shards: None,
             idle: BLOCKS_PER_LOOK,
             spring: SpringKind::default(),
             services: ServiceOptions {
@@ -306,6 +309,9 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
         return contradiction("exchange", "a value only with zone=spaces");
     }
+    if zone != ZoneKind::Spaces && options.shards.is_some() {
+        return contradiction("shards", "a value only with zone=spaces");
+    }
     if zone != ZoneKind::Domains && options.idle.is_some() {
         return contradiction("idle", "a value only with zone=domains");
     }
@@ -388,6 +394,9 @@ impl fmt::Display for Parameters {
                 }
                 if self.exchange == Exchange::Single {
                     f.write_str(", exchanged for single frames only")?;
+                }
+                if let Some(shards) = self.shards {
+                    write!(f, ", a pool of {shards} shards")?;
                 }
             }
             ZoneKind::Domains if self.idle == BLOCKS_PER_LOOK => {
@@ -537,6 +546,7 @@ mod tests {
             ("is+zone=one+space=4MiB", "space"),
             ("bs+select=fresh", "select"),
             ("bs+exchange=single", "exchange"),
+            ("bs+shards=2", "shards"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
             ("lbs-31+spring=locked", "spring"),

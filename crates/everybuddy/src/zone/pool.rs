@@ -4,7 +4,8 @@
 //!
 //! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
 //! spaces are therefore kept in lists by the largest block that they can provide, with one bit per list that is not
-//! empty.
+//! empty. A free that changes the largest block of an unassigned space moves the space to another list; on many CPUs
+//! this happens often. The pool therefore has *shards*: runs of consecutive spaces with lists and a lock of their own.
 //!
 //! # Source
 //!
@@ -12,16 +13,20 @@
 //!
 //! # Invariants
 //!
-//! Everything here is written under the pool's lock. A space's state leaves `ASSIGNED`, and changes between the
-//! unassigned states, only while the space's own lock is held too. A CPU that holds a space's lock and reads
-//! `ASSIGNED` can therefore rely on it. A space is in at most one list, and in none while it is assigned or has no
-//! free block. `users` counts the CPUs to which a space is assigned.
+//! Everything about a space is written under the lock of its shard. A space's state leaves `ASSIGNED`, and changes
+//! between the unassigned states, only while the space's own lock is held too. A CPU that holds a space's lock and
+//! reads `ASSIGNED` can therefore rely on it. A space is in at most one list, and in none while it is assigned or has
+//! no free block. `users` counts the CPUs to which a space is assigned.
 //!
-//! Lock order: a space's lock, then the pool's. A CPU never holds the locks of two spaces.
+//! Lock order: a space's lock, then those of shards, in the order of their numbers. A CPU never holds the locks of two
+//! spaces. An exchange holds the locks of both spaces' shards, so a CPU that searches one shard after the other
+//! misses a space only if [`moves`](Pool::moves) has changed.
 //!
 //! # Design decisions
 //!
-//! The paper says only that partly used spaces come first. Lists are last in, first out. Among the partly used
+//! The paper says only that partly used spaces come first. It does not say how the pool is protected. One shard for
+//! eight CPUs is enough: with one shard for all, simulated machines spend most of their time with memory on its lock
+//! from 64 CPUs on. A CPU prefers the spaces of its home shard. Lists are last in, first out. Among the partly used
 //! spaces, the pool selects one whose largest block is the smallest that suffices, so that larger blocks stay whole.
 //! It prefers a largest block of at least eight frames: where frames are freed at random, a space that gained one
 //! frame would be exchanged after one request. If all largest blocks are smaller, it selects the space with the
@@ -77,24 +82,32 @@ struct Entry<P: Platform> {
     next: P::Cell<u32>,
 }
 
-/// The pool's head, on a cache line of its own.
+/// The head of a shard: its lock and bits are on a cache line of its own.
 #[repr(C, align(64))]
 struct Head<P: Platform> {
     lock: ZoneLock<P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
-    /// The number of assignments so far, modulo 2^32. If it is the same in two reads, no space was assigned in
-    /// between.
+    /// The first space of each list.
+    lists: [P::Cell<u32>; LISTS],
+}
+
+/// The pool's record of a CPU. Only that CPU writes it.
+struct Own<P: Platform> {
+    /// Its space, or [`NO_SPACE`].
+    space: P::AtomicU32,
+    /// How often it was assigned a space or lost one, modulo 2^32.
     moves: P::AtomicU32,
 }
 
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
-    head: &'a Head<P>,
-    lists: &'a [P::Cell<u32>],
+    /// The shards, by number.
+    heads: &'a [Head<P>],
     entries: &'a [Entry<P>],
-    /// The space of each CPU. Only that CPU changes its own entry.
-    assigned: &'a [CachePadded<P::AtomicU32>],
+    assigned: &'a [CachePadded<Own<P>>],
+    /// Spaces of a shard, as a power of two.
+    shift: u32,
     select: Select,
     /// The least order whose requests leave a CPU its space.
     kept_from: u32,
@@ -102,16 +115,49 @@ pub(crate) struct Pool<'a, P: Platform> {
 
 const LISTS: usize = 32;
 
+/// CPUs for each shard.
+const CPUS_PER_SHARD: u32 = 8;
+/// The least number of spaces for each shard.
+const SPACES_PER_SHARD: u32 = 8;
+
+/// How many shards a pool has, and how many spaces each of them has, as a power of two.
+#[derive(Clone, Copy)]
+struct Shards {
+    count: u32,
+    shift: u32,
+}
+
+impl Shards {
+    /// Divides spaces among `wanted` shards, or one for eight CPUs. There may be fewer: a shard has a power of two of
+    /// spaces.
+    fn new(spaces: u32, cpus: u16, wanted: Option<u32>) -> Self {
+        let wanted = match wanted {
+            Some(wanted) => wanted,
+            None => (u32::from(cpus) / CPUS_PER_SHARD).min(spaces / SPACES_PER_SHARD),
+        };
+        let shift = spaces
+            .div_ceil(wanted.max(1))
+            .max(1)
+            .next_power_of_two()
+            .trailing_zeros();
+        let count = (spaces >> shift) + u32::from(spaces & ((1 << shift) - 1) > 0);
+        Self {
+            count: count.max(1),
+            shift,
+        }
+    }
+}
+
 /// Lists of spaces that serve more than a few requests: the largest free block has eight frames or more.
 const WORTHWHILE: u32 = u32::MAX << 3;
 
 impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16) -> ArenaPlan {
-        plan.slice::<Head<P>>(1)
-            .slice::<P::Cell<u32>>(LISTS)
+    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: Option<u32>) -> ArenaPlan {
+        let shards = Shards::new(spaces, cpus, shards).count as usize;
+        plan.slice::<Head<P>>(shards)
             .slice::<Entry<P>>(spaces as usize)
-            .slice::<CachePadded<P::AtomicU32>>(usize::from(cpus))
+            .slice::<CachePadded<Own<P>>>(usize::from(cpus))
     }
 
     /// Creates a pool of spaces without free blocks.
@@ -120,18 +166,16 @@ impl<'a, P: Platform> Pool<'a, P> {
         spaces: u32,
         cpus: u16,
         lock: LockKind,
-        (select, exchange): (Select, Exchange),
+        (select, exchange, shards): (Select, Exchange, Option<u32>),
     ) -> Result<Self, BuildError> {
+        let Shards { count, shift } = Shards::new(spaces, cpus, shards);
+        let count = count as usize;
         Ok(Self {
-            head: arena.one(
-                "head of the pool of spaces",
-                Head {
-                    lock: ZoneLock::new(lock),
-                    filled: P::Cell::new(0),
-                    moves: P::AtomicU32::new(0),
-                },
-            )?,
-            lists: arena.slice("list of spaces", LISTS, |_| P::Cell::new(NO_SPACE))?,
+            heads: arena.slice("head of the pool of spaces", count, |_| Head {
+                lock: ZoneLock::new(lock),
+                filled: P::Cell::new(0),
+                lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
+            })?,
             entries: arena.slice("entry of a space", spaces as usize, |_| Entry {
                 state: P::AtomicU32::new(FULL),
                 users: P::Cell::new(0),
@@ -139,8 +183,12 @@ impl<'a, P: Platform> Pool<'a, P> {
                 next: P::Cell::new(NO_SPACE),
             })?,
             assigned: arena.slice("space of a CPU", usize::from(cpus), |_| {
-                CachePadded::new(P::AtomicU32::new(NO_SPACE))
+                CachePadded::new(Own {
+                    space: P::AtomicU32::new(NO_SPACE),
+                    moves: P::AtomicU32::new(0),
+                })
             })?,
+            shift,
             select,
             kept_from: match exchange {
                 Exchange::Any => u32::MAX,
@@ -155,15 +203,31 @@ impl<'a, P: Platform> Pool<'a, P> {
         u32::from(order.get()) >= self.kept_from
     }
 
-    /// Acquires the pool's lock; a nested caller only tries.
+    /// Returns the shard of a space.
+    pub(crate) fn shard_of(&self, space: u32) -> usize {
+        (space >> self.shift) as usize
+    }
+
+    /// Returns all shards, the home of a CPU first.
+    pub(crate) fn shards_from(&self, cpu: usize) -> impl Iterator<Item = usize> + use<P> {
+        let count = self.heads.len();
+        // Neighbours have the same home: they are near each other, and so are the lines that they share.
+        let home = cpu * count / self.assigned.len().max(1);
+        let home = home.min(count.saturating_sub(1));
+        (home..count).chain(0..home)
+    }
+
+    /// Acquires the lock of a shard; a nested caller only tries.
     pub(crate) fn enter<'c>(
         &'c self,
+        shard: usize,
         probe: &'c mut P::Probe,
         nested: bool,
     ) -> Option<Guard<'c, P>> {
+        let lock = &self.heads.get(shard)?.lock;
         match nested {
-            true => Guard::try_lock(&self.head.lock, probe),
-            false => Some(Guard::lock(&self.head.lock, probe)),
+            true => Guard::try_lock(lock, probe),
+            false => Some(Guard::lock(lock, probe)),
         }
     }
 
@@ -173,7 +237,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         // Relaxed: a hint. Any CPU that holds the lock of a space may use the space.
         self.assigned
             .get(cpu)
-            .map_or(NO_SPACE, |own| own.load(Ordering::Relaxed))
+            .map_or(NO_SPACE, |own| own.space.load(Ordering::Relaxed))
     }
 
     /// Returns the number of CPUs.
@@ -189,21 +253,31 @@ impl<'a, P: Platform> Pool<'a, P> {
             .map_or(FULL, |entry| entry.state.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of assignments so far.
+    /// Returns how often spaces were assigned or withdrawn so far, modulo 2^32. If it is the same in two reads, no
+    /// space changed hands in between. O(CPUs).
     pub(crate) fn moves(&self) -> u32 {
         // Acquire: pairs with the release in `moved`.
-        self.head.moves.load(Ordering::Acquire)
+        let of = |own: &CachePadded<Own<P>>| own.moves.load(Ordering::Acquire);
+        self.assigned.iter().map(of).fold(0, u32::wrapping_add)
     }
 
-    /// Counts an assignment. Under the pool's lock.
-    fn moved(&self) {
+    /// Counts an assignment or withdrawal. Under the lock of the space's shard.
+    fn moved(own: &Own<P>) {
         // Release: pairs with the acquire in `moves`.
-        self.head.moves.fetch_add(1, Ordering::Release);
+        own.moves.fetch_add(1, Ordering::Release);
     }
 
-    /// Finds an unassigned space that can provide a block of `order`. O(1), under the pool's lock.
-    pub(crate) fn candidate(&self, order: Order) -> Option<u32> {
-        let filled = self.head.filled.get();
+    /// Returns `true` if a shard seems to have an unassigned space that can provide a block of `order`. A hint, for
+    /// callers without the shard's lock.
+    pub(crate) fn may_serve(&self, shard: usize, order: Order) -> bool {
+        let filled = self.heads.get(shard).map_or(0, |head| head.filled.peek());
+        filled & (u32::MAX << order.get()) != 0
+    }
+
+    /// Finds an unassigned space of a shard that can provide a block of `order`. O(1), under the shard's lock.
+    pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
+        let head = self.heads.get(shard)?;
+        let filled = head.filled.get();
         let used = filled & !(1 << FREE) & (u32::MAX << order.get());
         let free = filled & 1 << FREE;
         let list = match (used, free, self.select) {
@@ -215,39 +289,40 @@ impl<'a, P: Platform> Pool<'a, P> {
                 worthwhile => worthwhile.trailing_zeros(),
             },
         };
-        let space = self.lists.get(list as usize)?.get();
+        let space = head.lists.get(list as usize)?.get();
         (space != NO_SPACE).then_some(space)
     }
 
-    /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Under the pool's lock.
+    /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Under the lock of the
+    /// space's shard.
     pub(crate) fn assign(&self, cpu: usize, space: u32) {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
         };
         self.unlist(space);
-        // Relaxed: written under the pool's lock; readers without it treat the value as a hint.
+        // Relaxed: written under the shard's lock; readers without it treat the value as a hint.
         entry.state.store(ASSIGNED, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
-            own.store(space, Ordering::Relaxed);
+            own.space.store(space, Ordering::Relaxed);
+            Self::moved(own);
         }
-        self.moved();
     }
 
     /// Withdraws a CPU's space. Returns `true` if no other CPU has it, so that its state must be
-    /// [`settle`](Self::settle)d. Under the pool's lock and the space's.
+    /// [`settle`](Self::settle)d. Under the space's lock and its shard's.
     pub(crate) fn release(&self, cpu: usize, space: u32) -> bool {
         let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
         else {
             return false;
         };
         // Relaxed: as in `assign`. A nested request may have changed it.
-        if own.load(Ordering::Relaxed) != space {
+        if own.space.load(Ordering::Relaxed) != space {
             return false;
         }
-        own.store(NO_SPACE, Ordering::Relaxed);
+        own.space.store(NO_SPACE, Ordering::Relaxed);
         entry.users.set(entry.users.get() - 1);
-        self.moved();
+        Self::moved(own);
         if entry.users.get() > 0 {
             return false;
         }
@@ -255,7 +330,13 @@ impl<'a, P: Platform> Pool<'a, P> {
         true
     }
 
-    /// Adds an unassigned space to the list of its state. Under the pool's lock and the space's.
+    /// Returns the list of a state in a space's shard, and the shard's bits.
+    fn list(&self, space: u32, state: State) -> Option<(&P::Cell<u32>, &P::Cell<u32>)> {
+        let head = self.heads.get(self.shard_of(space))?;
+        Some((head.lists.get(state as usize)?, &head.filled))
+    }
+
+    /// Adds an unassigned space to the list of its state. Under the space's lock and its shard's.
     pub(crate) fn settle(&self, space: u32, state: State) {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
@@ -265,7 +346,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         self.unlist(space);
         entry.state.store(state, Ordering::Relaxed);
-        let Some(list) = self.lists.get(state as usize) else {
+        let Some((list, filled)) = self.list(space, state) else {
             return;
         };
         let old = list.get();
@@ -275,7 +356,6 @@ impl<'a, P: Platform> Pool<'a, P> {
             old.previous.set(space);
         }
         list.set(space);
-        let filled = &self.head.filled;
         filled.set(filled.get() | 1 << state);
     }
 
@@ -285,7 +365,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         let state = entry.state.load(Ordering::Relaxed);
-        let Some(list) = self.lists.get(state as usize) else {
+        let Some((list, filled)) = self.list(space, state) else {
             return;
         };
         let (previous, next) = (entry.previous.get(), entry.next.get());
@@ -297,7 +377,6 @@ impl<'a, P: Platform> Pool<'a, P> {
             None => list.set(next),
         }
         if list.get() == NO_SPACE {
-            let filled = &self.head.filled;
             filled.set(filled.get() & !(1 << state));
         }
         entry.state.store(FULL, Ordering::Relaxed);
@@ -307,14 +386,19 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// have.
     pub(crate) fn check(&self, expected: impl Fn(u32) -> State) -> Result<(), (u32, &'static str)> {
         let mut listed = 0;
-        for (state, list) in self.lists.iter().enumerate() {
-            let state = state as u32;
-            if (self.head.filled.get() >> state & 1 == 1) != (list.get() != NO_SPACE) {
+        let lists = self.heads.iter().enumerate().flat_map(|(shard, head)| {
+            let lists = (0..).zip(&head.lists);
+            lists.map(move |(state, list)| (shard, head, state, list))
+        });
+        for (shard, head, state, list) in lists {
+            if (head.filled.get() >> state & 1 == 1) != (list.get() != NO_SPACE) {
                 return Err((list.get(), "a list of spaces and its bit disagree"));
             }
             let (mut previous, mut at) = (NO_SPACE, list.get());
             while let Some(entry) = self.entries.get(at as usize) {
-                if entry.state.load(Ordering::Relaxed) != state || entry.previous.get() != previous
+                if entry.state.load(Ordering::Relaxed) != state
+                    || entry.previous.get() != previous
+                    || self.shard_of(at) != shard
                 {
                     return Err((at, "a space is in a list that is not its state's"));
                 }
@@ -331,7 +415,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             let users = self
                 .assigned
                 .iter()
-                .filter(|own| own.load(Ordering::Relaxed) == space);
+                .filter(|own| own.space.load(Ordering::Relaxed) == space);
             if users.count() != entry.users.get() as usize
                 || (entry.users.get() > 0) != (state == ASSIGNED)
             {
@@ -366,11 +450,21 @@ mod tests {
 
     /// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
     fn with_pool(select: Select, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
+        with_shards(select, None, states, test);
+    }
+
+    /// The same, with a number of shards.
+    fn with_shards(
+        select: Select,
+        shards: Option<u32>,
+        states: &[State],
+        test: impl FnOnce(&Pool<'_, Native>),
+    ) {
         let spaces = states.len() as u32;
-        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, 2);
+        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, 2, shards);
         let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));
-        let choice = (select, Exchange::Any);
+        let choice = (select, Exchange::Any, shards);
         let pool = Pool::new(&mut arena, spaces, 2, LockKind::Spin, choice).unwrap();
         for (space, state) in (0..).zip(states) {
             pool.settle(space, *state);
@@ -382,7 +476,9 @@ mod tests {
     /// Returns the space that is selected for an order.
     fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
         let mut found = None;
-        with_pool(select, states, |pool| found = pool.candidate(order(wanted)));
+        with_pool(select, states, |pool| {
+            found = pool.candidate(0, order(wanted))
+        });
         found
     }
 
@@ -422,14 +518,60 @@ mod tests {
         with_pool(Select::Used, &[3, FREE], |pool| {
             pool.assign(0, 0);
             assert_eq!((pool.of(0), pool.state(0)), (0, ASSIGNED));
-            assert_eq!(pool.candidate(Order::ZERO), Some(1));
+            assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
             pool.assign(1, 0);
             assert!(!pool.release(0, 0), "the other CPU has it");
             pool.settle(0, 3);
-            assert_eq!(pool.candidate(Order::ZERO), Some(1));
+            assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
             assert!(pool.release(1, 0));
             pool.settle(0, 3);
-            assert_eq!(pool.candidate(Order::ZERO), Some(0));
+            assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
+        });
+    }
+
+    #[test]
+    fn spaces_are_divided_among_shards() {
+        let shards = |spaces: u32, cpus, wanted| {
+            let Shards { count, shift } = Shards::new(spaces, cpus, wanted);
+            assert!(u64::from(count) << shift >= u64::from(spaces));
+            assert!(
+                spaces == 0 || (count - 1) << shift < spaces,
+                "the last shard has a space"
+            );
+            count
+        };
+        // One for eight CPUs, with eight spaces or more.
+        assert_eq!(shards(2048, 15, None), 1);
+        assert_eq!(shards(2048, 16, None), 2);
+        assert_eq!(shards(2048, 64, None), 8);
+        assert_eq!(shards(16, 64, None), 2);
+        assert_eq!(shards(7, 64, None), 1);
+        assert_eq!(shards(0, 64, None), 1);
+        // 1,100 spaces in five shards of 256.
+        assert_eq!(shards(1100, 64, None), 5);
+        assert_eq!(shards(2048, 64, Some(1)), 1);
+        assert_eq!(shards(3, 1, Some(3)), 3);
+        assert_eq!(shards(3, 1, Some(1000)), 3);
+    }
+
+    #[test]
+    fn a_space_is_in_the_lists_of_its_shard() {
+        with_shards(Select::Used, Some(2), &[FREE, FULL, 3, FULL], |pool| {
+            assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
+            assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
+            assert_eq!(pool.candidate(1, order(4)), None);
+            assert!(pool.may_serve(1, order(3)) && !pool.may_serve(1, order(4)));
+            assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
+            let before = pool.moves();
+            pool.assign(1, 2);
+            assert_ne!(pool.moves(), before);
+            assert_eq!(pool.candidate(1, Order::ZERO), None);
+            assert!(!pool.may_serve(1, Order::ZERO));
+            let before = pool.moves();
+            assert!(pool.release(1, 2));
+            assert_ne!(pool.moves(), before);
+            pool.settle(2, 7);
+            assert_eq!(pool.candidate(1, order(7)), Some(2));
         });
     }
 }

@@ -76,7 +76,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
-    /// Returns `true` if there was one. Otherwise, or if the request does not justify an exchange, the CPU keeps its
+    /// `true` if there was one. Otherwise, or if the request does not justify an exchange, the CPU keeps its
     /// space.
     #[cold]
     fn exchange(
@@ -89,25 +89,45 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             return Ok(false);
         }
         let cpu = caller.cpu.index();
-        let pool = self
-            .pool
-            .enter(caller.probe, caller.nested)
-            .ok_or(AllocateError::Busy)?;
-        let Some(new) = self.pool.candidate(order) else {
-            return Ok(false);
-        };
-        if let Some((index, space)) = old
-            && self.pool.release(cpu, index)
-        {
-            self.pool.settle(index, space.state());
-        }
-        if self.pool.of(cpu) == NO_SPACE {
-            self.pool.assign(cpu, new);
-            if old.is_some() {
-                pool.probe.record(Event::Exchange);
+        let own = old.map(|(index, _)| self.pool.shard_of(index));
+        for (turn, shard) in self.pool.shards_from(cpu).enumerate() {
+            // The home shard is asked under its lock, the others only if they seem to have something.
+            if turn > 0 && !self.pool.may_serve(shard, order) {
+                continue;
             }
+            // Locks of shards are acquired in the order of their numbers.
+            let other = own.filter(|own| *own != shard);
+            let first = other.map_or(shard, |other| other.min(shard));
+            let first = self
+                .pool
+                .enter(first, caller.probe, caller.nested)
+                .ok_or(AllocateError::Busy)?;
+            let second = match other {
+                Some(other) => {
+                    let second = other.max(shard);
+                    let second = self.pool.enter(second, first.probe, caller.nested);
+                    Some(second.ok_or(AllocateError::Busy)?)
+                }
+                None => None,
+            };
+            let Some(new) = self.pool.candidate(shard, order) else {
+                continue;
+            };
+            if let Some((index, space)) = old
+                && self.pool.release(cpu, index)
+            {
+                self.pool.settle(index, space.state());
+            }
+            if self.pool.of(cpu) == NO_SPACE {
+                self.pool.assign(cpu, new);
+                drop(second);
+                if old.is_some() {
+                    first.probe.record(Event::Exchange);
+                }
+            }
+            return Ok(true);
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Serves a request from an unassigned space that can, without assigning it. Returns `None` if there is none.
@@ -135,9 +155,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         caller: &mut Caller<'_, P>,
         order: Order,
     ) -> Result<Option<u32>, AllocateError> {
-        let pool = self.pool.enter(caller.probe, caller.nested);
-        let _pool = pool.ok_or(AllocateError::Busy)?;
-        Ok(self.pool.candidate(order))
+        for shard in self.pool.shards_from(caller.cpu.index()) {
+            let pool = self.pool.enter(shard, caller.probe, caller.nested);
+            let _pool = pool.ok_or(AllocateError::Busy)?;
+            if let Some(space) = self.pool.candidate(shard, order) {
+                return Ok(Some(space));
+            }
+        }
+        Ok(None)
     }
 
     /// Serves a request from another CPU's space, and shares that space from then on. If the CPU keeps its own space,
@@ -260,14 +285,16 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let old = self.pool.of(cpu);
         if let Some(space) = self.spaces.get(old as usize) {
             let guard = Guard::lock(space.lock, caller.probe);
-            let Some(_pool) = self.pool.enter(guard.probe, false) else {
+            let shard = self.pool.shard_of(old);
+            let Some(_pool) = self.pool.enter(shard, guard.probe, false) else {
                 return;
             };
             if self.pool.release(cpu, old) {
                 self.pool.settle(old, space.state());
             }
         }
-        let Some(pool) = self.pool.enter(caller.probe, false) else {
+        let shard = self.pool.shard_of(index);
+        let Some(pool) = self.pool.enter(shard, caller.probe, false) else {
             return;
         };
         if self.pool.of(cpu) == NO_SPACE && self.pool.state(index) == ASSIGNED {

@@ -29,7 +29,7 @@
 //!
 //! # Complexity
 //!
-//! Allocating and freeing is O(orders) with one lock, and the pool's lock when a space is exchanged or an unassigned
+//! Allocating and freeing is O(orders) with one lock, and a lock of the pool when a space is exchanged or an unassigned
 //! one changes its list. A request tries the spaces of all CPUs before it fails.
 
 use core::marker::PhantomData;
@@ -178,7 +178,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     ) {
         let state = space.state();
         if state != known
-            && let Some(_pool) = self.pool.enter(probe, false)
+            && let Some(_pool) = self.pool.enter(self.pool.shard_of(index), probe, false)
         {
             self.pool.settle(index, state);
         }
@@ -262,7 +262,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             .ok_or(FreeError::Busy)?;
         if caller.nested && self.pool.state(index) != ASSIGNED {
             // A nested caller cannot wait for the pool later, so it acquires the pool's lock first.
-            let pool = self.pool.enter(guard.probe, true).ok_or(FreeError::Busy)?;
+            let shard = self.pool.shard_of(index);
+            let pool = self.pool.enter(shard, guard.probe, true);
+            let pool = pool.ok_or(FreeError::Busy)?;
             space.adjust(0, work(&space.structure, pool.probe)?);
             self.pool.settle(index, space.state());
             return Ok(());
