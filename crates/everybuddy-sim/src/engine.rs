@@ -11,10 +11,13 @@
 //! word and its parking are one step, and no wake-up can be lost between them. The last coroutine that can run, or the
 //! first one that fails, switches back to `run`.
 //!
+//! A CPU that is stopped by a [fault](crate::faults) suspends itself like one that waits, and no CPU continues it. An
+//! interrupt runs its handler as a call at the access that it interrupts, on the stack of that CPU.
+//!
 //! # Invariants
 //! 1. `CURRENT` of a thread is either null, or it points to a live engine and the running code is the coroutine of
 //!    the engine's running CPU (on that coroutine's stack), or code of this module that calls no closure.
-//! 2. Every coroutine that was started ends before `run` returns, even if `run` unwinds. An aborted run enters each
+//! 2. Every coroutine that was started ends before `run` returns, even if `run` unwinds. At its end, `run` enters each
 //!    unfinished coroutine once more; it then unwinds itself from the place where it was suspended.
 //! 3. A coroutine never suspends itself while it unwinds. Destructors that run because of a panic therefore run to
 //!    completion, and panics of two CPUs never interleave.
@@ -58,6 +61,8 @@ struct Engine<'m> {
     stop: Cell<Stop>,
     /// Whether the run was aborted and coroutines are being unwound.
     closing: Cell<bool>,
+    /// What an interrupt runs on the CPU that it interrupts.
+    handler: &'m dyn Fn(CpuId),
 }
 
 /// Why the coroutines returned to [`run`].
@@ -115,23 +120,27 @@ impl Engine<'_> {
     fn charge(&self, kind: AccessKind, address: usize) {
         let mut schedule = self.schedule.borrow_mut();
         if schedule.access(kind, address) {
-            self.give_way_with(schedule);
+            self.give_way_with(schedule, Some((kind, address)));
         }
     }
 
     /// Yields to the CPU that runs next, if this one may be suspended.
     #[inline(never)]
     fn give_way(&self) {
-        self.give_way_with(self.schedule.borrow_mut());
+        self.give_way_with(self.schedule.borrow_mut(), None);
     }
 
     /// The same, for callers that have borrowed the schedule.
     #[inline(always)]
-    fn give_way_with<'m>(&self, mut schedule: RefMut<'_, Schedule<'m>>) {
+    fn give_way_with<'m>(
+        &self,
+        mut schedule: RefMut<'_, Schedule<'m>>,
+        access: Option<(AccessKind, usize)>,
+    ) {
         if thread::panicking() {
             return;
         }
-        let (cpu, next) = (schedule.cpu(), schedule.switch());
+        let (cpu, next) = (schedule.cpu(), schedule.switch(access));
         drop(schedule);
         if next != Next::Run(cpu) {
             self.suspend(cpu, next);
@@ -143,6 +152,7 @@ impl Engine<'_> {
     fn suspend(&self, cpu: CpuId, next: Next) {
         let to = match next {
             Next::Run(next) => self.suspended[next.index()].get(),
+            Next::Interrupt => return self.interrupt(cpu),
             _ => self.stop(Stop::Next(next)),
         };
         // SAFETY: the caller runs on the coroutine of `cpu` (invariant 1), so the place for what continues it is
@@ -153,6 +163,15 @@ impl Engine<'_> {
         if self.closing.get() {
             give_up();
         }
+    }
+
+    /// Runs the handler on the coroutine of `cpu`, which is the caller, and then lets an earlier CPU run.
+    #[cold]
+    #[inline(never)]
+    fn interrupt(&self, cpu: CpuId) {
+        (self.handler)(cpu);
+        self.schedule.borrow_mut().end_handler();
+        self.give_way();
     }
 
     /// Returns what continues `run`, which shall stop for the reason given. Unwinds the coroutine if the run was
@@ -189,7 +208,7 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
 }
 
 /// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. The
-/// check is charged as a load. Returns `true` if the caller is a virtual CPU.
+/// check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if the caller is a virtual CPU.
 pub(crate) fn wait(address: usize, changed: bool) -> bool {
     with_engine(|engine| {
         if changed {
@@ -208,7 +227,9 @@ pub(crate) fn wait(address: usize, changed: bool) -> bool {
             let mut schedule = engine.schedule.borrow_mut();
             (schedule.cpu(), schedule.park(address))
         };
-        engine.suspend(cpu, next);
+        if next != Next::Run(cpu) {
+            engine.suspend(cpu, next);
+        }
     })
     .is_some()
 }
@@ -263,6 +284,14 @@ pub(crate) fn barrier() {
 /// Tells the cost model that counting begins.
 pub(crate) fn mark() {
     with_engine(|engine| engine.schedule.borrow_mut().mark());
+}
+
+/// Returns the number of accesses of the calling virtual CPU.
+pub(crate) fn accesses() -> Option<u64> {
+    with_engine(|engine| {
+        let schedule = engine.schedule.borrow();
+        schedule.accesses(schedule.cpu())
+    })
 }
 
 /// Returns the clock of the calling virtual CPU, in cycles.

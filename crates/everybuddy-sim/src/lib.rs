@@ -13,6 +13,7 @@
 //! | `engine` | virtual CPUs as coroutines; the only unsafe code |
 //! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
 //! | `ready` | the queue of CPUs that can run |
+//! | `faults` | CPUs that are stopped or interrupted at chosen accesses |
 //! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
 //! | `models` | [`Hardware`]: a machine in numbers; [`Caches`]: coherent caches as a cost model |
 //! | `random` | pseudo-random numbers |
@@ -36,7 +37,7 @@
 //! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] select others.
 //! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work). Memory outside the
 //!   platform's cells and atomics, and therefore everything that only one CPU can see.
-//! - Preemption, interrupts, threads that share a CPU.
+//! - Preemption, threads that share a CPU, interrupts other than those that [`Machine::interrupt`] plans.
 //!
 //! # Example
 //!
@@ -75,6 +76,7 @@
 
 mod cost;
 mod engine;
+mod faults;
 mod machine;
 mod models;
 mod platform;
@@ -91,4 +93,4 @@ pub use models::{
 };
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
-pub use report::{CpuReport, Report, SimError, Waiting};
+pub use report::{CpuReport, Report, SimError, Stopped, Waiting};

@@ -17,6 +17,7 @@ use everybuddy::{CpuId, Probe};
 
 use crate::cost::{CostModel, Flat};
 use crate::engine;
+use crate::faults::{Fault, Plan};
 use crate::platform::SimCpu;
 use crate::random::SplitMix64;
 use crate::region::Region;
@@ -34,6 +35,7 @@ pub struct Machine<C: CostModel = Flat> {
     seed: u64,
     jitter: u64,
     stack: usize,
+    plan: Plan,
 }
 
 /// The default limit of virtual time, in cycles: several seconds of a real machine, several minutes on the host.
@@ -56,6 +58,7 @@ impl Machine {
             seed: 0,
             jitter: 0,
             stack: DEFAULT_STACK,
+            plan: Plan::NOTHING,
         }
     }
 }
@@ -71,6 +74,7 @@ impl<C: CostModel> Machine<C> {
             seed,
             jitter,
             stack,
+            plan,
         } = self;
         Machine {
             cpus,
@@ -79,6 +83,7 @@ impl<C: CostModel> Machine<C> {
             seed,
             jitter,
             stack,
+            plan,
         }
     }
 
@@ -124,6 +129,44 @@ impl<C: CostModel> Machine<C> {
         }
     }
 
+    /// Stops a CPU for ever when it has made `access` accesses, counted from 1: the access takes effect, and the CPU
+    /// never runs again. The others go on. A CPU that was stopped counts as ended for a
+    /// [barrier](SimCpu::barrier). Numbers that are not CPUs have no effect.
+    ///
+    /// All CPUs that wait look again when it stops, since it may have been about to wake them. When all other CPUs
+    /// wait, they [poll](Self::polls). After the run the stack of the stopped CPU is unwound, and its destructors
+    /// change shared memory: check the allocator inside the run.
+    #[must_use]
+    pub fn stop(mut self, cpu: CpuId, access: u64) -> Self {
+        self.plan.add(cpu, access, Fault::Stop);
+        self
+    }
+
+    /// Interrupts a CPU when it has made `access` accesses, counted from 1: the CPU runs the handler of
+    /// [`run_interrupted`](Self::run_interrupted), and then continues. In a handler the next interrupt waits until
+    /// the handler has returned. A CPU that waits is not interrupted.
+    #[must_use]
+    pub fn interrupt(mut self, cpu: CpuId, access: u64) -> Self {
+        self.plan.add(cpu, access, Fault::Interrupt);
+        self
+    }
+
+    /// Sets how often waiters poll in vain after a CPU was stopped, in total, before the run ends as
+    /// [`SimError::Hang`]. A wait of an allocator that is bounded polls up to 65,536 times.
+    #[must_use]
+    pub fn polls(mut self, times: u64) -> Self {
+        self.plan.polls = times;
+        self
+    }
+
+    /// Records which CPU wrote a word last, so that errors name it. This takes the host longer. A run in which CPUs
+    /// are stopped or interrupted always records it.
+    #[must_use]
+    pub fn record_writers(mut self) -> Self {
+        self.plan.records = true;
+        self
+    }
+
     /// Returns the number of CPUs. O(1).
     pub fn cpus(&self) -> u16 {
         self.cpus
@@ -150,6 +193,26 @@ impl<C: CostModel> Machine<C> {
         region: Region,
         body: impl Fn(&mut SimCpu<B>) -> T,
     ) -> Result<Report<T>, SimError> {
+        self.run_interrupted(region, |_| {}, body)
+    }
+
+    /// Does the same as [`run`](Self::run), and runs `handler` at each [interrupt](Self::interrupt), on the stack of
+    /// the CPU that it interrupts.
+    ///
+    /// The handler has no token. It is part of its CPU: its accesses are charged to that CPU and counted, and it may
+    /// be suspended at them.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run). A panic of the handler is one of the closure that it interrupted.
+    pub fn run_interrupted<B: Probe, T>(
+        &mut self,
+        region: Region,
+        handler: impl Fn(CpuId),
+        body: impl Fn(&mut SimCpu<B>) -> T,
+    ) -> Result<Report<T>, SimError> {
         if engine::is_inside() {
             return Err(SimError::Nested);
         }
@@ -162,10 +225,10 @@ impl<C: CostModel> Machine<C> {
             region,
             &mut self.cost,
             self.limit,
-            self.jitter,
-            random,
+            (self.jitter, random),
+            &self.plan,
         );
-        engine::run(self.cpus, self.stack, schedule, |cpu| {
+        engine::run(self.cpus, self.stack, schedule, &handler, |cpu| {
             body(&mut SimCpu::new(cpu))
         })
     }

@@ -31,6 +31,7 @@ use everybuddy::{
 
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
 use crate::engine;
+use crate::faults::UNCHANGED;
 
 /// Returns the identity of a word among the words that exist at the same time.
 #[inline(always)]
@@ -97,7 +98,8 @@ macro_rules! atomic_word {
                 failure: Ordering,
             ) -> Result<$value, $value> {
                 let result = self.0.compare_exchange(current, new, success, failure);
-                engine::accessed(ReadModifyWrite, address(self));
+                let unchanged = UNCHANGED * usize::from(result.is_err());
+                engine::accessed(ReadModifyWrite, address(self) | unchanged);
                 result
             }
             #[inline]
@@ -206,6 +208,11 @@ impl<B: Probe> SimCpu<B> {
     /// charge.
     pub fn now(&self) -> u64 {
         engine::clock().unwrap_or(0)
+    }
+
+    /// Returns the number of accesses that this CPU has made in this run; zero outside a run. O(1), free of charge.
+    pub fn accesses(&self) -> u64 {
+        engine::accesses().unwrap_or(0)
     }
 
     /// Advances the clock by `instructions` instructions without shared memory: the work between requests. O(1).

@@ -20,7 +20,7 @@ use crate::region::Line;
 /// The counters of one virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuReport {
-    /// Its clock when its closure returned, in cycles: work, accesses and waiting.
+    /// Its clock when its closure returned or it was stopped, in cycles: work, accesses and waiting.
     pub cycles: u64,
     /// Loads from shared memory, including the check of a word before a wait.
     pub loads: u64,
@@ -57,8 +57,10 @@ impl CpuReport {
 pub struct Report<T = ()> {
     /// The counters of each CPU, by number.
     pub cpus: Vec<CpuReport>,
-    /// The result of each CPU's closure, by number.
+    /// The results of the closures that returned, by the number of their CPU. A CPU that was stopped has none.
     pub results: Vec<T>,
+    /// The CPUs that were [stopped](crate::Machine::stop), by number.
+    pub stopped: Vec<Stopped>,
     /// The number of switches between virtual CPUs.
     pub switches: u64,
     /// A hash of all events in order: each access (CPU, kind, line), each parking and each wake-up. Two runs with the
@@ -87,6 +89,56 @@ pub struct Waiting {
     pub line: Line,
     /// Its clock, in cycles.
     pub since: u64,
+    /// The CPU that wrote the word last: usually the holder of the lock. Known if the run [records
+    /// writers](crate::Machine::record_writers).
+    pub writer: Option<CpuId>,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cpu,
+            line,
+            since,
+            writer,
+        } = self;
+        write!(f, "CPU {} waits for {line} since cycle {since}", cpu.0)?;
+        match writer {
+            Some(writer) => write!(f, ", last written by CPU {}", writer.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A CPU that was [stopped](crate::Machine::stop).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The number of accesses that it made.
+    pub access: u64,
+    /// Its clock, in cycles.
+    pub clock: u64,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu, access, clock } = self;
+        write!(
+            f,
+            "CPU {} was stopped at access {access}, in cycle {clock}",
+            cpu.0
+        )
+    }
+}
+
+/// Writes a list of sentences.
+fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        let separator = if index > 0 { "; " } else { "" };
+        write!(f, "{separator}{item}")?;
+    }
+    Ok(())
 }
 
 /// The reason why a run did not finish. The values owned by the closures were dropped; their changes to shared memory
@@ -100,12 +152,24 @@ pub enum SimError {
         /// The waiting CPUs, by number.
         waiting: Vec<Waiting>,
     },
+    /// CPUs were [stopped](crate::Machine::stop), and every other CPU that has not ended waits, and has
+    /// [polled](crate::Machine::polls) in vain.
+    Hang {
+        /// The stopped CPUs, by number.
+        stopped: Vec<Stopped>,
+        /// The waiting CPUs, by number.
+        waiting: Vec<Waiting>,
+    },
     /// A CPU's clock exceeded the limit.
     TimeLimit {
         /// The CPU. The clocks of all other CPUs that can run are at least as large.
         cpu: CpuId,
         /// The limit, in cycles.
         limit: u64,
+        /// The CPUs that wait meanwhile, by number.
+        waiting: Vec<Waiting>,
+        /// The stopped CPUs, by number.
+        stopped: Vec<Stopped>,
     },
     /// The host could not allocate a virtual CPU's stack. Nothing was run.
     Stack(ErrorKind),
@@ -121,18 +185,27 @@ impl fmt::Display for SimError {
         match self {
             Self::Deadlock { waiting } => {
                 write!(f, "deadlock: ")?;
-                for (index, Waiting { cpu, line, since }) in waiting.iter().enumerate() {
-                    let comma = if index > 0 { ", " } else { "" };
-                    write!(
-                        f,
-                        "{comma}CPU {} waits for {line} since cycle {since}",
-                        cpu.0
-                    )?;
+                list(f, waiting)
+            }
+            Self::Hang { stopped, waiting } => {
+                list(f, stopped)?;
+                write!(f, "; then the others hung: ")?;
+                list(f, waiting)
+            }
+            Self::TimeLimit {
+                cpu,
+                limit,
+                waiting,
+                stopped,
+            } => {
+                write!(f, "CPU {} exceeded the limit of {limit} cycles", cpu.0)?;
+                for stopped in stopped {
+                    write!(f, "; {stopped}")?;
+                }
+                for waiting in waiting {
+                    write!(f, "; {waiting}")?;
                 }
                 Ok(())
-            }
-            Self::TimeLimit { cpu, limit } => {
-                write!(f, "CPU {} exceeded the limit of {limit} cycles", cpu.0)
             }
             Self::Stack(kind) => write!(f, "failed to allocate the stack of a virtual CPU: {kind}"),
             Self::Nested => write!(

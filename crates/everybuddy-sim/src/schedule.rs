@@ -6,10 +6,12 @@
 //! it can be read and tested by itself.
 //!
 //! # Invariants
-//! 1. Each CPU is exactly one of running, ready, parked or ended.
+//! 1. Each CPU is exactly one of running, ready, parked, at the barrier, stopped or ended.
 //! 2. [`horizon`](Schedule) is the smallest key of a ready CPU, or the key of the limit if that is smaller. While the
 //!    key of the running CPU does not exceed it, no other CPU has to run.
 //! 3. Addresses are compared for equality only; the hash and the order use line numbers.
+//! 4. In a [watched](crate::faults) run, `last` is zero. Every access then exceeds the horizon, and the slow path asks
+//!    what is due. Otherwise no path of an access knows of such runs.
 //!
 //! A *key* combines a clock (high bits) and a CPU number (low bits) in one word: comparing keys compares clocks, and
 //! CPU numbers where clocks are equal.
@@ -17,10 +19,11 @@
 use everybuddy::CpuId;
 
 use crate::cost::{Access, AccessKind, CostModel, Wake};
+use crate::faults::{Fault, Plan, Watched};
 use crate::random::SplitMix64;
 use crate::ready::Ready;
 use crate::region::{Line, Region};
-use crate::report::{CpuReport, Waiting};
+use crate::report::{CpuReport, Stopped, Waiting};
 
 const CPU_BITS: u32 = u16::BITS;
 
@@ -60,6 +63,8 @@ pub(crate) enum Next {
     Nobody,
     /// This CPU exceeded the limit of virtual time, which is given.
     Limit(CpuId, u64),
+    /// Run the handler on the running CPU, then ask again.
+    Interrupt,
 }
 
 /// The state of a run.
@@ -69,8 +74,9 @@ pub(crate) struct Schedule<'m> {
     /// The key of the running CPU.
     now: u64,
     horizon: u64,
-    /// The largest key within the limit.
+    /// The largest key within the limit; zero if the run is watched or was aborted.
     last: u64,
+    watched: Option<Box<Watched>>,
     ready: Ready,
     parked: Vec<Parked>,
     /// The keys of the CPUs that have reached the barrier.
@@ -94,10 +100,13 @@ impl<'m> Schedule<'m> {
         region: Region,
         cost: &'m mut dyn CostModel,
         limit: u64,
-        jitter: u64,
-        random: SplitMix64,
+        jitter: (u64, SplitMix64),
+        plan: &Plan,
     ) -> Self {
         cost.reset(cpus);
+        let (jitter, random) = jitter;
+        let last = key(limit.min(LONGEST), u16::MAX);
+        let watched = plan.watch(cpus, last);
         let mut ready = Ready::new(cpus);
         (0..cpus).for_each(|cpu| ready.insert(key(0, cpu)));
         Self {
@@ -105,7 +114,8 @@ impl<'m> Schedule<'m> {
             region,
             now: 0,
             horizon: 0,
-            last: key(limit.min(LONGEST), u16::MAX),
+            last: if watched.is_some() { 0 } else { last },
+            watched,
             ready,
             parked: Vec::new(),
             barrier: Vec::new(),
@@ -181,23 +191,94 @@ impl<'m> Schedule<'m> {
         self.hash = mixed ^ (mixed >> 32);
     }
 
-    /// Runs the earliest ready CPU and makes the running CPU ready.
+    /// Runs the earliest ready CPU and makes the running CPU ready, whose last `access` is given if there is one.
     #[inline(always)]
-    pub(crate) fn switch(&mut self) -> Next {
+    pub(crate) fn switch(&mut self, access: Option<(AccessKind, usize)>) -> Next {
         let from = self.now;
         if from > self.last {
-            return Next::Limit(self.cpu(), clock_of(self.last));
+            return self.switch_watched(access);
         }
+        self.pass(from)
+    }
+
+    /// Lets the earliest ready CPU run, if it is earlier than the running one.
+    #[inline(always)]
+    fn pass(&mut self, from: u64) -> Next {
         if self.ready.first() < from {
             self.now = self.ready.replace_first(from);
         }
         self.arrive(from)
     }
 
+    /// Does the same if the run is watched, the limit was exceeded, or the run was aborted.
+    #[cold]
+    #[inline(never)]
+    fn switch_watched(&mut self, access: Option<(AccessKind, usize)>) -> Next {
+        if let Some(over) = self.over() {
+            return over;
+        }
+        let cpu = self.cpu();
+        if let (Some(watched), Some((kind, address))) = (&mut self.watched, access) {
+            watched.record(cpu, kind, address);
+        }
+        match self.take_due() {
+            Some(Fault::Stop) => self.stop(),
+            Some(Fault::Interrupt) => Next::Interrupt,
+            None => self.pass(self.now),
+        }
+    }
+
+    /// Returns what ends the run, if the limit was exceeded or the run was aborted.
+    fn over(&self) -> Option<Next> {
+        let last = self.watched.as_ref().map_or(self.last, |run| run.last);
+        (self.now > last).then(|| Next::Limit(self.cpu(), clock_of(last)))
+    }
+
+    /// Returns the fault that is due on the running CPU.
+    fn take_due(&mut self) -> Option<Fault> {
+        let cpu = self.cpu();
+        let accesses = self.accesses(cpu);
+        self.watched.as_mut()?.take_due(cpu, accesses)
+    }
+
+    /// Stops the running CPU for ever and runs the earliest ready CPU.
+    fn stop(&mut self) -> Next {
+        let (cpu, clock) = (self.cpu(), self.clock());
+        let access = self.accesses(cpu);
+        if let Some(watched) = &mut self.watched {
+            watched.stopped.push(Stopped { cpu, access, clock });
+        }
+        // It may have been about to wake them. A CPU that polls sees the last store in any case.
+        self.wake_if(|_| true);
+        self.end()
+    }
+
+    /// Notes that the handler of an interrupt on the running CPU has returned.
+    pub(crate) fn end_handler(&mut self) {
+        let cpu = self.cpu();
+        if let Some(watched) = &mut self.watched {
+            watched.end_handler(cpu);
+        }
+    }
+
+    /// Returns the number of accesses of a CPU.
+    pub(crate) fn accesses(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu.index()].accesses()
+    }
+
     /// Parks the running CPU on a word and runs the earliest ready CPU.
+    ///
+    /// The answer may be to run the same CPU: it returns from the wait then.
     pub(crate) fn park(&mut self, address: usize) -> Next {
         if self.now > self.last {
-            return Next::Limit(self.cpu(), clock_of(self.last));
+            if let Some(over) = self.over() {
+                return over;
+            }
+            match self.take_due() {
+                Some(Fault::Stop) => return self.stop(),
+                Some(Fault::Interrupt) => return Next::Interrupt,
+                None => {}
+            }
         }
         let line = self.region.line(address);
         self.note(PARK, self.cpu(), line);
@@ -212,8 +293,10 @@ impl<'m> Schedule<'m> {
 
     /// Holds the running CPU until all CPUs that have not ended are here, and runs the earliest ready CPU.
     pub(crate) fn barrier(&mut self) -> Next {
-        if self.now > self.last {
-            return Next::Limit(self.cpu(), clock_of(self.last));
+        if self.now > self.last
+            && let Some(over) = self.over()
+        {
+            return over;
         }
         self.barrier.push(self.now);
         self.open_barrier();
@@ -255,12 +338,24 @@ impl<'m> Schedule<'m> {
 
     fn take_next(&mut self) -> Next {
         let from = self.now;
+        if self.ready.first() == Ready::NONE {
+            self.poll();
+        }
         match self.ready.remove_first() {
             Some(next) => {
                 self.now = next;
                 self.arrive(from)
             }
             None => Next::Nobody,
+        }
+    }
+
+    /// Lets all waiters look again if a CPU was stopped: one that waits for a bounded time stops waiting then.
+    #[cold]
+    fn poll(&mut self) {
+        let watched = self.watched.as_mut();
+        if !self.parked.is_empty() && watched.is_some_and(|run| run.polls()) {
+            self.wake_if(|_| true);
         }
     }
 
@@ -275,12 +370,13 @@ impl<'m> Schedule<'m> {
     #[inline]
     pub(crate) fn wake(&mut self, address: usize) -> bool {
         if !self.parked.is_empty() {
-            self.wake_waiters(address);
+            self.wake_if(|parked| parked.address == address);
         }
         self.must_switch()
     }
 
-    fn wake_waiters(&mut self, address: usize) {
+    #[inline(never)]
+    fn wake_if(&mut self, is_woken: impl Fn(&Parked) -> bool) {
         // The waker's last access is the change that the waiters wait for. They see it from the moment when it took
         // effect, not from the moment when the waker continued. Otherwise a waker that takes a lock again immediately
         // would always win.
@@ -288,9 +384,7 @@ impl<'m> Schedule<'m> {
         let visible = self.effects[waker.index()];
         // Moved out first, because the loop needs the rest of `self`. The order of the remaining waiters is kept: it
         // depends on the events alone.
-        let woken = self
-            .parked
-            .extract_if(.., |parked| parked.address == address);
+        let woken = self.parked.extract_if(.., |parked| is_woken(parked));
         let woken: Vec<Parked> = woken.collect();
         for Parked {
             line, key: since, ..
@@ -337,6 +431,7 @@ impl<'m> Schedule<'m> {
     /// Makes every access request a switch from now on.
     pub(crate) fn close(&mut self) {
         self.last = 0;
+        self.watched = None;
         self.horizon = 0;
         // The key of CPU 0 at time zero does not exceed the horizon.
         self.now = self.now.max(key(1, 0));
@@ -348,16 +443,31 @@ impl<'m> Schedule<'m> {
             cpu: cpu_of(parked.key),
             line: parked.line,
             since: clock_of(parked.key),
+            writer: self
+                .watched
+                .as_ref()
+                .and_then(|run| run.writer(parked.address)),
         };
         let at_barrier = |held: &u64| Waiting {
             cpu: cpu_of(*held),
             line: Line::BARRIER,
             since: clock_of(*held),
+            writer: None,
         };
         let parked = self.parked.iter().map(entry);
         let mut waiting: Vec<Waiting> = parked.chain(self.barrier.iter().map(at_barrier)).collect();
         waiting.sort_by_key(|waiting| waiting.cpu);
         waiting
+    }
+
+    /// Returns the CPUs that were stopped, by CPU number.
+    pub(crate) fn stopped(&self) -> Vec<Stopped> {
+        let mut stopped = self
+            .watched
+            .as_ref()
+            .map_or(Vec::new(), |run| run.stopped.clone());
+        stopped.sort_by_key(|stopped| stopped.cpu);
+        stopped
     }
 
     /// Returns the counters: of each CPU, of switches, and the hash.

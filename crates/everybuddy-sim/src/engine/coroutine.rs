@@ -130,10 +130,11 @@ impl<T, F> Drop for Coroutines<'_, '_, T, F> {
 ///
 /// # Panics
 /// If a closure panics, with that panic, after all other coroutines were unwound.
-pub(crate) fn run<T>(
+pub(crate) fn run<'m, T>(
     cpus: u16,
     stack: usize,
-    schedule: Schedule<'_>,
+    schedule: Schedule<'m>,
+    handler: &'m dyn Fn(CpuId),
     body: impl Fn(CpuId) -> T,
 ) -> Result<Report<T>, SimError> {
     let engine = Engine {
@@ -142,6 +143,7 @@ pub(crate) fn run<T>(
         home: Cell::new(ptr::null()),
         stop: Cell::new(Stop::Next(Next::Nobody)),
         closing: Cell::new(false),
+        handler,
     };
     let coroutine = |cpu| Coroutine {
         cpu: CpuId(cpu),
@@ -152,29 +154,37 @@ pub(crate) fn run<T>(
     };
     let all: Vec<_> = (0..cpus).map(coroutine).collect();
     let coroutines = Coroutines::prepare(&engine, &all, stack)?;
-    let (stop, waiting) = {
+    let (stop, waiting, stopped) = {
         let _entered = Entered::new(&engine);
         // Dropped before `_entered`.
         let coroutines = coroutines;
         let stop = coroutines.execute();
         // Before destructors wake the waiting CPUs.
-        (stop, engine.schedule.borrow().waiting())
+        let schedule = engine.schedule.borrow();
+        (stop, schedule.waiting(), schedule.stopped())
     };
 
     match stop {
-        Stop::Next(Next::Limit(cpu, limit)) => Err(SimError::TimeLimit { cpu, limit }),
-        Stop::Next(_) if !waiting.is_empty() => Err(SimError::Deadlock { waiting }),
-        Stop::Next(_) => {
+        Stop::Next(Next::Limit(cpu, limit)) => Err(SimError::TimeLimit {
+            cpu,
+            limit,
+            waiting,
+            stopped,
+        }),
+        Stop::Next(_) if waiting.is_empty() => {
             let outcomes = all.into_iter().filter_map(|cpu| cpu.outcome.into_inner());
             let results = outcomes.filter_map(Result::ok).collect();
             let (cpus, switches, hash) = engine.schedule.into_inner().into_counts();
             Ok(Report {
                 cpus,
                 results,
+                stopped,
                 switches,
                 hash,
             })
         }
+        Stop::Next(_) if stopped.is_empty() => Err(SimError::Deadlock { waiting }),
+        Stop::Next(_) => Err(SimError::Hang { stopped, waiting }),
         Stop::Panic(cpu) => match all[cpu.index()].outcome.take() {
             Some(Err(panic)) => resume_unwind(panic),
             _ => unreachable!("the outcome of a panic is a panic"),

@@ -179,6 +179,7 @@ fn a_wake_up_is_for_one_word() {
         cpu: CpuId(1),
         line: Line::OUTSIDE,
         since: 10,
+        writer: None,
     }];
     assert_eq!(error, SimError::Deadlock { waiting });
 }
@@ -202,11 +203,13 @@ fn deadlocks_are_named() {
             cpu: CpuId(0),
             line: Line(0),
             since: 5,
+            writer: None,
         },
         Waiting {
             cpu: CpuId(1),
             line: Line(2),
             since: 5,
+            writer: None,
         },
     ];
     assert_eq!(error, SimError::Deadlock { waiting });
@@ -230,7 +233,9 @@ fn a_hung_run_is_given_up() {
         error,
         SimError::TimeLimit {
             cpu: CpuId(1),
-            limit: 100_000
+            limit: 100_000,
+            waiting: vec![],
+            stopped: vec![],
         }
     );
     // The limit also applies with free accesses, and with work alone.

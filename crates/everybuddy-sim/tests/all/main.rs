@@ -4,5 +4,6 @@ mod caches;
 mod common;
 mod conformance;
 mod domains;
+mod faults;
 mod machine;
 mod systems;
