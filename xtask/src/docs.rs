@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use everybuddy::systems::{OPTIONS, ROWS};
+use everybuddy::systems::{OPTIONS, Obstacle, ROWS, Row};
 use everybuddy_workload::WORKLOADS;
 
 /// A document that is generated: its path, and its text as it should be, made of its text as it is.
@@ -109,21 +109,37 @@ pub(crate) fn systems() -> String {
             );
         }
     }
+    text.push_str(
+        "\n# CPUs that stop\n\nA CPU may stop for ever inside a call: its thread ends, or its hypervisor never runs \
+         it again. If it stops while it holds something of this table, others wait for it for ever. If it holds none \
+         of it, they go on: the frames in its list stay there, and a request that finds no other frame fails as busy. \
+         The tests of `everybuddy-sim` stop a CPU at each access of short programs and compare what happens with \
+         this table.\n\n| the CPU that stops holds | those that wait for ever | systems |\n|---|---|---|\n",
+    );
+    for obstacle in Obstacle::ALL {
+        let has = |row: &&Row| row.obstacles().any(|other| other == obstacle);
+        let names: Vec<&str> = ROWS.iter().filter(has).map(|row| row.name).collect();
+        let (held, waiting) = (obstacle.held(), obstacle.waiting());
+        let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
+    }
     for row in ROWS {
         let options = row
             .options()
             .map(|option| format!("`{}`", option.key))
             .collect::<Vec<_>>();
+        let obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
         let _ = write!(
             text,
             "\n## {}\n\n{}\n\n- **Composition**: {}\n- **Source**: {}\n- **Faithful**: {}\n\
-             - **Deviations and decisions**: {}\n- **Options**: {}\n",
+             - **Deviations and decisions**: {}\n- **Others wait for ever** if a CPU stops while it \
+             holds: {}\n- **Options**: {}\n",
             row.name,
             row.summary,
             row.composition(),
             row.source,
             row.faithful,
             row.deviates,
+            obstacles.join("; "),
             options.join(", "),
         );
     }

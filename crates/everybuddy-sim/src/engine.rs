@@ -209,7 +209,7 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
 
 /// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. The
 /// check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if the caller is a virtual CPU.
-pub(crate) fn wait(address: usize, changed: bool) -> bool {
+pub(crate) fn wait(address: usize, changed: bool, attempt: u32) -> bool {
     with_engine(|engine| {
         if changed {
             engine.charge(AccessKind::Load, address);
@@ -225,7 +225,7 @@ pub(crate) fn wait(address: usize, changed: bool) -> bool {
         );
         let (cpu, next) = {
             let mut schedule = engine.schedule.borrow_mut();
-            (schedule.cpu(), schedule.park(address))
+            (schedule.cpu(), schedule.park(address, attempt))
         };
         if next != Next::Run(cpu) {
             engine.suspend(cpu, next);

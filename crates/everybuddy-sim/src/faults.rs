@@ -35,15 +35,15 @@ struct Planned {
     fault: Fault,
 }
 
-/// The default number of times that waiters poll in vain.
-pub(crate) const DEFAULT_POLLS: u64 = 1 << 18;
+/// The default number of times that a wait polls in vain.
+pub(crate) const DEFAULT_POLLS: u32 = 1 << 17;
 
 /// The faults of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     planned: Vec<Planned>,
-    /// How often waiters poll in vain after a CPU was stopped.
-    pub(crate) polls: u64,
+    /// How often a wait polls in vain after a CPU was stopped.
+    pub(crate) polls: u32,
     /// Whether writers are recorded although nothing is planned.
     pub(crate) records: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Watched {
     in_handler: Vec<bool>,
     /// The CPUs that were stopped, in this order.
     pub(crate) stopped: Vec<Stopped>,
-    polls: u64,
+    polls: u32,
     /// For each word, the CPU that wrote it last.
     writers: HashMap<usize, CpuId>,
 }
@@ -132,13 +132,12 @@ impl Watched {
         self.writers.get(&address).copied()
     }
 
-    /// Returns `true` if waiters may poll once more: a CPU that was stopped may be the one that would have woken them.
-    pub(crate) fn polls(&mut self) -> bool {
-        if self.stopped.is_empty() || self.polls == 0 {
-            return false;
+    /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have.
+    pub(crate) fn polls(&self) -> u32 {
+        match self.stopped[..] {
+            [] => 0,
+            _ => self.polls,
         }
-        self.polls -= 1;
-        true
     }
 }
 

@@ -151,10 +151,10 @@ impl<C: CostModel> Machine<C> {
         self
     }
 
-    /// Sets how often waiters poll in vain after a CPU was stopped, in total, before the run ends as
-    /// [`SimError::Hang`]. A wait of an allocator that is bounded polls up to 65,536 times.
+    /// Sets how often one wait polls in vain after a CPU was stopped. If all CPUs wait and each has polled as often, the
+    /// run ends as [`SimError::Hang`]. Waits of allocators that are bounded poll up to 65,536 times.
     #[must_use]
-    pub fn polls(mut self, times: u64) -> Self {
+    pub fn polls(mut self, times: u32) -> Self {
         self.plan.polls = times;
         self
     }

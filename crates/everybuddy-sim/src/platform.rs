@@ -155,9 +155,9 @@ unsafe impl<B: Probe> Platform for Sim<B> {
     type Cpu = SimCpu<B>;
     type Probe = B;
 
-    fn wait(word: &SimAtomicU32, seen: u32, _: u32) {
+    fn wait(word: &SimAtomicU32, seen: u32, attempt: u32) {
         let changed = word.0.load(Ordering::Relaxed) != seen;
-        if !engine::wait(address(word), changed) {
+        if !engine::wait(address(word), changed, attempt) {
             spin_loop();
         }
     }

@@ -52,6 +52,8 @@ struct Parked {
     address: usize,
     line: Line,
     key: u64,
+    /// How often it has polled before in this wait.
+    attempt: u32,
 }
 
 /// The next action of the engine.
@@ -269,7 +271,7 @@ impl<'m> Schedule<'m> {
     /// Parks the running CPU on a word and runs the earliest ready CPU.
     ///
     /// The answer may be to run the same CPU: it returns from the wait then.
-    pub(crate) fn park(&mut self, address: usize) -> Next {
+    pub(crate) fn park(&mut self, address: usize, attempt: u32) -> Next {
         if self.now > self.last {
             if let Some(over) = self.over() {
                 return over;
@@ -286,6 +288,7 @@ impl<'m> Schedule<'m> {
             address,
             line,
             key: self.now,
+            attempt,
         });
         self.cost.park(self.cpu(), line);
         self.take_next()
@@ -353,8 +356,8 @@ impl<'m> Schedule<'m> {
     /// Lets all waiters look again if a CPU was stopped: one that waits for a bounded time stops waiting then.
     #[cold]
     fn poll(&mut self) {
-        let watched = self.watched.as_mut();
-        if !self.parked.is_empty() && watched.is_some_and(|run| run.polls()) {
+        let polls = self.watched.as_ref().map_or(0, |run| run.polls());
+        if self.parked.iter().any(|parked| parked.attempt < polls) {
             self.wake_if(|_| true);
         }
     }

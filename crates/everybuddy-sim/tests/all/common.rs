@@ -2,15 +2,15 @@
 
 use core::mem::MaybeUninit;
 
-use everybuddy::{Counts, FrameAllocator, FrameRange, Setup, SystemSpec, with_any_system};
+use everybuddy::{FrameAllocator, FrameRange, Setup, SystemSpec, with_any_system};
 use everybuddy_sim::{Region, Sim, SimCpu};
-use everybuddy_suite::platform::memory_for;
+use everybuddy_suite::platform::{Watch, memory_for};
 
-/// The virtual machine; each CPU counts.
-pub(crate) type Counted = Sim<Counts>;
+/// The virtual machine; each CPU counts, and tells what it does if it is asked.
+pub(crate) type Counted = Sim<Watch>;
 
 /// A CPU of it.
-pub(crate) type Cpu = SimCpu<Counts>;
+pub(crate) type Cpu = SimCpu<Watch>;
 
 /// A system on it.
 pub(crate) type System<'s> = dyn FrameAllocator<Counted> + 's;

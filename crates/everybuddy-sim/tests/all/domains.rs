@@ -91,8 +91,8 @@ fn steady(system: &str, cpus: u16, burst: u64, think: u64) -> Steady {
                 let counts = least >= WARM && most < WARM + COUNTED;
                 on.set(counts);
                 match counts {
-                    true => _ = before.get_or_insert(*cpu.probe()),
-                    false if before.is_some() => _ = after.get_or_insert(*cpu.probe()),
+                    true => _ = before.get_or_insert(cpu.probe().counts),
+                    false if before.is_some() => _ = after.get_or_insert(cpu.probe().counts),
                     false => {}
                 }
                 let held: Vec<Pfn> = (0..burst)

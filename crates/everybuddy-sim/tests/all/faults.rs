@@ -122,7 +122,8 @@ fn a_wait_for_a_bounded_time_ends_although_no_cpu_wakes_it() {
         })
     };
     assert_eq!(wait(50).unwrap().results, [1]);
-    assert!(matches!(wait(48), Err(SimError::Hang { .. })));
+    assert!(matches!(wait(49), Err(SimError::Hang { .. })));
+    assert!(matches!(wait(0), Err(SimError::Hang { .. })));
     // Without a stopped CPU it is a deadlock.
     let error = Machine::new(2).run(Region::NONE, |_: &mut SimCpu| Here::wait(&word, 0, 0));
     assert!(matches!(error, Err(SimError::Deadlock { .. })));

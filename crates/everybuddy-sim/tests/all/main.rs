@@ -6,4 +6,5 @@ mod conformance;
 mod domains;
 mod faults;
 mod machine;
+mod stops;
 mod systems;

@@ -307,7 +307,7 @@ fn probes_count() {
         let body = |cpu: &mut Cpu| {
             let frame = system.allocate(cpu, Request::FRAME).unwrap();
             system.free(cpu, Release::frame(frame)).unwrap();
-            *cpu.probe()
+            cpu.probe().counts
         };
         let report = Machine::new(2).run(region, body).unwrap();
         for counts in report.results {

@@ -37,7 +37,7 @@ pub use ibuddy::*;
 pub use linux6::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
-pub use row::Row;
+pub use row::{Obstacle, Row};
 pub use serewa::*;
 pub use setup::Setup;
 pub use spec::{SpecError, SystemSpec};

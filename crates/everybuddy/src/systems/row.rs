@@ -64,6 +64,18 @@ impl Row {
         self.preset.list.unwrap_or_default()
     }
 
+    /// Returns what makes other CPUs wait for ever if a CPU stops for ever inside a call. A CPU that stops and holds
+    /// none of it makes no other wait for ever.
+    pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
+        let zone = match self.zone() {
+            ZoneKind::One | ZoneKind::Separated => Obstacle::Zone,
+            ZoneKind::Spaces => Obstacle::Space,
+            ZoneKind::Domains => Obstacle::Domain,
+        };
+        let list = (self.list() != ListKind::None).then_some(Obstacle::List);
+        [Some(zone), list].into_iter().flatten()
+    }
+
     /// Returns who owns free frames, unless an option chooses something else.
     pub fn zone(&self) -> ZoneKind {
         self.preset.zone.unwrap_or_default()
@@ -72,6 +84,54 @@ impl Row {
     /// Returns how free memory is kept, unless an option chooses something else.
     pub fn structure(&self) -> StructureKind {
         self.preset.structure.unwrap_or_default()
+    }
+}
+
+/// What a CPU that stops for ever inside a call may hold, so that others wait for it for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// The zone's lock.
+    Zone,
+    /// The lock of a buddy space, or of their pool.
+    Space,
+    /// A domain, or a lock of the spring.
+    Domain,
+    /// The list of a parked CPU, which the CPU that stops is draining; with locks on lists, the lock of any list.
+    List,
+}
+
+impl Obstacle {
+    /// All of them.
+    pub const ALL: [Obstacle; 4] = [
+        Obstacle::Zone,
+        Obstacle::Space,
+        Obstacle::Domain,
+        Obstacle::List,
+    ];
+
+    /// Returns what the CPU holds.
+    pub const fn held(self) -> &'static str {
+        match self {
+            Obstacle::Zone => "the zone's lock",
+            Obstacle::Space => "the lock of a buddy space or of the pool of spaces",
+            Obstacle::Domain => "a domain or a lock of the spring",
+            Obstacle::List => "the list of a parked CPU",
+        }
+    }
+
+    /// Returns which CPUs wait.
+    pub const fn waiting(self) -> &'static str {
+        match self {
+            Obstacle::Zone => "each CPU that needs the zone; hits of lists go on",
+            Obstacle::Space => "each CPU that needs the same lock; hits of lists go on",
+            Obstacle::Domain => {
+                "each CPU that finds no other domain, or needs the same lock; hits of lists go on"
+            }
+            Obstacle::List => {
+                "the owner of the list that is being drained, when it calls again. With `percpu=locked` the \
+                 obstacle is the lock of any list: each CPU that drains all lists waits"
+            }
+        }
     }
 }
 
