@@ -169,9 +169,19 @@ impl Engine<'_> {
     #[cold]
     #[inline(never)]
     fn interrupt(&self, cpu: CpuId) {
-        (self.handler)(cpu);
-        self.schedule.borrow_mut().end_handler();
-        self.give_way();
+        // The next interrupt may be due already: a loop, because handlers must not pile up on the stack.
+        let next = loop {
+            (self.handler)(cpu);
+            let mut schedule = self.schedule.borrow_mut();
+            schedule.end_handler();
+            match schedule.switch(None) {
+                Next::Interrupt => {}
+                next => break next,
+            }
+        };
+        if next != Next::Run(cpu) {
+            self.suspend(cpu, next);
+        }
     }
 
     /// Returns what continues `run`, which shall stop for the reason given. Unwinds the coroutine if the run was

@@ -172,6 +172,21 @@ fn an_interrupt_runs_at_its_access_on_its_cpu() {
 }
 
 #[test]
+fn many_interrupts_need_no_more_stack_than_one() {
+    let word = SimAtomicU32::new(0);
+    let machine = Machine::new(1).stack(16 * 1024);
+    let mut machine = (1..=5000).fold(machine, |machine, access| {
+        machine.interrupt(CpuId(0), access)
+    });
+    let handler = |_| _ = word.fetch_add(1, Relaxed);
+    let body = |_: &mut SimCpu| word.fetch_add(1, Relaxed);
+    machine
+        .run_interrupted(Region::NONE, handler, body)
+        .unwrap();
+    assert_eq!(word.load(Relaxed), 5001);
+}
+
+#[test]
 fn an_interrupted_wait_looks_again() {
     let word = SimAtomicU32::new(0);
     let mut machine = Machine::new(1).interrupt(CpuId(0), 1);

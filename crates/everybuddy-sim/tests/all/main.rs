@@ -6,5 +6,7 @@ mod conformance;
 mod domains;
 mod faults;
 mod machine;
+mod nested;
+mod steps;
 mod stops;
 mod systems;

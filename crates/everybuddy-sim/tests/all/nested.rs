@@ -1,0 +1,261 @@
+//! Nested calls, from a handler that interrupts an operation: at every access of every operation, on every system.
+//!
+//! # Purpose
+//!
+//! A handler has no token, and finds the allocator in the middle of an operation of its own CPU. It must not hang, and
+//! must not get a frame that somebody has.
+//!
+//! # Invariants
+//!
+//! In the end every frame that is not held can be allocated, and after all were freed memory is whole.
+
+use std::cell::{Cell, RefCell};
+
+use everybuddy::platform::CpuToken;
+use everybuddy::{AllocateError, Block, CpuId, Flags, FreeError, Order, Release, Request};
+use everybuddy_sim::{Flat, Machine, Region};
+
+use crate::common::{Cpu, System, with_memory};
+use crate::steps::{FRAMES, Held, PROGRAMS, Program, prepare, small_systems};
+
+/// What a handler does.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// Allocates a block of this order and keeps it.
+    Allocate(u8),
+    /// Frees a block that the CPU allocated before.
+    Free,
+    /// Allocates a block of this order and frees it.
+    Both(u8),
+    /// Allocates a run of five frames and frees a part of it.
+    Run,
+}
+
+const CALLS: [Call; 7] = [
+    Call::Allocate(0),
+    Call::Free,
+    Call::Allocate(3),
+    Call::Both(0),
+    Call::Run,
+    Call::Allocate(5),
+    Call::Both(2),
+];
+
+/// What handlers hold and did.
+struct Handler<'a> {
+    system: &'a System<'a>,
+    held: &'a Held,
+    own: RefCell<Vec<Block>>,
+    /// Calls that succeeded, and calls that found a lock held.
+    served: Cell<u32>,
+    busy: Cell<u32>,
+}
+
+impl Handler<'_> {
+    fn call(&self, cpu: CpuId, call: Call) {
+        match call {
+            Call::Allocate(order) => _ = self.allocate(cpu, order),
+            Call::Free => self.free(cpu),
+            Call::Both(order) => {
+                if self.allocate(cpu, order) {
+                    self.free(cpu);
+                }
+            }
+            Call::Run => self.run(cpu),
+        }
+    }
+
+    fn count(&self, is_busy: bool) {
+        let count = if is_busy { &self.busy } else { &self.served };
+        count.set(count.get() + 1);
+    }
+
+    fn refused(&self, error: AllocateError) {
+        let documented = [AllocateError::Exhausted, AllocateError::Busy];
+        assert!(documented.contains(&error), "{error:?}");
+        self.count(error == AllocateError::Busy);
+    }
+
+    fn allocate(&self, cpu: CpuId, order: u8) -> bool {
+        let order = Order::new(order).unwrap();
+        match self.system.allocate_nested(cpu, Request::order(order)) {
+            Ok(start) => {
+                self.held.add(start, order);
+                self.own.borrow_mut().push(Block { start, order });
+                self.count(false);
+                true
+            }
+            Err(error) => {
+                self.refused(error);
+                false
+            }
+        }
+    }
+
+    /// Frees the block that was allocated last.
+    fn free(&self, cpu: CpuId) {
+        let Some(block) = self.own.borrow_mut().pop() else {
+            return;
+        };
+        self.held.remove(block);
+        let freed = self.system.free_nested(cpu, Release::block(block));
+        if freed.is_err() {
+            assert_eq!(freed, Err(FreeError::Busy));
+            self.held.add(block.start, block.order);
+            self.own.borrow_mut().push(block);
+        }
+        self.count(freed.is_err());
+    }
+
+    fn run(&self, cpu: CpuId) {
+        let start = match self.system.allocate_nested(cpu, Request::frames(5)) {
+            Ok(start) => start,
+            Err(error) => return self.refused(error),
+        };
+        let frames = (0..5).map(|frame| Block {
+            start: everybuddy::Pfn(start.0 + frame),
+            order: Order::ZERO,
+        });
+        let frames: Vec<Block> = frames.collect();
+        for frame in &frames {
+            self.held.add(frame.start, frame.order);
+        }
+        // Three of them; the others are freed one by one later.
+        for frame in &frames[..3] {
+            self.held.remove(*frame);
+        }
+        let freed = self.system.free_nested(cpu, Release::frames(start, 3));
+        let mut own = self.own.borrow_mut();
+        if freed.is_err() {
+            assert_eq!(freed, Err(FreeError::Busy));
+            for frame in &frames[..3] {
+                self.held.add(frame.start, frame.order);
+                own.push(*frame);
+            }
+        }
+        own.extend_from_slice(&frames[3..]);
+        self.count(freed.is_err());
+    }
+}
+
+/// Interrupts CPU 0 at the accesses given while it executes a program. Returns the number of its accesses, and how many
+/// calls of handlers were served and how many were refused as busy.
+fn interrupt(
+    name: &str,
+    program: &Program,
+    accesses: impl Iterator<Item = u64>,
+    calls: impl Fn(usize) -> Call,
+) -> (u64, u32, u32) {
+    with_memory(name, 2, FRAMES, 0, |region, system| {
+        interrupt_on(system, region, program, accesses, calls)
+    })
+}
+
+fn interrupt_on(
+    system: &System<'_>,
+    region: Region,
+    program: &Program,
+    accesses: impl Iterator<Item = u64>,
+    calls: impl Fn(usize) -> Call,
+) -> (u64, u32, u32) {
+    let machine = Machine::new(2).cost(Flat::new(10)).limit(1 << 36);
+    let mut machine = accesses.fold(machine, |machine, access| {
+        machine.interrupt(CpuId(0), access)
+    });
+    let held = Held::default();
+    let handler = Handler {
+        system,
+        held: &held,
+        own: RefCell::new(Vec::new()),
+        served: Cell::new(0),
+        busy: Cell::new(0),
+    };
+    let own = machine.outside(|cpus| {
+        let mut own = prepare(program.before, cpus, system, &held);
+        // Blocks for handlers to free.
+        let kept = own[0].blocks.split_off(own[0].blocks.len() / 2);
+        *handler.own.borrow_mut() = kept;
+        own
+    });
+    let own = own.map(|own| Cell::new(Some(own)));
+    let count = Cell::new(0);
+    let handle = |cpu: CpuId| {
+        let call = calls(count.get());
+        count.set(count.get() + 1);
+        handler.call(cpu, call);
+    };
+    let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+        let own = &mut own[cpu.id().index()].take().unwrap();
+        if cpu.id() == CpuId(0) {
+            for step in program.steps {
+                own.step(cpu, system, &held, *step);
+            }
+            system.park(cpu);
+            return (cpu.accesses(), core::mem::take(&mut own.blocks));
+        }
+        // The other CPU finds every frame that nobody holds.
+        cpu.work(1 << 30);
+        while own.allocate(cpu, system, &held, (0, Flags::NONE)) {}
+        assert_eq!(held.frames(), FRAMES, "a frame is lost");
+        (0, core::mem::take(&mut own.blocks))
+    });
+    let report = report.unwrap();
+    machine.outside(|cpus: &mut [Cpu]| {
+        let blocks = report.results.iter().flat_map(|(_, blocks)| blocks);
+        let own = handler.own.borrow();
+        for block in blocks.chain(own.iter()) {
+            held.remove(*block);
+            system.free(&mut cpus[0], Release::block(*block)).unwrap();
+        }
+        assert_eq!(held.frames(), 0);
+        cpus.iter_mut().for_each(|cpu| system.park(cpu));
+        system.quiesce(&mut cpus[0]).unwrap();
+        assert_eq!(system.check(&mut cpus[0]).unwrap().free, FRAMES);
+    });
+    (
+        report.results[0].0,
+        handler.served.get(),
+        handler.busy.get(),
+    )
+}
+
+/// Interrupts each program at each access, with each call whose position has the same remainder as the access.
+fn handlers_call_everywhere(every: u64) {
+    for (_, name) in small_systems() {
+        let (mut served, mut busy) = (0, 0);
+        for program in &PROGRAMS {
+            let none = core::iter::empty();
+            let (accesses, ..) = interrupt(&name, program, none, |_| Call::Free);
+            for access in 1..=accesses {
+                for (at, call) in (0..).zip(CALLS) {
+                    if access % every == at % every {
+                        let once = core::iter::once(access);
+                        let counts = interrupt(&name, program, once, |_| call);
+                        served += counts.1;
+                        busy += counts.2;
+                    }
+                }
+            }
+            // Many in one run, with all calls in turn.
+            for first in 0..CALLS.len() {
+                let many = (1..=2 * accesses).step_by(23 + first);
+                interrupt(&name, program, many, |at| CALLS[(first + at) % CALLS.len()]);
+            }
+        }
+        assert!(
+            served > 0 && busy > 0,
+            "{name}: {served} served, {busy} busy"
+        );
+    }
+}
+
+#[test]
+fn a_handler_may_call_at_any_access() {
+    handlers_call_everywhere(7);
+}
+
+#[test]
+#[ignore = "`ci/stress.sh schedules` runs it"]
+fn every_call_at_every_access() {
+    handlers_call_everywhere(1);
+}
