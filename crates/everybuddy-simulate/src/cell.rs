@@ -1,30 +1,25 @@
-//! One system on one workload with one number of CPUs.
+//! One system under one load with one number of CPUs.
 //!
 //! # Purpose
 //!
-//! Each CPU runs the program of its thread, step by step, and thinks between two calls. All of them prepare, one after
-//! the other, and run a round to warm up; then a round is measured.
+//! Builds the system, runs the load on a machine, and summarizes what all CPUs measured.
 //!
 //! # Invariants
 //!
-//! What the driver itself does costs nothing: it is not in simulated memory. A block that one CPU passes to another is
-//! passed at no cost.
+//! What the driver itself does costs nothing: it is not in simulated memory.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 
-use everybuddy::platform::CpuToken;
-use everybuddy::{
-    Block, FrameAllocator, FrameRange, Memory, MetadataPart, Pfn, Release, Request, Setup, Size,
-    SystemSpec, metadata_layout,
-};
+use everybuddy::{FrameRange, Memory, MetadataPart, Setup, SystemSpec, metadata_layout};
 use everybuddy_measure::Error;
-use everybuddy_measure::replay::memory::Random;
 use everybuddy_sim::{
-    Caches, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, SimCpu, Traffic, build_any,
+    Caches, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, Traffic, build_any,
 };
-use everybuddy_workload::{Body, Program, Setting, Step, Variant};
+
+use crate::Load;
+use crate::caller::Counted;
+use crate::workload;
 
 /// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
 /// they range from 3.4, for a hit of `linux-6`, to 13.4, for `is`.
@@ -37,15 +32,15 @@ pub struct CellPlan<'p> {
     pub hardware: &'p Hardware,
     /// The system.
     pub spec: &'p SystemSpec,
-    /// The workload.
-    pub variant: &'p Variant,
+    /// The load.
+    pub load: &'p Load,
     /// The number of CPUs, one thread on each.
     pub cpus: u16,
     /// The frames of the memory.
     pub frames: u32,
     /// The mean number of instructions between two calls. They vary by a half.
     pub think: u32,
-    /// The factor by which the workload is shortened.
+    /// The factor by which a workload is shortened. A trace is shortened before.
     pub shrink: u32,
     /// The seed of the random choices.
     pub seed: u64,
@@ -96,8 +91,10 @@ pub struct PartTraffic {
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The cycles of the measured round, until the last CPU was done.
+    /// The cycles of what was measured, until the last CPU was done.
     pub cycles: u64,
+    /// The cycles of all CPUs outside of calls in which they wait for other CPUs, or are done.
+    pub idle: u64,
     /// Allocations, refused ones included.
     pub allocate: Latency,
     /// Frees.
@@ -124,26 +121,6 @@ impl Cell {
     }
 }
 
-/// What was allocated.
-#[derive(Clone, Copy)]
-struct Held {
-    start: Pfn,
-    size: Size,
-}
-
-/// Blocks on their way to a CPU.
-type Mailbox = RefCell<VecDeque<Held>>;
-
-/// What a CPU measured.
-#[derive(Default)]
-struct Counted {
-    start: u64,
-    end: u64,
-    allocate: Vec<u64>,
-    free: Vec<u64>,
-    refused: u64,
-}
-
 /// Simulates a cell.
 ///
 /// # Errors
@@ -161,7 +138,6 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let memory = Memory::new(&mut memory).describe(&mut listener);
     let system = build_any(spec, &setup, memory).map_err(refuse)?;
 
-    let mailboxes: Vec<Mailbox> = (0..cpus).map(|_| Mailbox::default()).collect();
     let mut machine = Machine::new(cpus)
         .cost(
             Caches::new(*plan.hardware)
@@ -169,15 +145,16 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
                 .seed(plan.seed),
         )
         .limit(LARGEST_LIMIT);
-    let report = machine
-        .run(region, |cpu: &mut SimCpu| {
-            Thread::new(plan, system, &mailboxes, cpu).run()
-        })
-        .map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
+    let report = match plan.load {
+        Load::Workload(variant) => workload::run(plan, variant, system, &mut machine, region),
+    };
+    let report =
+        report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
 
     let results = &report.results;
     let start = results.iter().map(|counted| counted.start).min();
     let end = results.iter().map(|counted| counted.end).max();
+    let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
     let all = |which: fn(&Counted) -> &Vec<u64>| {
         Latency::of(results.iter().flat_map(which).copied().collect())
     };
@@ -187,7 +164,11 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     );
     let parts = by_part(&parts.borrow(), machine.model());
     Ok(Cell {
-        cycles: end.unwrap_or(0) - start.unwrap_or(0),
+        cycles: end - start,
+        idle: results
+            .iter()
+            .map(|counted| counted.idle + (end - counted.end))
+            .sum(),
         allocate,
         free,
         refused: results.iter().map(|counted| counted.refused).sum(),
@@ -219,158 +200,6 @@ fn by_part(parts: &[MetadataPart], model: &Caches) -> Vec<PartTraffic> {
     sums
 }
 
-/// A thread of the workload on its CPU.
-struct Thread<'t, 'c> {
-    system: &'t dyn FrameAllocator<Sim>,
-    mailboxes: &'t [Mailbox],
-    cpu: &'c mut SimCpu,
-    program: Program,
-    slots: Vec<Option<Held>>,
-    random: Random,
-    think: u32,
-    counted: Counted,
-}
-
-impl<'t, 'c> Thread<'t, 'c> {
-    fn new(
-        plan: &CellPlan<'_>,
-        system: &'t dyn FrameAllocator<Sim>,
-        mailboxes: &'t [Mailbox],
-        cpu: &'c mut SimCpu,
-    ) -> Self {
-        let setting = Setting {
-            frames: plan.frames,
-            threads: plan.cpus,
-            seed: plan.seed,
-            shrink: plan.shrink,
-        };
-        let id = cpu.id().0;
-        let program = plan.variant.program(&setting, id);
-        Self {
-            system,
-            mailboxes,
-            slots: vec![None; program.slots() as usize],
-            program,
-            random: Random::new(plan.seed << 16 | u64::from(id)),
-            think: plan.think,
-            cpu,
-            counted: Counted::default(),
-        }
-    }
-
-    fn run(mut self) -> Counted {
-        let me = self.cpu.id().index();
-        for turn in 0..self.mailboxes.len() {
-            if turn == me {
-                for body in self.program.prepare().to_vec() {
-                    self.body(&body);
-                }
-            }
-            self.meet();
-        }
-        self.round();
-        self.meet();
-        self.cpu.mark();
-        self.counted = Counted {
-            start: self.cpu.now(),
-            ..Counted::default()
-        };
-        self.round();
-        self.counted.end = self.cpu.now();
-        self.system.park(self.cpu);
-        self.counted
-    }
-
-    /// Waits for all other CPUs. A CPU that makes no calls for a while says so, as an idle CPU of a kernel does:
-    /// otherwise a CPU that needs what is in its list would wait for it.
-    fn meet(&mut self) {
-        self.system.park(self.cpu);
-        self.cpu.barrier();
-    }
-
-    fn round(&mut self) {
-        for section in self.program.round() {
-            self.meet();
-            self.body(&section.body);
-        }
-    }
-
-    fn body(&mut self, body: &Body) {
-        if let Body::Arrange { slots } = body {
-            let range = slots.start as usize..slots.end as usize;
-            self.slots[range].sort_by_key(|held| held.map(|held| held.start));
-            return;
-        }
-        for step in body.steps() {
-            self.step(step);
-        }
-    }
-
-    fn step(&mut self, step: Step) {
-        match step {
-            Step::Allocate { slot, size } => {
-                self.think();
-                let before = self.cpu.now();
-                let request = match size {
-                    Size::Order(order) => Request::order(order),
-                    Size::Frames(frames) => Request::frames(frames.0),
-                };
-                let given = self.system.allocate(self.cpu, request);
-                self.counted.allocate.push(self.cpu.now() - before);
-                self.counted.refused += u64::from(given.is_err());
-                self.slots[slot as usize] = given.ok().map(|start| Held { start, size });
-            }
-            Step::Free { slot } => {
-                if let Some(Held { start, size }) = self.slots[slot as usize].take() {
-                    self.think();
-                    let release = match size {
-                        Size::Order(order) => Release::block(Block::new(start, order)),
-                        Size::Frames(frames) => Release::frames(start, frames.0),
-                    };
-                    let before = self.cpu.now();
-                    let freed = self.system.free(self.cpu, release);
-                    self.counted.free.push(self.cpu.now() - before);
-                    debug_assert!(freed.is_ok(), "{start:?}, {size:?}: {freed:?}");
-                }
-            }
-            Step::Hand { slot } => {
-                if let Some(block) = self.slots[slot as usize].take() {
-                    let next = (self.cpu.id().index() + 1) % self.mailboxes.len();
-                    self.mailboxes[next].borrow_mut().push_back(block);
-                }
-            }
-            Step::Receive { slot } => {
-                let own = &self.mailboxes[self.cpu.id().index()];
-                if own.borrow().is_empty() {
-                    self.system.park(self.cpu);
-                }
-                // The sender may be refused and send nothing: so the wait ends.
-                for _ in 0..MOST_LOOKS {
-                    let block = own.borrow_mut().pop_front();
-                    if block.is_some() {
-                        self.slots[slot as usize] = block;
-                        break;
-                    }
-                    self.cpu.work(LOOK);
-                }
-            }
-        }
-    }
-
-    fn think(&mut self) {
-        if self.think > 0 {
-            let half = self.think / 2;
-            let more = self.random.below(u64::from(self.think) + 1) as u32;
-            self.cpu.work(half + more);
-        }
-    }
-}
-
-/// Instructions between two looks into an empty mailbox.
-const LOOK: u32 = 200;
-/// Looks until a block is given up.
-const MOST_LOOKS: u32 = 100_000;
-
 #[cfg(test)]
 mod tests {
     use everybuddy::systems::ROWS;
@@ -382,10 +211,11 @@ mod tests {
     fn small(system: &str, workload: &str, think: u32) -> Cell {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&[workload.to_string()]).unwrap();
+        let load = Load::Workload(variants[0]);
         let plan = CellPlan {
             hardware: &machine.hardware,
             spec: &system.parse().unwrap(),
-            variant: variants[0],
+            load: &load,
             cpus: 4,
             frames: 8192,
             think,

@@ -7,8 +7,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`cell`] | one system on one workload with one number of CPUs |
-//! | [`plan`] | all cells of a run, and their rows |
+//! | [`load`] | what the CPUs do |
+//! | `caller` | a CPU that makes calls and measures them |
+//! | `workload` | the threads of a workload |
+//! | [`cell`] | one system under one load with one number of CPUs |
+//! | [`plan`] | all cells of a run |
+//! | `jobs` | several cells at the same time |
+//! | [`rows`] | the rows of a plan |
 //!
 //! # Not modelled
 //!
@@ -21,8 +26,15 @@
 //!
 //! Everything is simulated: the same plan gives the same rows on every host. Every row says so.
 
+mod caller;
 pub mod cell;
+mod jobs;
+pub mod load;
 pub mod plan;
+pub mod rows;
+mod workload;
 
 pub use cell::{Cell, Latency, PartTraffic};
-pub use plan::{Plan, Scaling};
+pub use load::Load;
+pub use plan::{CellId, Plan};
+pub use rows::Scaling;

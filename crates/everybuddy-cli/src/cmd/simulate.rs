@@ -9,13 +9,15 @@
 //! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::thread;
 
 use clap::{Args, value_parser};
 use everybuddy_machines::Machine;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::size::Size;
-use everybuddy_simulate::Plan;
+use everybuddy_simulate::{Load, Plan};
 
 use crate::export::Outputs;
 use crate::show::progress::Progress;
@@ -84,6 +86,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 
+    /// Simulate on N CPUs of this machine at the same time [default: all]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+
     #[command(flatten)]
     files: Files,
 }
@@ -95,11 +101,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let plan = plan(&arguments, &machine)?;
     let mut outputs = Outputs::default();
     let sinks = arguments.files.open(&mut outputs)?;
-    let progress = Progress::new(plan.steps());
-    let (rows, scalings) = plan.run(&mut |what| {
-        progress.says(what);
-        progress.step();
-    })?;
+    let jobs = arguments
+        .jobs
+        .or_else(|| thread::available_parallelism().ok());
+    let cells = plan.cells();
+    let progress = Progress::new(cells.len() as u64);
+    let (rows, scalings) = plan.run(
+        jobs.unwrap_or(NonZero::<usize>::MIN),
+        vec![None; cells.len()],
+        &mut |id, _| {
+            progress.says(&plan.name(id));
+            progress.step();
+            Ok(())
+        },
+    )?;
     progress.done();
     sinks.print(&simulated::text(&plan, &scalings, &rows, &sinks.style()))?;
     sinks.write(&rows)
@@ -134,7 +149,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
     Ok(Plan {
         machine: machine.name.clone(),
         hardware: machine.hardware,
-        variants,
+        loads: variants.into_iter().map(Load::Workload).collect(),
         specs: match &arguments.systems {
             Some(texts) => choice::parse(texts)?,
             None => choice::all(),

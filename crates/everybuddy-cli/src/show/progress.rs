@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! The bar is drawn between passes only, by the thread that starts them: nothing runs concurrently with a timed pass.
+//! The bar is drawn by one thread, between timed passes only: nothing runs concurrently with one.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek};

@@ -18,13 +18,13 @@ use super::table::{self, Better, Column};
 /// Returns all tables, with a line about the machine.
 pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
     let mut out = String::new();
-    for variant in &plan.variants {
+    for load in &plan.loads {
         let own: Vec<&Scaling> = scalings
             .iter()
-            .filter(|scaling| scaling.workload == variant.name)
+            .filter(|scaling| scaling.load == load.name())
             .collect();
         let names: Vec<String> = own.iter().map(|scaling| scaling.system.clone()).collect();
-        out += &style.bold(variant.name);
+        out += &style.bold(load.name());
         out += ": calls per microsecond of all CPUs, simulated\n\n";
         out += &table::text(&names, &columns(&own, rows), 0..names.len(), style);
         out += "\n";
@@ -79,7 +79,7 @@ fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     }
     let p99 = |scaling: &&Scaling| {
         let of = |row: &&Row| {
-            row.source == scaling.workload
+            row.source == scaling.load
                 && row.name() == scaling.system
                 && row.metric == "latency"
                 && row.statistic == "p99"
@@ -109,7 +109,7 @@ fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
         None => format!("> {most}"),
     });
     columns.push(plain("scaling_limit", ["scales", "to"], limits.collect()));
-    let reasons = scalings.iter().map(|scaling| match scaling.hottest {
+    let reasons = scalings.iter().map(|scaling| match &scaling.hottest {
         Some((what, share)) => format!("{what}, {:.0}%", share * 100.0),
         None => String::new(),
     });

@@ -376,7 +376,10 @@ fn a_simulation_says_so_and_is_the_same_every_time() {
         text.lines().all(|line| line.chars().count() <= 120),
         "{text}"
     );
-    assert_eq!(everybuddy(&command).done(), text);
+    for jobs in ["1", "3"] {
+        let again = everybuddy(&[&command[..], &["--jobs", jobs]].concat());
+        assert_eq!(again.done(), text, "{jobs} jobs");
+    }
     let rows = everybuddy(&[&command[..], &["--json", "-"]].concat());
     assert_eq!(rows.code, 0, "{}", rows.err);
     assert!(rows.out.lines().count() > 50);
@@ -402,6 +405,7 @@ fn a_machine_that_cannot_be_simulated_is_explained() {
         (&["--memory", "1MiB"], "--memory"),
         (&["--workloads", "brust"], "did you mean"),
         (&["--shrink", "0"], "--shrink"),
+        (&["--jobs", "0"], "--jobs"),
     ] {
         let run = everybuddy(&[&["simulate", "--systems", "bs"], arguments].concat());
         assert_eq!(run.code, 2, "{arguments:?}");

@@ -1,0 +1,137 @@
+//! Independent work on several threads of the host.
+//!
+//! # Purpose
+//!
+//! Cells do not depend on each other, so each CPU of the host can simulate one.
+//!
+//! # Invariants
+//!
+//! Work is begun in the order of its numbers. So the error that is returned, that of the smallest number, does not
+//! depend on the number of threads.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use everybuddy_measure::Error;
+
+/// Does `work` for the numbers from 0 to `count - 1` on at most `jobs` threads. Calls `done` with each result, in the
+/// order in which they end, on the calling thread.
+///
+/// # Errors
+/// The error of `done`, or that of the work with the smallest number. No more work is begun after an error, and what
+/// was begun ends.
+pub(crate) fn each<T: Send>(
+    jobs: NonZero<usize>,
+    count: usize,
+    work: impl Fn(usize) -> Result<T, Error> + Sync,
+    done: &mut dyn FnMut(usize, T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut failed: Option<(usize, Error)> = None;
+    let mut refused = Ok(());
+    thread::scope(|scope| {
+        let (sender, results) = mpsc::channel();
+        for _ in 0..jobs.get().min(count) {
+            let (sender, next, is_over, work) = (sender.clone(), &next, &is_over, &work);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    let result = work(number);
+                    if result.is_err() {
+                        is_over.store(true, Ordering::Relaxed);
+                    }
+                    if sender.send((number, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (number, result) in results {
+            match result {
+                Ok(value) if refused.is_ok() => refused = done(number, value),
+                Ok(_) => {}
+                Err(error) if failed.as_ref().is_none_or(|known| number < known.0) => {
+                    failed = Some((number, error));
+                }
+                Err(_) => {}
+            }
+            if refused.is_err() {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    refused?;
+    failed.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    fn jobs(jobs: usize) -> NonZero<usize> {
+        NonZero::new(jobs).unwrap()
+    }
+
+    #[test]
+    fn all_work_is_done_once_by_any_number_of_threads() {
+        for threads in [1, 2, 7, 100] {
+            let mut results = vec![None; 40];
+            each(
+                jobs(threads),
+                40,
+                |number| Ok(number * number),
+                &mut |number, value| {
+                    assert_eq!(results[number].replace(value), None);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            let squares: Vec<Option<usize>> = (0..40).map(|number| Some(number * number)).collect();
+            assert_eq!(results, squares);
+        }
+        each(jobs(2), 0, |_| Ok(()), &mut |_, ()| Ok(())).unwrap();
+    }
+
+    #[test]
+    fn the_first_error_is_the_same_for_any_number_of_threads() {
+        for threads in [1, 2, 5] {
+            let (begun, mut ended) = (Mutex::new(0), 0);
+            let work = |number| {
+                *begun.lock().unwrap() += 1;
+                match number {
+                    3 | 4 => Err(Error::usage(number.to_string())),
+                    number => Ok(number),
+                }
+            };
+            let error = each(jobs(threads), 1000, work, &mut |_, _| {
+                ended += 1;
+                Ok(())
+            });
+            assert_eq!(error.unwrap_err().to_string(), "3");
+            let begun = *begun.lock().unwrap();
+            assert!(ended >= 3 && begun < 1000, "{threads}: {ended} of {begun}");
+            assert!(threads > 1 || begun == 4, "{begun}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_stored_ends_the_work() {
+        let mut ended = 0;
+        let error = each(jobs(2), 1000, Ok, &mut |_, _| {
+            ended += 1;
+            Err(Error::usage("full"))
+        });
+        assert_eq!(
+            (error.unwrap_err().to_string().as_str(), ended),
+            ("full", 1)
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! What the CPUs of a simulation do.
+//!
+//! # Purpose
+//!
+//! A plan treats all loads in the same way: each has a name and needs some CPUs.
+//!
+//! # Invariants
+//!
+//! The name of a load is the source of its rows.
+
+use everybuddy_workload::Variant;
+
+/// What the CPUs do.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// A workload of the benchmark.
+    Workload(&'static Variant),
+}
+
+impl Load {
+    /// Returns the name, which is the source of the rows.
+    pub fn name(&self) -> &str {
+        match self {
+            Load::Workload(variant) => variant.name,
+        }
+    }
+
+    /// Returns the smallest number of CPUs on which it runs.
+    pub fn least_cpus(&self) -> u16 {
+        match self {
+            Load::Workload(variant) => variant.threads,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A workload of the benchmark as a load.
+//!
+//! # Purpose
+//!
+//! Each CPU runs the program of its thread, step by step. All of them prepare, one after the other, and run a round to
+//! warm up; then a round is measured.
+//!
+//! # Invariants
+//!
+//! A block that one CPU passes to another is passed at no cost.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use everybuddy::{Block, FrameAllocator, Pfn, Release, Request, Size};
+use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
+use everybuddy_workload::{Body, Program, Setting, Step, Variant};
+
+use crate::caller::{Caller, Counted, LOOK};
+use crate::cell::CellPlan;
+
+/// Looks until a block is given up.
+const MOST_LOOKS: u32 = 100_000;
+
+/// What was allocated.
+#[derive(Clone, Copy)]
+struct Held {
+    start: Pfn,
+    size: Size,
+}
+
+/// Blocks on their way to a CPU.
+type Mailbox = RefCell<VecDeque<Held>>;
+
+/// Runs the workload, one thread on each CPU.
+pub(crate) fn run(
+    plan: &CellPlan<'_>,
+    variant: &Variant,
+    system: &dyn FrameAllocator<Sim>,
+    machine: &mut Machine<Caches>,
+    region: Region,
+) -> Result<Report<Counted>, SimError> {
+    let mailboxes: Vec<Mailbox> = (0..plan.cpus).map(|_| Mailbox::default()).collect();
+    let setting = Setting {
+        frames: plan.frames,
+        threads: plan.cpus,
+        seed: plan.seed,
+        shrink: plan.shrink,
+    };
+    machine.run(region, |cpu: &mut SimCpu| {
+        let caller = Caller::new(plan, system, cpu);
+        let program = variant.program(&setting, caller.index() as u16);
+        let thread = Thread {
+            caller,
+            mailboxes: &mailboxes,
+            slots: vec![None; program.slots() as usize],
+            program,
+        };
+        thread.run()
+    })
+}
+
+/// A thread of the workload on its CPU.
+struct Thread<'t, 'c> {
+    caller: Caller<'t, 'c>,
+    mailboxes: &'t [Mailbox],
+    program: Program,
+    slots: Vec<Option<Held>>,
+}
+
+impl Thread<'_, '_> {
+    fn run(mut self) -> Counted {
+        let me = self.caller.index();
+        for turn in 0..self.mailboxes.len() {
+            if turn == me {
+                for body in self.program.prepare().to_vec() {
+                    self.body(&body);
+                }
+            }
+            self.caller.meet();
+        }
+        self.round();
+        self.caller.meet();
+        self.caller.begin();
+        self.round();
+        self.caller.end()
+    }
+
+    fn round(&mut self) {
+        for section in self.program.round() {
+            self.caller.meet();
+            self.body(&section.body);
+        }
+    }
+
+    fn body(&mut self, body: &Body) {
+        if let Body::Arrange { slots } = body {
+            let range = slots.start as usize..slots.end as usize;
+            self.slots[range].sort_by_key(|held| held.map(|held| held.start));
+            return;
+        }
+        for step in body.steps() {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Allocate { slot, size } => {
+                let request = match size {
+                    Size::Order(order) => Request::order(order),
+                    Size::Frames(frames) => Request::frames(frames.0),
+                };
+                let given = self.caller.allocate(request);
+                self.slots[slot as usize] = given.map(|start| Held { start, size });
+            }
+            Step::Free { slot } => {
+                if let Some(Held { start, size }) = self.slots[slot as usize].take() {
+                    self.caller.free(match size {
+                        Size::Order(order) => Release::block(Block::new(start, order)),
+                        Size::Frames(frames) => Release::frames(start, frames.0),
+                    });
+                }
+            }
+            Step::Hand { slot } => {
+                if let Some(block) = self.slots[slot as usize].take() {
+                    let next = (self.caller.index() + 1) % self.mailboxes.len();
+                    self.mailboxes[next].borrow_mut().push_back(block);
+                }
+            }
+            Step::Receive { slot } => {
+                let own = &self.mailboxes[self.caller.index()];
+                if own.borrow().is_empty() {
+                    self.caller.park();
+                }
+                // The sender may be refused and send nothing: so the wait ends.
+                for _ in 0..MOST_LOOKS {
+                    let block = own.borrow_mut().pop_front();
+                    if block.is_some() {
+                        self.slots[slot as usize] = block;
+                        break;
+                    }
+                    self.caller.idle(LOOK);
+                }
+            }
+        }
+    }
+}
