@@ -560,6 +560,17 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "idle_share",
+        group: Machine,
+        head: "idle",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "idle cycles / (cycles * CPUs)",
+        definition: "Share of the CPUs' time in which they wait for other CPUs outside of calls, or have no calls left.",
+        counted: None,
+    },
+    Metric {
         name: "memory_time_share",
         group: Machine,
         head: "memory time",

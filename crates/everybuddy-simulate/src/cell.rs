@@ -19,6 +19,7 @@ use everybuddy_sim::{
 
 use crate::Load;
 use crate::caller::Counted;
+use crate::trace::{self, Deal};
 use crate::workload;
 
 /// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
@@ -147,6 +148,9 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         .limit(LARGEST_LIMIT);
     let report = match plan.load {
         Load::Workload(variant) => workload::run(plan, variant, system, &mut machine, region),
+        Load::Trace(traced) => {
+            trace::run(plan, &Deal::new(traced, cpus), system, &mut machine, region)
+        }
     };
     let report =
         report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;

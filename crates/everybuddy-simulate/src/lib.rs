@@ -1,8 +1,8 @@
-//! Workloads on simulated machines with hundreds of CPUs.
+//! Workloads and traces on simulated machines with hundreds of CPUs.
 //!
 //! # Purpose
 //!
-//! Runs the workloads of the benchmark on the virtual machine of `everybuddy-sim`, with its model of caches, and says
+//! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim`, with its model of caches, and says
 //! up to how many CPUs each system scales, and which part of its metadata it waits for.
 //!
 //! | module | contents |
@@ -10,6 +10,7 @@
 //! | [`load`] | what the CPUs do |
 //! | `caller` | a CPU that makes calls and measures them |
 //! | `workload` | the threads of a workload |
+//! | [`trace`] | a trace, whose tasks are dealt out to the CPUs |
 //! | [`cell`] | one system under one load with one number of CPUs |
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
@@ -32,9 +33,11 @@ mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
+pub mod trace;
 mod workload;
 
 pub use cell::{Cell, Latency, PartTraffic};
 pub use load::Load;
 pub use plan::{CellId, Plan};
 pub use rows::Scaling;
+pub use trace::Traced;

@@ -8,13 +8,19 @@
 //!
 //! The name of a load is the source of its rows.
 
+use std::sync::Arc;
+
 use everybuddy_workload::Variant;
+
+use crate::trace::Traced;
 
 /// What the CPUs do.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// A workload of the benchmark.
     Workload(&'static Variant),
+    /// A trace, whose tasks are dealt out to the CPUs.
+    Trace(Arc<Traced>),
 }
 
 impl Load {
@@ -22,6 +28,7 @@ impl Load {
     pub fn name(&self) -> &str {
         match self {
             Load::Workload(variant) => variant.name,
+            Load::Trace(traced) => traced.name(),
         }
     }
 
@@ -29,6 +36,7 @@ impl Load {
     pub fn least_cpus(&self) -> u16 {
         match self {
             Load::Workload(variant) => variant.threads,
+            Load::Trace(_) => 1,
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Plan {
     pub specs: Vec<SystemSpec>,
     /// The numbers of CPUs, ascending.
     pub cpus: Vec<u16>,
-    /// The frames of the memory.
+    /// The frames of the memory under a workload.
     pub frames: u32,
     /// The mean number of cycles between two calls.
     pub think: u32,
@@ -91,6 +91,14 @@ impl Plan {
         cells
     }
 
+    /// Returns the frames of the memory under a load.
+    pub fn memory(&self, load: &Load, cpus: u16) -> u64 {
+        match load {
+            Load::Workload(_) => u64::from(self.frames),
+            Load::Trace(traced) => traced.memory(cpus),
+        }
+    }
+
     /// Returns the name of a cell, which no other cell of the plan has.
     pub fn name(&self, id: &CellId) -> String {
         Name(self, id).to_string()
@@ -130,7 +138,7 @@ impl Plan {
             spec: &self.specs[id.spec],
             load: &self.loads[id.load],
             cpus: id.cpus,
-            frames: self.frames,
+            frames: self.memory(&self.loads[id.load], id.cpus) as u32,
             think: self.instructions(self.think),
             shrink: self.shrink,
             seed: id.seed,

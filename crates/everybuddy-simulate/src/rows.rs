@@ -82,6 +82,8 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
     add("all", "throughput", "rate", cell.rate() * mhz * 1e6);
     let refused = cell.refused as f64 / cell.allocate.calls.max(1) as f64;
     add("allocate", "blocking_probability", "rate", refused);
+    let time = cell.cycles.max(1) as f64 * f64::from(id.cpus);
+    add("all", "idle_share", "value", cell.idle as f64 / time);
     let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
     add("all", "accesses", "value", per_call(accesses));
