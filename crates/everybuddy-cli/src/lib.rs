@@ -20,6 +20,7 @@
 pub mod cmd;
 mod commit;
 pub mod export;
+mod finished;
 pub mod processes;
 #[cfg(target_os = "linux")]
 pub mod recording;

@@ -10,18 +10,25 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, value_parser};
 use everybuddy_machines::Machine;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::size::Size;
-use everybuddy_simulate::{Load, Plan};
+use everybuddy_measure::library;
+use everybuddy_measure::replay::merge::cut;
+use everybuddy_measure::size::{self, Size};
+use everybuddy_simulate::trace::LEAST_FRAMES;
+use everybuddy_simulate::{Load, Plan, Traced};
+use everybuddy_trace::{Leniency, resolve};
 
 use crate::export::Outputs;
+use crate::finished::{self, Finished};
 use crate::show::progress::Progress;
-use crate::show::simulated;
+use crate::show::{output, simulated};
 
 use super::files::Files;
 
@@ -35,9 +42,13 @@ use super::files::Files;
     after_help = "\
 Examples:
   everybuddy simulate
-        all systems on bursts of single frames, on 1 to 64 CPUs
+        all systems on bursts of single frames, on 1 to 256 CPUs
   everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
         two systems on two workloads, on up to 128 CPUs
+  everybuddy simulate --trace gcc_build --cpus 1,4,16
+        the calls of a program: its tasks are dealt out to the CPUs
+  everybuddy simulate --resume cells.jsonl
+        store finished cells: after Ctrl-C, the same command continues where it was
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
         a machine of one of the papers; `everybuddy machines` lists all
   everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
@@ -45,34 +56,41 @@ Examples:
 
 A system has stopped scaling where twice as many CPUs bring less than 1.2 times the calls.
 
+A cell is one system on one workload with one number of CPUs and one seed. Cells are independent:
+all CPUs of this machine simulate, and the results do not depend on their number.
+
+Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
+free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
+there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
+at different times. Nothing has warmed up.
+
 If FILE is -, the rows go to standard output and the tables to standard error."
 )]
 pub(super) struct Arguments {
-    /// Select workloads or variants, see `everybuddy workloads`
-    #[arg(
-        long,
-        value_name = "W,X",
-        value_delimiter = ',',
-        default_value = "burst:in-order"
-    )]
-    workloads: Vec<String>,
+    /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
+    #[arg(long, value_name = "W,X", value_delimiter = ',')]
+    workloads: Option<Vec<String>>,
+
+    /// Select traces instead: files, or names of bundled traces
+    #[arg(long, value_name = "T,U", value_delimiter = ',')]
+    trace: Vec<String>,
 
     /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
-    /// Set the numbers of CPUs
-    #[arg(long, value_name = "N,M", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-          value_parser = value_parser!(u16).range(1..))]
-    cpus: Vec<u16>,
+    /// Set the numbers of CPUs [default: 1,2,4 and so on up to 256, as the machine has them]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = value_parser!(u16).range(1..))]
+    cpus: Option<Vec<u16>>,
 
     /// Select the machine: a name of `everybuddy machines`, or a machine file
     #[arg(long, value_name = "NAME", default_value = "epyc-7763")]
     machine: String,
 
-    /// Set the memory that the systems manage
-    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
-    memory: Size,
+    /// Set the memory that the systems manage, or that of each copy of a trace [default: 8GiB for
+    /// workloads; for traces what all CPUs together need at most, and a quarter more]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
 
     /// Let each CPU work for N cycles between two calls, half more or less
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
@@ -82,13 +100,21 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
 
-    /// Shorten the workloads N times
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
-    shrink: u32,
+    /// Shorten the workloads or traces N times [default: 4 for workloads, 1 for traces]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    shrink: Option<u32>,
+
+    /// Repair invalid traces and report the repairs, instead of rejecting them
+    #[arg(long)]
+    lenient: bool,
 
     /// Simulate on N CPUs of this machine at the same time [default: all]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
+
+    /// Append each finished cell to FILE; with the FILE of an interrupted run, simulate the rest
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
 
     #[command(flatten)]
     files: Files,
@@ -99,36 +125,101 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = everybuddy_machines::by_name_or_path(&arguments.machine)
         .map_err(|error| Error::usage(error.to_string()))?;
     let plan = plan(&arguments, &machine)?;
-    let mut outputs = Outputs::default();
+    let cells = plan.cells();
+    let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
+    let mut inputs = arguments.trace.clone();
+    inputs.iter_mut().try_for_each(|own| {
+        *own = library::locate(own)?.to_string_lossy().into_owned();
+        Ok::<(), Error>(())
+    })?;
+    let inputs = inputs.into_iter().map(PathBuf::from);
+    let mut outputs = Outputs::beside(inputs.chain(arguments.resume.clone()).collect());
+    let (mut finished, known) = match &arguments.resume {
+        None => (None, vec![None; cells.len()]),
+        Some(path) => {
+            let (file, known) = Finished::open(path, &described(&plan), &names)?;
+            (Some(file), known)
+        }
+    };
     let sinks = arguments.files.open(&mut outputs)?;
+    let left = known.iter().filter(|rows| rows.is_none()).count();
+    if left < cells.len() {
+        let ended = cells.len() - left;
+        output::note(&format!(
+            "{ended} of {} cells are finished, {left} are left",
+            cells.len()
+        ));
+    }
     let jobs = arguments
         .jobs
         .or_else(|| thread::available_parallelism().ok());
-    let cells = plan.cells();
-    let progress = Progress::new(cells.len() as u64);
-    let (rows, scalings) = plan.run(
-        jobs.unwrap_or(NonZero::<usize>::MIN),
-        vec![None; cells.len()],
-        &mut |id, _| {
-            progress.says(&plan.name(id));
-            progress.step();
-            Ok(())
-        },
-    )?;
+    let progress = Progress::new(left as u64);
+    let jobs = jobs.unwrap_or(NonZero::<usize>::MIN);
+    let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
+        let name = plan.name(id);
+        if let Some(file) = &mut finished {
+            file.add(&name, rows)?;
+        }
+        progress.says(&name);
+        progress.step();
+        Ok(())
+    })?;
     progress.done();
     sinks.print(&simulated::text(&plan, &scalings, &rows, &sinks.style()))?;
     sinks.write(&rows)
 }
 
+/// Describes all that the rows depend on.
+fn described(plan: &Plan) -> Vec<(&'static str, String)> {
+    let load = |load: &Load| match load {
+        Load::Workload(variant) => variant.name.to_string(),
+        Load::Trace(traced) => format!("{} ({:016x})", traced.name(), traced.fingerprint()),
+    };
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+    let memory = |load: &Load| {
+        let frames = plan.cpus.iter().map(|cpus| plan.memory(load, *cpus));
+        list(&mut frames.map(|frames| frames.to_string()))
+    };
+    vec![
+        ("program", finished::program()),
+        ("machine", plan.machine.clone()),
+        ("numbers of the machine", format!("{:?}", plan.hardware)),
+        ("loads", list(&mut plan.loads.iter().map(load))),
+        (
+            "systems",
+            list(&mut plan.specs.iter().map(ToString::to_string)),
+        ),
+        (
+            "numbers of CPUs",
+            list(&mut plan.cpus.iter().map(u16::to_string)),
+        ),
+        ("frames", list(&mut plan.loads.iter().map(memory))),
+        ("cycles between calls", plan.think.to_string()),
+        ("factor of shortening", plan.shrink.to_string()),
+        ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
+    ]
+}
+
 fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
-    let variants = choice::workloads(&arguments.workloads)?;
-    let cpus: BTreeSet<u16> = arguments.cpus.iter().copied().collect();
+    let workloads = match (&arguments.workloads, arguments.trace.is_empty()) {
+        (Some(names), _) => names.clone(),
+        (None, true) => vec![WORKLOAD.to_string()],
+        (None, false) => Vec::new(),
+    };
+    let variants = choice::workloads(&workloads)?;
+    let all = machine.hardware.cpus();
+    let cpus: BTreeSet<u16> = match &arguments.cpus {
+        Some(given) => given.iter().copied().collect(),
+        None => COUNTS
+            .into_iter()
+            .filter(|count| u32::from(*count) <= all)
+            .collect(),
+    };
     let most = cpus.last().copied().unwrap_or(1);
-    if u32::from(most) > machine.hardware.cpus() {
+    if u32::from(most) > all {
         return Err(Error::usage(format!(
-            "--cpus {most}: machine `{}` has {} CPUs\nhelp: `everybuddy machines` lists larger ones",
+            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: `everybuddy machines` lists larger ones",
             machine.name,
-            machine.hardware.cpus()
         )));
     }
     if let Some(variant) = variants.iter().find(|variant| variant.threads > most) {
@@ -137,19 +228,48 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             variant.name, variant.threads
         )));
     }
+    let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
+    for name in &arguments.trace {
+        let traced = traced(arguments, name)?;
+        if loads.iter().any(|load| load.name() == traced.name()) {
+            return Err(Error::usage(format!(
+                "--trace {name}: `{}` is given twice\nhelp: rename one of the files",
+                traced.name()
+            )));
+        }
+        for count in &cpus {
+            let frames = traced.memory(*count);
+            let least = LEAST_FRAMES * u64::from(*count);
+            if !(least..=MOST).contains(&frames) {
+                return Err(Error::usage(format!(
+                    "--trace {name}: {} of memory for {count} CPUs, that is {} copies of the trace; it must be from \
+                     {} to {}\nhelp: choose another --memory, which is that of a copy, or other numbers of --cpus",
+                    size::frames(frames),
+                    traced.copies(*count),
+                    size::frames(least),
+                    size::frames(MOST),
+                )));
+            }
+        }
+        loads.push(Load::Trace(Arc::new(traced)));
+    }
     // Each CPU needs a share that the workloads can use.
-    let least = u64::from(most) * LEAST_SHARE;
-    let frames = arguments.memory.frames.next_multiple_of(1024);
-    if !(least.max(LEAST_SHARE * 2)..=MOST).contains(&frames) {
+    let least = (u64::from(most) * LEAST_FRAMES).max(LEAST_FRAMES * 2);
+    let frames = match (arguments.memory, workloads.is_empty()) {
+        (Some(size), false) => size.frames.next_multiple_of(1024),
+        _ => MEMORY,
+    };
+    if !(least..=MOST).contains(&frames) {
         return Err(Error::usage(format!(
-            "--memory: {most} CPUs need from {} to 64 GiB",
-            everybuddy_measure::size::frames(least.max(LEAST_SHARE * 2))
+            "--memory: {most} CPUs need from {} to {}",
+            size::frames(least),
+            size::frames(MOST)
         )));
     }
     Ok(Plan {
         machine: machine.name.clone(),
         hardware: machine.hardware,
-        loads: variants.into_iter().map(Load::Workload).collect(),
+        loads,
         specs: match &arguments.systems {
             Some(texts) => choice::parse(texts)?,
             None => choice::all(),
@@ -157,12 +277,39 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         cpus: cpus.into_iter().collect(),
         frames: frames as u32,
         think: arguments.think,
-        shrink: arguments.shrink,
+        shrink: arguments.shrink.unwrap_or(SHRINK),
         seeds: (1..=arguments.seeds).collect(),
     })
 }
 
-/// 8 MiB for each CPU.
-const LEAST_SHARE: u64 = 2048;
-/// 64 GiB.
+/// Reads a trace.
+fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
+    let leniency = match arguments.lenient {
+        true => Leniency::Lenient,
+        false => Leniency::Strict,
+    };
+    let (trace, repairs) = library::read(name, leniency)?;
+    if !repairs.is_empty() {
+        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
+    }
+    let resolved = match arguments.shrink {
+        None | Some(1) => resolve(&trace)?,
+        Some(shrink) => cut(resolve(&trace)?, shrink),
+    };
+    Traced::new(
+        &trace.name,
+        &resolved,
+        arguments.memory.map(|size| size.frames),
+    )
+}
+
+/// The workload, if neither workloads nor traces are named.
+const WORKLOAD: &str = "burst:in-order";
+/// The numbers of CPUs, as far as the machine has them.
+const COUNTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// The factor by which workloads are shortened. A trace is not.
+const SHRINK: u32 = 4;
+/// The frames of the memory under workloads: 8 GiB.
+const MEMORY: u64 = 1 << 21;
+/// The most frames: 64 GiB.
 const MOST: u64 = 1 << 24;

@@ -38,7 +38,8 @@ pub fn decode(text: &str) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-fn read(row: &Map<String, Value>) -> Result<Row, String> {
+/// Reads a row. The error names the column that is missing or wrong.
+pub(crate) fn read(row: &Map<String, Value>) -> Result<Row, String> {
     let missing = |name: &str| format!("`{name}` is missing or wrong");
     let text = |name: &str| row.get(name).and_then(Value::as_str).ok_or(missing(name));
     let number = |name: &str| row.get(name).and_then(Value::as_u64).ok_or(missing(name));

@@ -22,6 +22,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::rows::{self, Row};
 
+pub(crate) use outputs::refused;
 pub use outputs::{Output, Outputs, write_trace};
 
 /// A format for rows.

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! One table for each workload: how many calls a system makes with each number of CPUs, and where and why it stops.
+//! One table for each workload or trace: how many calls a system makes with each number of CPUs, and where and why it stops.
 //!
 //! # Invariants
 //!
@@ -10,7 +10,7 @@
 
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
-use everybuddy_simulate::{Plan, Scaling};
+use everybuddy_simulate::{Load, Plan, Scaling, Traced};
 
 use super::output::Style;
 use super::table::{self, Better, Column};
@@ -26,22 +26,27 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         let names: Vec<String> = own.iter().map(|scaling| scaling.system.clone()).collect();
         out += &style.bold(load.name());
         out += ": calls per microsecond of all CPUs, simulated\n\n";
-        out += &table::text(&names, &columns(&own, rows), 0..names.len(), style);
+        let columns = columns(load, &own, rows);
+        out += &table::text(&names, &columns, 0..names.len(), style);
         out += "\n";
+        if let Load::Trace(traced) = load {
+            out += &style.wrapped("", 0, &dealt(plan, traced));
+            out += "\n";
+        }
     }
     let hardware = &plan.hardware;
     out += &style.wrapped(
         "",
         0,
         &format!(
-            "Simulated: machine {}, {} CPUs at {} MHz; {} of memory; {} cycles between two calls; {}. `scales to`: \
+            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}. `scales to`: \
              the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with \
              memory`: the part of the metadata on which calls spend most of their time with memory, on the largest \
              number of CPUs, and its share.",
             plan.machine,
             hardware.cpus(),
             hardware.mhz,
-            size::frames(u64::from(plan.frames)),
+            memory(plan),
             plan.think,
             match plan.seeds.len() {
                 1 => "one seed".to_string(),
@@ -52,7 +57,68 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
     out
 }
 
-fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
+/// Returns the memory of workloads, if there are any.
+fn memory(plan: &Plan) -> String {
+    let is_workload = |load: &Load| matches!(load, Load::Workload(_));
+    match plan.loads.iter().any(is_workload) {
+        true => format!("; {} of memory", size::frames(u64::from(plan.frames))),
+        false => String::new(),
+    }
+}
+
+/// Describes how a trace was dealt out to the CPUs.
+pub fn dealt(plan: &Plan, traced: &Traced) -> String {
+    let of = |cpus: &u16| {
+        let copies = match traced.copies(*cpus) {
+            1 => "one copy".to_string(),
+            copies => format!("{copies} copies"),
+        };
+        format!("{copies} on {}", size::frames(traced.memory(*cpus)))
+    };
+    let ends = match &plan.cpus[..] {
+        [] => String::new(),
+        [only] => of(only),
+        [least, .., most] => format!(
+            "from {} with {least} to {} with {most} CPUs",
+            of(least),
+            of(most)
+        ),
+    };
+    format!(
+        "The {} tasks of the trace are dealt out to the CPUs, round robin; with fewer tasks than CPUs, copies of the \
+         trace run at the same time, on memory that grows with the copies: {ends}. Copies begin at different times. \
+         Nothing has warmed up. `idle`: share of the CPUs' time, on the largest number of CPUs, in which they wait for \
+         a block of another CPU, or have no calls left.",
+        size::count(u64::from(traced.tasks())),
+    )
+}
+
+/// Returns a number of a system on the largest number of CPUs: the mean over the seeds, or the largest.
+fn at_most(
+    scaling: &Scaling,
+    rows: &[Row],
+    key: (&str, &str, &str),
+    join: impl Fn(&[f64]) -> f64,
+) -> Option<f64> {
+    let (cpus, _) = scaling.rates.last()?;
+    let is_one = |row: &&Row| {
+        (row.metric, row.statistic, row.operation) == key
+            && (row.cpus, &row.source) == (*cpus, &scaling.load)
+            && row.name() == scaling.system
+    };
+    let values: Vec<f64> = rows.iter().filter(is_one).map(|row| row.value).collect();
+    (!values.is_empty()).then(|| join(&values))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn columns(load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     let mut columns = Vec::new();
     let counts = scalings
         .first()
@@ -77,20 +143,7 @@ fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
             values,
         });
     }
-    let p99 = |scaling: &&Scaling| {
-        let of = |row: &&Row| {
-            row.source == scaling.load
-                && row.name() == scaling.system
-                && row.metric == "latency"
-                && row.statistic == "p99"
-                && row.operation == "allocate"
-                && scaling
-                    .rates
-                    .last()
-                    .is_some_and(|(cpus, _)| *cpus == row.cpus)
-        };
-        rows.iter().filter(of).map(|row| row.value).reduce(f64::max)
-    };
+    let p99 = |scaling: &&Scaling| at_most(scaling, rows, ("latency", "p99", "allocate"), largest);
     let values: Vec<Option<f64>> = scalings.iter().map(p99).collect();
     columns.push(Column {
         metric: "latency",
@@ -103,6 +156,14 @@ fn columns(scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
             .collect(),
         values,
     });
+    if let Load::Trace(_) = load {
+        let idle = |scaling: &&Scaling| {
+            let share = at_most(scaling, rows, ("idle_share", "value", "all"), mean);
+            share.map_or(String::new(), |share| format!("{:.0}", share * 100.0))
+        };
+        let texts = scalings.iter().map(idle).collect();
+        columns.push(plain("idle_share", ["idle", "%"], texts));
+    }
     let most = counts.last().map_or(0, |(cpus, _)| *cpus);
     let limits = scalings.iter().map(|scaling| match scaling.limit {
         Some(limit) => limit.to_string(),

@@ -7,4 +7,5 @@ mod compare;
 mod outputs;
 mod page;
 mod reproduce;
+mod simulate;
 mod trace_files;

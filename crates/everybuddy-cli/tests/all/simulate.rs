@@ -1,0 +1,175 @@
+//! `everybuddy simulate`: the same results whatever simulates them, interrupted or not, and traces.
+
+use std::fs;
+
+use super::common::{FINAL_FRAMES, Folder, Run, everybuddy};
+
+/// Two systems on a small machine.
+const SMALL: [&str; 9] = [
+    "simulate",
+    "--machine",
+    "x5570",
+    "--systems",
+    "bs,is",
+    "--memory",
+    "64MiB",
+    "--think",
+    "100",
+];
+
+fn simulate(more: &[&str]) -> Run {
+    everybuddy(&[&SMALL[..], more].concat())
+}
+
+#[test]
+fn an_interrupted_run_continues_with_the_same_results() {
+    let folder = Folder::new("resume");
+    let (file, rows) = (folder.file("cells.jsonl"), folder.file("rows.jsonl"));
+    let command = |more: &[&str]| {
+        let own = [
+            "--cpus",
+            "1,2,4",
+            "--shrink",
+            "64",
+            "--seeds",
+            "2",
+            "--workloads",
+            "burst:in-order",
+            "--json",
+            &rows,
+        ];
+        simulate(&[&own[..], more].concat())
+    };
+    let text = command(&[]).done();
+    let expected = fs::read_to_string(&rows).unwrap();
+    let resume = ["--resume", &file];
+    assert_eq!(command(&resume).done(), text);
+    let all = fs::read(&file).unwrap();
+    let lines = all.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(
+        lines,
+        1 + 2 * 3 * 2,
+        "a line for the run, and one for each cell"
+    );
+    let ends: Vec<usize> = (0..all.len()).filter(|at| all[*at] == b'\n').collect();
+    for cut in [
+        0,
+        1,
+        ends[0],
+        ends[0] + 1,
+        ends[3] + 7,
+        ends[7],
+        all.len() / 2,
+        all.len() - 1,
+    ] {
+        fs::write(&file, &all[..cut]).unwrap();
+        fs::remove_file(&rows).unwrap();
+        assert_eq!(command(&resume).noted(), text, "cut at {cut}");
+        assert_eq!(fs::read_to_string(&rows).unwrap(), expected, "cut at {cut}");
+        let now = fs::read_to_string(&file).unwrap();
+        assert_eq!(now.lines().count(), lines, "cut at {cut}");
+    }
+    // What is finished is not simulated again.
+    let run = command(&resume);
+    assert!(
+        run.err.contains("12 of 12 cells are finished, 0 are left"),
+        "{}",
+        run.err
+    );
+    for (more, message) in [
+        (&["--think", "7"][..], "its cycles between calls"),
+        (&["--machine", "epyc-7763"], "its machine"),
+        (&["--seeds", "3"], "its seeds: 1,2; here: 1,2,3"),
+        (&["--systems", "bs"], "its systems"),
+    ] {
+        // The last of two equal options would be refused: so each is replaced.
+        let mut words: Vec<&str> = SMALL.to_vec();
+        words.extend(["--cpus", "1,2,4", "--shrink", "64", "--seeds", "2"]);
+        words.extend(resume);
+        let at = words.iter().position(|word| *word == more[0]).unwrap();
+        words[at + 1] = more[1];
+        everybuddy(&words).refused(&[message, "help: repeat the command line"]);
+    }
+    let changed = String::from_utf8(all)
+        .unwrap()
+        .replace("everybuddy 0", "everybuddy 7");
+    fs::write(&file, &changed).unwrap();
+    command(&resume).refused(&["its program: everybuddy 7", "help: "]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), changed);
+    let file = folder.file("both.jsonl");
+    simulate(&["--cpus", "1", "--json", &file, "--resume", &file])
+        .refused(&["--json", "never changed"]);
+}
+
+#[test]
+fn a_trace_is_dealt_out_to_the_cpus() {
+    let folder = Folder::new("simulate-trace");
+    let trace = folder.trace();
+    let own = [
+        "simulate",
+        "--trace",
+        &trace,
+        "--cpus",
+        "1,4,32",
+        "--systems",
+        "bs,lbs-31,spring",
+    ];
+    let rows = folder.file("rows.jsonl");
+    let run = everybuddy(&[&own[..], &["--json", &rows]].concat());
+    let text = run.done();
+    for part in [
+        "tiny: calls per microsecond",
+        "simulated",
+        "idle",
+        "one copy on",
+        "3 copies on",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+    let find = |cpus: u64, metric: &str, statistic: &str, operation: &str| -> f64 {
+        let rows = fs::read_to_string(&rows).unwrap();
+        let rows = rows
+            .lines()
+            .map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap());
+        let mut found = rows.filter(|row| {
+            (&row["cpus"], &row["metric"], &row["source"])
+                == (&cpus.into(), &metric.into(), &"tiny".into())
+                && (&row["statistic"], &row["operation"]) == (&statistic.into(), &operation.into())
+        });
+        found.next().unwrap()["value"].as_f64().unwrap()
+    };
+    let tasks = 10 + 3;
+    for cpus in [1u64, 4, 32] {
+        let copies = cpus.div_ceil(tasks) as f64;
+        let allocated = find(cpus, "latency", "count", "allocate");
+        assert_eq!(allocated, copies * (10.0 * 108.0 + 42.0), "{cpus} CPUs");
+        let frames = 10 * (100 + 8 * 16) + 40 + 16 - FINAL_FRAMES;
+        assert!(find(cpus, "latency", "count", "free") <= copies * frames as f64);
+        assert_eq!(find(cpus, "blocking_probability", "rate", "allocate"), 0.0);
+    }
+    assert_eq!(find(1, "idle_share", "value", "all"), 0.0);
+    assert!(find(4, "idle_share", "value", "all") > 0.0);
+}
+
+#[test]
+fn a_trace_that_cannot_be_simulated_is_explained() {
+    let folder = Folder::new("simulate-refused");
+    let trace = folder.trace();
+    for (arguments, message) in [
+        (&["--trace", "gcc_biuld"][..], "did you mean `gcc_build`?"),
+        (&["--trace", "no/such.parquet"], "no/such.parquet"),
+        (&["--trace", &format!("{trace},{trace}")], "is given twice"),
+        (
+            &["--trace", &trace, "--memory", "1MiB"],
+            "--memory, which is that of a copy",
+        ),
+        (
+            &["--trace", &trace, "--memory", "60GiB", "--cpus", "16"],
+            "2 copies of the trace",
+        ),
+        (&["--trace", &trace, "--resume", &trace], "--resume"),
+    ] {
+        let own = ["simulate", "--machine", "x5570", "--systems", "bs"];
+        everybuddy(&[&own[..], arguments].concat()).refused(&[message, "help"]);
+    }
+}
