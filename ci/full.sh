@@ -21,6 +21,7 @@ page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 work           10 min   ci/work.sh
+timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
 mutants       150 min   ci/mutants.sh
 fuzz           55 min   ci/fuzz.sh

@@ -20,6 +20,7 @@
 //! | `region` | [`Region`], [`Line`]: cache lines numbered by offset |
 //! | `platform` | [`Sim`] and its cells, atomics and tokens |
 //! | `report` | [`Report`], [`SimError`] |
+//! | `tape` | [`Tape`]: a probe that keeps events with their times |
 //!
 //! # Invariants
 //!
@@ -85,6 +86,7 @@ mod ready;
 mod region;
 mod report;
 mod schedule;
+mod tape;
 
 pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Wake};
 pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
@@ -94,3 +96,4 @@ pub use models::{
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
 pub use report::{CpuReport, Report, SimError, Stopped, Waiting};
+pub use tape::{Tape, Taped};

@@ -25,13 +25,14 @@ use everybuddy::platform::{
     AtomicWord, CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, Ordering, SharedCell,
 };
 use everybuddy::{
-    BuildError, CpuId, CpuToken, FrameAllocator, Memory, NoProbe, Platform, Probe, Setup,
-    SystemSpec, systems,
+    BuildError, CpuId, CpuToken, FrameAllocator, Memory, Platform, Probe, Setup, SystemSpec,
+    systems,
 };
 
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
 use crate::engine;
 use crate::faults::UNCHANGED;
+use crate::tape::Tape;
 
 /// Returns the identity of a word among the words that exist at the same time.
 #[inline(always)]
@@ -144,7 +145,7 @@ atomic_word!(
 /// # Panics
 /// A wait panics in a destructor that runs because its CPU unwinds or because the run was aborted: no other CPU can
 /// run then. (The process aborts, as for any panic in such a destructor.)
-pub struct Sim<B: Probe = NoProbe>(PhantomData<fn() -> B>);
+pub struct Sim<B: Probe = Tape>(PhantomData<fn() -> B>);
 
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
 #[allow(unsafe_code)]
@@ -188,7 +189,7 @@ unsafe impl<B: Probe> Platform for Sim<B> {
 ///     scope.spawn(|| cpu.now());
 /// }));
 /// ```
-pub struct SimCpu<B: Probe = NoProbe> {
+pub struct SimCpu<B: Probe = Tape> {
     id: CpuId,
     probe: B,
     // A raw pointer is neither Send nor Sync.

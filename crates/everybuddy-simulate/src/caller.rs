@@ -15,6 +15,7 @@ use everybuddy_measure::replay::memory::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
 use crate::cell::CellPlan;
+use crate::timeline::Moment;
 
 /// Instructions between two looks for what another CPU provides.
 pub(crate) const LOOK: u32 = 200;
@@ -34,6 +35,12 @@ pub(crate) struct Counted {
     pub(crate) refused: u64,
     /// The time in which the CPU waited for others outside of calls.
     pub(crate) idle: u64,
+    /// Acquisitions of locks in calls.
+    pub(crate) locks: u64,
+    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub(crate) contended: u64,
+    /// What happened, if that is recorded.
+    pub(crate) moments: Vec<Moment>,
 }
 
 /// A CPU that makes calls and thinks in between.
@@ -42,6 +49,7 @@ pub(crate) struct Caller<'t, 'c> {
     cpu: &'c mut SimCpu,
     random: Random,
     think: u32,
+    is_recorded: bool,
     counted: Counted,
 }
 
@@ -56,6 +64,7 @@ impl<'t, 'c> Caller<'t, 'c> {
             system,
             random: Random::new(plan.seed << 16 | u64::from(cpu.id().0)),
             think: plan.think,
+            is_recorded: plan.is_recorded,
             cpu,
             counted: Counted::default(),
         }
@@ -69,6 +78,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Forgets what was measured: from here on it counts. All CPUs must come here at the same time.
     pub(crate) fn begin(&mut self) {
         self.cpu.mark();
+        self.cpu.probe().start(self.is_recorded);
         self.counted = Counted {
             start: self.cpu.now(),
             ..Counted::default()
@@ -85,9 +95,8 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Thinks, then allocates. Returns `None` if the request is refused.
     pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
         self.think();
-        let before = self.cpu.now();
-        let given = self.system.allocate(self.cpu, request);
-        self.counted.allocate.push(self.cpu.now() - before);
+        let (given, cycles) = self.call("allocate", |system, cpu| system.allocate(cpu, request));
+        self.counted.allocate.push(cycles);
         self.counted.refused += u64::from(given.is_err());
         given.ok()
     }
@@ -95,9 +104,8 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Thinks, then frees.
     pub(crate) fn free(&mut self, release: Release) {
         self.think();
-        let before = self.cpu.now();
-        let freed = self.system.free(self.cpu, release);
-        self.counted.free.push(self.cpu.now() - before);
+        let (freed, cycles) = self.call("free", |system, cpu| system.free(cpu, release));
+        self.counted.free.push(cycles);
         debug_assert!(freed.is_ok(), "{release:?}: {freed:?}");
     }
 
@@ -111,7 +119,47 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Tells the system that this CPU makes no calls for a while.
     pub(crate) fn park(&mut self) {
+        let before = self.cpu.now();
         self.system.park(self.cpu);
+        self.record("park", false, before);
+    }
+
+    /// Calls the system, and returns its duration with its result.
+    fn call<T>(
+        &mut self,
+        name: &'static str,
+        call: impl FnOnce(&dyn FrameAllocator<Sim>, &mut SimCpu) -> T,
+    ) -> (T, u64) {
+        let (locks, waits) = self.waits();
+        let before = self.cpu.now();
+        let result = call(self.system, self.cpu);
+        let cycles = self.cpu.now() - before;
+        let (locks_after, waits_after) = self.waits();
+        self.counted.locks += locks_after - locks;
+        self.counted.contended += u64::from(waits_after > waits);
+        self.record(name, true, before);
+        (result, cycles)
+    }
+
+    /// Returns how often this CPU has acquired a lock, and how often it has waited.
+    fn waits(&mut self) -> (u64, u64) {
+        let counts = &self.cpu.probe().counts;
+        (counts.locks, counts.locks_contended + counts.ghosts)
+    }
+
+    /// Records a call that has just ended, if that is wanted.
+    fn record(&mut self, call: &'static str, is_counted: bool, begin: u64) {
+        if self.is_recorded {
+            let end = self.cpu.now();
+            let moments = &mut self.counted.moments;
+            moments.push(Moment::Begin {
+                at: begin,
+                call,
+                is_counted,
+            });
+            moments.extend(self.cpu.probe().take().into_iter().map(Moment::Inside));
+            moments.push(Moment::End { at: end });
+        }
     }
 
     /// Lets time pass, outside of calls, in a CPU that has parked itself.

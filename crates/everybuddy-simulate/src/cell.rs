@@ -19,6 +19,7 @@ use everybuddy_sim::{
 
 use crate::Load;
 use crate::caller::Counted;
+use crate::timeline::Moment;
 use crate::trace::{self, Deal};
 use crate::workload;
 
@@ -45,6 +46,8 @@ pub struct CellPlan<'p> {
     pub shrink: u32,
     /// The seed of the random choices.
     pub seed: u64,
+    /// Whether everything that happens is recorded.
+    pub is_recorded: bool,
 }
 
 /// The durations of calls, in cycles.
@@ -102,6 +105,12 @@ pub struct Cell {
     pub free: Latency,
     /// Requests that were refused.
     pub refused: u64,
+    /// Acquisitions of locks in calls.
+    pub locks: u64,
+    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub contended: u64,
+    /// What happened on each CPU, if that was recorded.
+    pub moments: Vec<Vec<Moment>>,
     /// The parts of the metadata, by the cycles that calls spent on them, the most first.
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
@@ -152,9 +161,15 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             trace::run(plan, &Deal::new(traced, cpus), system, &mut machine, region)
         }
     };
-    let report =
+    let mut report =
         report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
 
+    let moments = report.results.iter_mut();
+    let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
+    let moments = match plan.is_recorded {
+        true => moments.collect(),
+        false => Vec::new(),
+    };
     let results = &report.results;
     let start = results.iter().map(|counted| counted.start).min();
     let end = results.iter().map(|counted| counted.end).max();
@@ -176,6 +191,9 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         allocate,
         free,
         refused: results.iter().map(|counted| counted.refused).sum(),
+        locks: results.iter().map(|counted| counted.locks).sum(),
+        contended: results.iter().map(|counted| counted.contended).sum(),
+        moments,
         memory_cycles: parts
             .iter()
             .map(|part| part.traffic.cycles + part.traffic.waited)
@@ -225,6 +243,7 @@ mod tests {
             think,
             shrink: 64,
             seed: 1,
+            is_recorded: false,
         };
         simulate(&plan).unwrap()
     }

@@ -15,6 +15,7 @@
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
 //! | [`rows`] | the rows of a plan |
+//! | [`timeline`] | what happened in a cell, in Perfetto's format |
 //!
 //! # Not modelled
 //!
@@ -33,6 +34,7 @@ mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
+pub mod timeline;
 pub mod trace;
 mod workload;
 

@@ -15,12 +15,14 @@ use std::num::NonZero;
 use everybuddy::SystemSpec;
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::size::count;
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{CellPlan, simulate};
+use crate::cell::{Cell, CellPlan, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
+use crate::timeline;
 
 /// What is simulated: each system under each load with each number of CPUs.
 #[derive(Clone, Debug)]
@@ -132,8 +134,31 @@ impl Plan {
         Ok(self.joined(&cells, &rows))
     }
 
+    /// Simulates a cell, and returns what happened in it in Perfetto's format.
+    ///
+    /// # Errors
+    /// The [`Error`] of the cell. A usage error if more than [`MOST_MOMENTS`](timeline::MOST_MOMENTS) things happen.
+    pub fn timeline(&self, id: &CellId) -> Result<Vec<u8>, Error> {
+        let cell = self.cell(id, true)?;
+        let moments: usize = cell.moments.iter().map(Vec::len).sum();
+        if moments > timeline::MOST_MOMENTS {
+            return Err(Error::usage(format!(
+                "--timeline: the run has {} events, at most {} can be shown\nhelp: choose fewer CPUs or a \
+                 larger --shrink",
+                count(moments as u64),
+                count(timeline::MOST_MOMENTS as u64),
+            )));
+        }
+        let name = format!("{}, simulated {}", self.name(id), self.machine);
+        Ok(timeline::encode(&name, self.hardware.mhz, &cell.moments))
+    }
+
     fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
-        let cell = simulate(&CellPlan {
+        Ok(rows::of_cell(self, id, &self.cell(id, false)?))
+    }
+
+    fn cell(&self, id: &CellId, is_recorded: bool) -> Result<Cell, Error> {
+        simulate(&CellPlan {
             hardware: &self.hardware,
             spec: &self.specs[id.spec],
             load: &self.loads[id.load],
@@ -142,8 +167,8 @@ impl Plan {
             think: self.instructions(self.think),
             shrink: self.shrink,
             seed: id.seed,
-        })?;
-        Ok(rows::of_cell(self, id, &cell))
+            is_recorded,
+        })
     }
 
     /// Adds what follows from all cells of a system under a load.

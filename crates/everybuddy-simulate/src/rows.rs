@@ -84,8 +84,12 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
     add("allocate", "blocking_probability", "rate", refused);
     let time = cell.cycles.max(1) as f64 * f64::from(id.cpus);
     add("all", "idle_share", "value", cell.idle as f64 / time);
-    let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
+    add("all", "lock_acquisitions", "count", cell.locks as f64);
+    add("all", "lock_acquisitions", "mean", per_call(cell.locks));
+    let contended = per_call(cell.contended);
+    add("all", "contention_rate", "value", contended);
+    let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     add("all", "accesses", "value", per_call(accesses));
     add("all", "accesses_outside", "value", cell.outside as f64);
     for part in &cell.parts {

@@ -116,6 +116,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
+    /// Write what happens on each CPU to FILE, in Perfetto's format; for one system, load, number of
+    /// CPUs and seed
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+
     #[command(flatten)]
     files: Files,
 }
@@ -127,6 +132,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
     let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
+    if let (Some(path), true) = (&arguments.timeline, cells.len() != 1) {
+        return Err(Error::usage(format!(
+            "--timeline {}: a timeline shows one run, and these are {}\nhelp: choose one system with --systems, one \
+             number of --cpus and one workload or trace",
+            path.display(),
+            cells.len()
+        )));
+    }
     let mut inputs = arguments.trace.clone();
     inputs.iter_mut().try_for_each(|own| {
         *own = library::locate(own)?.to_string_lossy().into_owned();
@@ -142,6 +155,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     };
     let sinks = arguments.files.open(&mut outputs)?;
+    let timeline = arguments.timeline.as_ref();
+    let timeline = timeline.map(|path| outputs.open("--timeline", path));
+    let timeline = timeline.transpose()?;
     let left = known.iter().filter(|rows| rows.is_none()).count();
     if left < cells.len() {
         let ended = cells.len() - left;
@@ -165,6 +181,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Ok(())
     })?;
     progress.done();
+    if let (Some(file), Some(cell)) = (timeline, cells.first()) {
+        let path = file.path().display().to_string();
+        file.finish(&plan.timeline(cell)?)?;
+        output::note(&format!(
+            "timeline written: {path}; open it at ui.perfetto.dev"
+        ));
+    }
     sinks.print(&simulated::text(&plan, &scalings, &rows, &sinks.style()))?;
     sinks.write(&rows)
 }

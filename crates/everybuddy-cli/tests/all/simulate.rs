@@ -173,3 +173,36 @@ fn a_trace_that_cannot_be_simulated_is_explained() {
         everybuddy(&[&own[..], arguments].concat()).refused(&[message, "help"]);
     }
 }
+
+#[test]
+fn a_timeline_shows_one_run() {
+    let folder = Folder::new("timeline");
+    let file = folder.file("run.pftrace");
+    let run = |systems: &str, cpus: &str| {
+        everybuddy(&[
+            "simulate",
+            "--machine",
+            "x5570",
+            "--memory",
+            "64MiB",
+            "--shrink",
+            "64",
+            "--systems",
+            systems,
+            "--cpus",
+            cpus,
+            "--timeline",
+            &file,
+        ])
+    };
+    run("bs", "1,2").refused(&["--timeline", "one run", "these are 2"]);
+    run("bs,is", "2").refused(&["--timeline", "one run", "these are 2"]);
+    assert!(!std::path::Path::new(&file).exists());
+    run("lis-31", "2").noted();
+    let bytes = fs::read(&file).unwrap();
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|own| own == text);
+    assert!(has(b"CPU 1") && has(b"lock held") && has(b"refill of"));
+    assert!(has(
+        b"burst:in-order, lis-31, 2 CPUs, seed 1, simulated x5570"
+    ));
+}
