@@ -1,4 +1,4 @@
-//! What happens to CPUs at chosen accesses: they are stopped or interrupted.
+//! What is watched in a run: CPUs that are stopped or interrupted at chosen accesses, writers, shared cores.
 //!
 //! # Purpose
 //!
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 
 use everybuddy::CpuId;
 
+use crate::cores::{Cores, RunQueues};
 use crate::cost::AccessKind;
 use crate::report::Stopped;
 
@@ -46,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) polls: u32,
     /// Whether writers are recorded although nothing is planned.
     pub(crate) records: bool,
+    /// The cores that CPUs share.
+    pub(crate) cores: Option<Cores>,
 }
 
 impl Plan {
@@ -54,6 +57,7 @@ impl Plan {
         planned: Vec::new(),
         polls: DEFAULT_POLLS,
         records: false,
+        cores: None,
     };
 
     /// Adds a fault.
@@ -63,7 +67,7 @@ impl Plan {
 
     /// Returns the state of a run of `cpus` CPUs with this plan. Returns `None` if there is nothing to watch.
     pub(crate) fn watch(&self, cpus: u16, last: u64) -> Option<Box<Watched>> {
-        if self.planned.is_empty() && !self.records {
+        if self.planned.is_empty() && !self.records && self.cores.is_none() {
             return None;
         }
         let mut due = vec![Vec::new(); usize::from(cpus)];
@@ -83,6 +87,7 @@ impl Plan {
             in_handler: vec![false; usize::from(cpus)],
             stopped: Vec::new(),
             polls: self.polls,
+            queues: self.cores.as_ref().map(|cores| RunQueues::new(cores, cpus)),
             writers: HashMap::new(),
         }))
     }
@@ -97,6 +102,8 @@ pub(crate) struct Watched {
     /// The CPUs that were stopped, in this order.
     pub(crate) stopped: Vec<Stopped>,
     polls: u32,
+    /// The cores, if CPUs share them.
+    pub(crate) queues: Option<RunQueues>,
     /// For each word, the CPU that wrote it last.
     writers: HashMap<usize, CpuId>,
 }

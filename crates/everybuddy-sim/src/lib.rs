@@ -14,6 +14,7 @@
 //! | `schedule` | clocks, the order in which CPUs run, waiters, counters |
 //! | `ready` | the queue of CPUs that can run |
 //! | `faults` | CPUs that are stopped or interrupted at chosen accesses |
+//! | `cores` | [`Cores`]: more virtual CPUs than run at the same time |
 //! | `cost` | [`CostModel`]: the cycles of an access; [`Flat`] |
 //! | `models` | [`Hardware`]: a machine in numbers; [`Caches`]: coherent caches as a cost model |
 //! | `random` | pseudo-random numbers |
@@ -38,7 +39,8 @@
 //! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] select others.
 //! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work). Memory outside the
 //!   platform's cells and atomics, and therefore everything that only one CPU can see.
-//! - Preemption, threads that share a CPU, interrupts other than those that [`Machine::interrupt`] plans.
+//! - Preemption other than by the [`Cores`] that CPUs share, and interrupts other than those that
+//!   [`Machine::interrupt`] plans.
 //!
 //! # Example
 //!
@@ -75,6 +77,7 @@
 //! assert!(cycles > 0);
 //! ```
 
+mod cores;
 mod cost;
 mod engine;
 mod faults;
@@ -88,6 +91,7 @@ mod report;
 mod schedule;
 mod tape;
 
+pub use cores::Cores;
 pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Wake};
 pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
 pub use models::{

@@ -15,6 +15,7 @@ use std::thread;
 
 use everybuddy::{CpuId, Probe};
 
+use crate::cores::Cores;
 use crate::cost::{CostModel, Flat};
 use crate::engine;
 use crate::faults::{Fault, Plan};
@@ -164,6 +165,13 @@ impl<C: CostModel> Machine<C> {
     #[must_use]
     pub fn record_writers(mut self) -> Self {
         self.plan.records = true;
+        self
+    }
+
+    /// Lets the virtual CPUs share `cores`: at most one of them runs on a core at any time.
+    #[must_use]
+    pub fn cores(mut self, cores: Cores) -> Self {
+        self.plan.cores = Some(cores);
         self
     }
 

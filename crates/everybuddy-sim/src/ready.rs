@@ -15,10 +15,25 @@
 //!
 //! [`first`](Ready::first) is O(1); everything else takes O(log(CPUs)).
 
+use everybuddy::CpuId;
+
 /// The keys of the ready CPUs. The low 16 bits of a key are the number of the CPU.
 pub(crate) struct Ready {
     nodes: Box<[u64]>,
     leaves: Box<[u32]>,
+}
+
+/// The bits of a key that name the CPU.
+pub(crate) const CPU_BITS: u32 = u16::BITS;
+
+/// Returns the key of a CPU at a given time.
+pub(crate) const fn key(clock: u64, cpu: u16) -> u64 {
+    clock << CPU_BITS | cpu as u64
+}
+
+/// Returns the clock of a key.
+pub(crate) const fn clock_of(key: u64) -> u64 {
+    key >> CPU_BITS
 }
 
 /// Returns the CPU of a key as an index.
@@ -58,6 +73,11 @@ impl Ready {
         }
         self.set(self.leaves[cpu_of(first)], Self::NONE);
         Some(first)
+    }
+
+    /// Removes the key of a CPU.
+    pub(crate) fn remove(&mut self, cpu: CpuId) {
+        self.set(self.leaves[cpu.index()], Self::NONE);
     }
 
     /// Replaces the smallest key by that of a CPU that is not ready, and returns the smallest key. The queue must not

@@ -32,6 +32,10 @@ pub struct CpuReport {
     pub parks: u64,
     /// Total cycles between parking and running again; part of `cycles`.
     pub parked_cycles: u64,
+    /// How often it lost its core to another CPU, where CPUs share [cores](crate::Cores).
+    pub preemptions: u64,
+    /// Total cycles in the queue of its core, and switches to it; part of `cycles`.
+    pub queued_cycles: u64,
     /// The number of times that it was asked to call into the allocator soon.
     pub pokes: u64,
 }

@@ -18,26 +18,16 @@
 
 use everybuddy::CpuId;
 
+use crate::cores::RunQueues;
 use crate::cost::{Access, AccessKind, CostModel, Wake};
 use crate::faults::{Fault, Plan, Watched};
 use crate::random::SplitMix64;
-use crate::ready::Ready;
+use crate::ready::{CPU_BITS, Ready, clock_of, key};
 use crate::region::{Line, Region};
 use crate::report::{CpuReport, Stopped, Waiting};
 
-const CPU_BITS: u32 = u16::BITS;
-
 /// The largest limit of virtual time, in cycles: the sum of two clocks still fits into a key.
 pub(crate) const LONGEST: u64 = 1 << 46;
-
-/// Returns the key of a CPU at a given time.
-const fn key(clock: u64, cpu: u16) -> u64 {
-    clock << CPU_BITS | cpu as u64
-}
-
-const fn clock_of(key: u64) -> u64 {
-    key >> CPU_BITS
-}
 
 const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)
@@ -108,9 +98,15 @@ impl<'m> Schedule<'m> {
         cost.reset(cpus);
         let (jitter, random) = jitter;
         let last = key(limit.min(LONGEST), u16::MAX);
-        let watched = plan.watch(cpus, last);
+        let mut watched = plan.watch(cpus, last);
         let mut ready = Ready::new(cpus);
-        (0..cpus).for_each(|cpu| ready.insert(key(0, cpu)));
+        let mut queues = watched.as_mut().and_then(|run| run.queues.as_mut());
+        for cpu in 0..cpus {
+            match &mut queues {
+                Some(queues) => queues.arrives(&mut ready, CpuId(cpu), 0),
+                None => ready.insert(key(0, cpu)),
+            }
+        }
         Self {
             cost,
             region,
@@ -219,14 +215,17 @@ impl<'m> Schedule<'m> {
         if let Some(over) = self.over() {
             return over;
         }
-        let cpu = self.cpu();
+        let (cpu, clock) = (self.cpu(), self.clock());
         if let (Some(watched), Some((kind, address))) = (&mut self.watched, access) {
             watched.record(cpu, kind, address);
         }
         match self.take_due() {
             Some(Fault::Stop) => self.stop(),
             Some(Fault::Interrupt) => Next::Interrupt,
-            None => self.pass(self.now),
+            None => match self.with_cores(|queues, ready, _| queues.continues(ready, cpu, clock)) {
+                Some(()) => self.take_next_on_cores(self.now),
+                None => self.pass(self.now),
+            },
         }
     }
 
@@ -291,6 +290,8 @@ impl<'m> Schedule<'m> {
             attempt,
         });
         self.cost.park(self.cpu(), line);
+        let (cpu, clock) = (self.cpu(), self.clock());
+        self.with_cores(|queues, ready, reports| queues.parks(ready, reports, cpu, clock));
         self.take_next()
     }
 
@@ -302,6 +303,7 @@ impl<'m> Schedule<'m> {
             return over;
         }
         self.barrier.push(self.now);
+        self.leave_core();
         self.open_barrier();
         self.take_next()
     }
@@ -313,9 +315,28 @@ impl<'m> Schedule<'m> {
         }
         // The others came before: the running CPU had the smallest clock of all that could run.
         let now = self.clock();
-        for held in self.barrier.drain(..) {
-            self.ready.insert(key(now, cpu_of(held).0));
+        for held in core::mem::take(&mut self.barrier) {
+            let cpu = cpu_of(held);
+            let arrives = self.with_cores(|queues, ready, _| queues.arrives(ready, cpu, now));
+            if arrives.is_none() {
+                self.ready.insert(key(now, cpu.0));
+            }
         }
+    }
+
+    /// Removes the running CPU from its core, if CPUs share cores.
+    fn leave_core(&mut self) {
+        let (cpu, clock) = (self.cpu(), self.clock());
+        self.with_cores(|queues, ready, reports| queues.leaves(ready, reports, cpu, clock));
+    }
+
+    /// Calls `then` if CPUs share cores.
+    fn with_cores<T>(
+        &mut self,
+        then: impl FnOnce(&mut RunQueues, &mut Ready, &mut [CpuReport]) -> T,
+    ) -> Option<T> {
+        let queues = self.watched.as_mut()?.queues.as_mut()?;
+        Some(then(queues, &mut self.ready, &mut self.cpus))
     }
 
     /// Ends the running CPU and runs the earliest ready CPU.
@@ -324,12 +345,16 @@ impl<'m> Schedule<'m> {
         self.cpus[cpu.index()].cycles = self.clock();
         self.cost.end(cpu);
         self.alive -= 1;
+        self.leave_core();
         self.open_barrier();
         self.take_next()
     }
 
     /// Runs the first CPU.
     pub(crate) fn begin(&mut self) -> Next {
+        if self.with_cores(|_, _, _| ()).is_some() {
+            return self.take_next_on_cores(self.ready.first());
+        }
         match self.ready.remove_first() {
             Some(first) => {
                 self.now = first;
@@ -341,8 +366,8 @@ impl<'m> Schedule<'m> {
 
     fn take_next(&mut self) -> Next {
         let from = self.now;
-        if self.ready.first() == Ready::NONE {
-            self.poll();
+        if self.watched.is_some() {
+            return self.take_next_on_cores(from);
         }
         match self.ready.remove_first() {
             Some(next) => {
@@ -350,6 +375,31 @@ impl<'m> Schedule<'m> {
                 self.arrive(from)
             }
             None => Next::Nobody,
+        }
+    }
+
+    /// Runs the earliest ready CPU of a watched run, when it is on its core.
+    #[cold]
+    fn take_next_on_cores(&mut self, from: u64) -> Next {
+        loop {
+            if self.ready.first() == Ready::NONE {
+                self.poll();
+            }
+            let Some(next) = self.ready.remove_first() else {
+                return Next::Nobody;
+            };
+            let (cpu, clock) = (cpu_of(next), clock_of(next));
+            let runs =
+                self.with_cores(|queues, ready, reports| queues.runs(ready, reports, cpu, clock));
+            if runs.unwrap_or(true) {
+                self.now = next;
+                return self.arrive(from);
+            }
+            // CPUs that spin for ever use up slices without an access.
+            self.now = next;
+            if let Some(over) = self.over() {
+                return over;
+            }
         }
     }
 
@@ -407,9 +457,12 @@ impl<'m> Schedule<'m> {
             let report = &mut self.cpus[cpu.index()];
             report.parks += 1;
             report.parked_cycles += clock - since;
-            let ready = key(clock, cpu.0);
-            self.ready.insert(ready);
-            self.horizon = self.horizon.min(ready);
+            let wakes = self.with_cores(|queues, ready, _| queues.wakes(ready, cpu, clock));
+            if wakes.is_none() {
+                let ready = key(clock, cpu.0);
+                self.ready.insert(ready);
+                self.horizon = self.horizon.min(ready);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod caches;
 mod common;
 mod conformance;
+mod cores;
 mod domains;
 mod faults;
 mod machine;

@@ -1,0 +1,366 @@
+//! Cores with run queues: more virtual CPUs than run at the same time.
+//!
+//! # Purpose
+//!
+//! A hypervisor preempts a virtual CPU wherever it is, also while it holds a lock, and those that wait for the lock
+//! wait until it runs again. Here each virtual CPU belongs to a core, the cores take turns among their CPUs, and a
+//! slice ends to the cycle: what remains of an access or of work is done in the next slice.
+//!
+//! # Invariants
+//! 1. A virtual CPU is on its core, in the queue of its core, or absent: it sleeps, is at the barrier, or has ended. A
+//!    core has at most one CPU on it, and has one if its queue is not empty.
+//! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
+//!    on a core has one, except a CPU that spins while no other CPU wants its core.
+//! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core.
+//!
+//! # Not modelled
+//!
+//! CPUs do not move to other cores. Switches disturb no cache, except by the cost that is given.
+
+use std::collections::VecDeque;
+
+use everybuddy::CpuId;
+
+use crate::ready::{Ready, key};
+use crate::report::CpuReport;
+
+/// The cores on which the virtual CPUs of a machine run; see [`Machine::cores`](crate::Machine::cores).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    count: u16,
+    slice: u64,
+    switch: u64,
+    sleeps: bool,
+    idle: Vec<CpuId>,
+}
+
+impl Cores {
+    /// Creates `count` cores, at least one. CPU `c` runs on core `c % count`, where
+    /// [`Hardware::place`](crate::Hardware::place) puts it too. Slices are a million cycles long, a switch costs
+    /// nothing, and CPUs that wait spin.
+    pub const fn new(count: u16) -> Self {
+        Self {
+            count: if count == 0 { 1 } else { count },
+            slice: 1_000_000,
+            switch: 0,
+            sleeps: false,
+            idle: Vec::new(),
+        }
+    }
+
+    /// Sets the length of a slice, at least one cycle. When it ends, the next CPU in the queue of the core runs. If
+    /// there is none, the slice begins anew.
+    #[must_use]
+    pub fn slice(self, cycles: u64) -> Self {
+        let slice = cycles.clamp(1, crate::LARGEST_LIMIT);
+        Self { slice, ..self }
+    }
+
+    /// Sets what a core takes to switch to another CPU, in cycles.
+    #[must_use]
+    pub fn switch_cost(self, cycles: u64) -> Self {
+        let switch = cycles.min(crate::LARGEST_LIMIT);
+        Self { switch, ..self }
+    }
+
+    /// Lets CPUs that wait leave their core until they are woken. Otherwise they spin until their slice ends. Where
+    /// several CPUs of a core spin for ever, the run ends at the time limit.
+    #[must_use]
+    pub fn sleeping_waiters(self) -> Self {
+        Self {
+            sleeps: true,
+            ..self
+        }
+    }
+
+    /// Gives a CPU idle priority: it runs only while no other CPU can run on its core, and is preempted immediately
+    /// when another one can. A CPU that spins can run.
+    #[must_use]
+    pub fn idle_priority(mut self, cpu: CpuId) -> Self {
+        self.idle.push(cpu);
+        self
+    }
+}
+
+/// What the entry of a CPU among the ready ones means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// It has none.
+    Absent,
+    /// It continues.
+    Runs,
+    /// Its slice ends.
+    SliceEnds,
+    /// It joins the queue of its core.
+    Arrives,
+}
+
+/// A virtual CPU.
+struct Virtual {
+    core: usize,
+    is_idle: bool,
+    entry: Entry,
+    /// The time of the entry.
+    at: u64,
+    /// Cycles that were charged and not yet spent when its slice ended.
+    debt: u64,
+    /// Whether it spins.
+    spins: bool,
+    /// When it came to its core last, or was woken if that is later.
+    earliest: u64,
+    queued_since: u64,
+}
+
+/// A core.
+#[derive(Default)]
+struct Core {
+    current: Option<u16>,
+    /// The CPU that was on it last.
+    last: Option<u16>,
+    /// The end of the slice.
+    ends: u64,
+    queue: VecDeque<u16>,
+    /// Those of idle priority.
+    idle: VecDeque<u16>,
+}
+
+/// The cores of a run.
+pub(crate) struct RunQueues {
+    slice: u64,
+    switch: u64,
+    sleeps: bool,
+    cores: Vec<Core>,
+    cpus: Vec<Virtual>,
+}
+
+impl RunQueues {
+    /// Creates the cores of a run of `cpus` CPUs, which are absent.
+    pub(crate) fn new(cores: &Cores, cpus: u16) -> Self {
+        let virtual_cpu = |cpu| Virtual {
+            core: usize::from(cpu % cores.count),
+            is_idle: cores.idle.contains(&CpuId(cpu)),
+            entry: Entry::Absent,
+            at: 0,
+            debt: 0,
+            spins: false,
+            earliest: 0,
+            queued_since: 0,
+        };
+        Self {
+            slice: cores.slice,
+            switch: cores.switch,
+            sleeps: cores.sleeps,
+            cores: (0..cores.count).map(|_| Core::default()).collect(),
+            cpus: (0..cpus).map(virtual_cpu).collect(),
+        }
+    }
+
+    fn enter(&mut self, ready: &mut Ready, cpu: u16, entry: Entry, at: u64) {
+        let own = &mut self.cpus[usize::from(cpu)];
+        (own.entry, own.at) = (entry, at);
+        ready.insert(key(at, cpu));
+    }
+
+    /// An absent CPU can run from `clock` on.
+    pub(crate) fn arrives(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
+        self.enter(ready, cpu.0, Entry::Arrives, clock);
+    }
+
+    /// The CPU on a core has used it until `clock`, or until its slice ended.
+    pub(crate) fn continues(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
+        let own = &mut self.cpus[cpu.index()];
+        let ends = self.cores[own.core].ends;
+        if clock < ends {
+            self.enter(ready, cpu.0, Entry::Runs, clock);
+        } else {
+            own.debt = clock - ends;
+            self.enter(ready, cpu.0, Entry::SliceEnds, ends);
+        }
+    }
+
+    /// The CPU on a core ends, or waits for something other than a word.
+    pub(crate) fn leaves(
+        &mut self,
+        ready: &mut Ready,
+        reports: &mut [CpuReport],
+        cpu: CpuId,
+        clock: u64,
+    ) {
+        let core = self.cpus[cpu.index()].core;
+        self.cores[core].current = None;
+        self.start_next(ready, reports, core, clock);
+    }
+
+    /// The CPU on a core begins to wait for a word.
+    pub(crate) fn parks(
+        &mut self,
+        ready: &mut Ready,
+        reports: &mut [CpuReport],
+        cpu: CpuId,
+        clock: u64,
+    ) {
+        if self.sleeps {
+            return self.leaves(ready, reports, cpu, clock);
+        }
+        let own = &mut self.cpus[cpu.index()];
+        (own.spins, own.debt) = (true, 0);
+        let core = own.core;
+        let ends = self.cores[core].ends;
+        if clock >= ends && self.is_wanted(core) {
+            self.enter(ready, cpu.0, Entry::SliceEnds, ends);
+        } else {
+            self.spin(ready, core, clock);
+        }
+    }
+
+    /// A CPU that waits for a word can run from `clock` on.
+    pub(crate) fn wakes(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
+        if self.sleeps {
+            return self.arrives(ready, cpu, clock);
+        }
+        let own = &mut self.cpus[cpu.index()];
+        own.spins = false;
+        own.earliest = own.earliest.max(clock);
+        let (core, clock) = (own.core, own.earliest);
+        if self.cores[core].current != Some(cpu.0) {
+            return;
+        }
+        match own.entry {
+            Entry::Absent => self.renew(core, clock),
+            _ => ready.remove(cpu),
+        }
+        self.continues(ready, cpu, clock);
+    }
+
+    /// Handles the first entry, which was removed. Returns `true` if its CPU runs now.
+    pub(crate) fn runs(
+        &mut self,
+        ready: &mut Ready,
+        reports: &mut [CpuReport],
+        cpu: CpuId,
+        clock: u64,
+    ) -> bool {
+        let own = &mut self.cpus[cpu.index()];
+        let core = own.core;
+        match core::mem::replace(&mut own.entry, Entry::Absent) {
+            Entry::Runs => return true,
+            Entry::Arrives => self.queue(ready, reports, cpu, clock),
+            _ if self.is_wanted(core) => {
+                reports[cpu.index()].preemptions += 1;
+                self.preempt(clock, core, false);
+                self.start_next(ready, reports, core, clock);
+            }
+            _ => {
+                let own = &mut self.cpus[cpu.index()];
+                let (debt, spins) = (core::mem::take(&mut own.debt), own.spins);
+                self.cores[core].ends += self.slice;
+                if !spins {
+                    self.continues(ready, cpu, clock + debt);
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns `true` if another CPU may have the core when the slice ends.
+    fn is_wanted(&self, core: usize) -> bool {
+        let core = &self.cores[core];
+        let is_idle = |cpu: u16| self.cpus[usize::from(cpu)].is_idle;
+        !core.queue.is_empty() || (!core.idle.is_empty() && core.current.is_none_or(is_idle))
+    }
+
+    /// Begins slices until one ends after `clock`.
+    fn renew(&mut self, core: usize, clock: u64) {
+        let core = &mut self.cores[core];
+        if clock >= core.ends {
+            core.ends += ((clock - core.ends) / self.slice + 1) * self.slice;
+        }
+    }
+
+    /// Lets the CPU on a core spin until its slice ends, or until it is woken if no other CPU wants the core.
+    fn spin(&mut self, ready: &mut Ready, core: usize, clock: u64) {
+        self.renew(core, clock);
+        let Core { current, ends, .. } = self.cores[core];
+        if let Some(cpu) = current
+            && self.is_wanted(core)
+        {
+            self.enter(ready, cpu, Entry::SliceEnds, ends);
+        }
+    }
+
+    /// Puts the CPU of a core back into its queue.
+    fn preempt(&mut self, clock: u64, core: usize, first: bool) {
+        let core = &mut self.cores[core];
+        let Some(cpu) = core.current.take() else {
+            return;
+        };
+        let own = &mut self.cpus[usize::from(cpu)];
+        own.queued_since = clock;
+        let queue = if own.is_idle {
+            &mut core.idle
+        } else {
+            &mut core.queue
+        };
+        match first {
+            true => queue.push_front(cpu),
+            false => queue.push_back(cpu),
+        }
+    }
+
+    /// A CPU arrives at its core.
+    fn queue(&mut self, ready: &mut Ready, reports: &mut [CpuReport], cpu: CpuId, clock: u64) {
+        let own = &mut self.cpus[cpu.index()];
+        (own.queued_since, own.earliest) = (clock, clock);
+        let (core, is_idle) = (own.core, own.is_idle);
+        let run_queue = &mut self.cores[core];
+        match is_idle {
+            true => run_queue.idle.push_back(cpu.0),
+            false => run_queue.queue.push_back(cpu.0),
+        }
+        let Some(current) = run_queue.current else {
+            return self.start_next(ready, reports, core, clock);
+        };
+        let on_core = &mut self.cpus[usize::from(current)];
+        if on_core.is_idle && !is_idle {
+            if on_core.entry != Entry::Absent {
+                ready.remove(CpuId(current));
+            }
+            if !on_core.spins {
+                on_core.debt += on_core.at - clock;
+            }
+            on_core.entry = Entry::Absent;
+            reports[usize::from(current)].preemptions += 1;
+            self.preempt(clock, core, true);
+            self.start_next(ready, reports, core, clock);
+        } else if on_core.entry == Entry::Absent {
+            self.spin(ready, core, clock);
+        }
+    }
+
+    /// Gives a core to the next CPU of its queue, if there is one.
+    fn start_next(
+        &mut self,
+        ready: &mut Ready,
+        reports: &mut [CpuReport],
+        core: usize,
+        clock: u64,
+    ) {
+        let run_queue = &mut self.cores[core];
+        let next = run_queue.queue.pop_front();
+        let Some(cpu) = next.or_else(|| run_queue.idle.pop_front()) else {
+            return;
+        };
+        let switches = run_queue.last.is_some_and(|last| last != cpu);
+        let begin = clock + if switches { self.switch } else { 0 };
+        (run_queue.current, run_queue.last) = (Some(cpu), Some(cpu));
+        run_queue.ends = begin + self.slice;
+        let own = &mut self.cpus[usize::from(cpu)];
+        reports[usize::from(cpu)].queued_cycles += begin - own.queued_since;
+        let from = own.earliest.max(begin + core::mem::take(&mut own.debt));
+        own.earliest = begin;
+        match own.spins {
+            true => self.spin(ready, core, begin),
+            false => self.continues(ready, CpuId(cpu), from),
+        }
+    }
+}
