@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use everybuddy::CpuId;
 
-use crate::ready::{Ready, key};
+use crate::ready::{LONGEST, Ready, key};
 use crate::report::CpuReport;
 
 /// The cores on which the virtual CPUs of a machine run; see [`Machine::cores`](crate::Machine::cores).
@@ -52,14 +52,14 @@ impl Cores {
     /// there is none, the slice begins anew.
     #[must_use]
     pub fn slice(self, cycles: u64) -> Self {
-        let slice = cycles.clamp(1, crate::LARGEST_LIMIT);
+        let slice = cycles.clamp(1, LONGEST);
         Self { slice, ..self }
     }
 
     /// Sets what a core takes to switch to another CPU, in cycles.
     #[must_use]
     pub fn switch_cost(self, cycles: u64) -> Self {
-        let switch = cycles.min(crate::LARGEST_LIMIT);
+        let switch = cycles.min(LONGEST);
         Self { switch, ..self }
     }
 

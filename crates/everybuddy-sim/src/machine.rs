@@ -21,9 +21,10 @@ use crate::engine;
 use crate::faults::{Fault, Plan};
 use crate::platform::SimCpu;
 use crate::random::SplitMix64;
+use crate::ready::LONGEST;
 use crate::region::Region;
 use crate::report::{Report, SimError};
-use crate::schedule::{LONGEST, Schedule};
+use crate::schedule::Schedule;
 
 /// A machine of virtual CPUs.
 ///
@@ -152,8 +153,8 @@ impl<C: CostModel> Machine<C> {
         self
     }
 
-    /// Sets how often one wait polls in vain after a CPU was stopped. If all CPUs wait and each has polled as often, the
-    /// run ends as [`SimError::Hang`]. Waits of allocators that are bounded poll up to 65,536 times.
+    /// Sets how often one wait polls in vain after a CPU was stopped. If all CPUs wait and each has polled as often,
+    /// the run ends as [`SimError::Hang`]. Waits of allocators that are bounded poll up to 65,536 times.
     #[must_use]
     pub fn polls(mut self, times: u32) -> Self {
         self.plan.polls = times;

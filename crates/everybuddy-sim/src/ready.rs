@@ -26,6 +26,9 @@ pub(crate) struct Ready {
 /// The bits of a key that name the CPU.
 pub(crate) const CPU_BITS: u32 = u16::BITS;
 
+/// The largest limit of virtual time, in cycles: the sum of two clocks still fits into a key.
+pub(crate) const LONGEST: u64 = 1 << 46;
+
 /// Returns the key of a CPU at a given time.
 pub(crate) const fn key(clock: u64, cpu: u16) -> u64 {
     clock << CPU_BITS | cpu as u64

@@ -22,12 +22,9 @@ use crate::cores::RunQueues;
 use crate::cost::{Access, AccessKind, CostModel, Wake};
 use crate::faults::{Fault, Plan, Watched};
 use crate::random::SplitMix64;
-use crate::ready::{CPU_BITS, Ready, clock_of, key};
+use crate::ready::{CPU_BITS, LONGEST, Ready, clock_of, key};
 use crate::region::{Line, Region};
 use crate::report::{CpuReport, Stopped, Waiting};
-
-/// The largest limit of virtual time, in cycles: the sum of two clocks still fits into a key.
-pub(crate) const LONGEST: u64 = 1 << 46;
 
 const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)

@@ -72,7 +72,7 @@ fn work_is_preempted_inside_and_shared_fairly() {
 
 #[test]
 fn a_preempted_holder_delays_a_waiter_on_another_core() {
-    // CPUs 0 and 2 share core 0, CPU 1 has core 1. CPU 0 takes the lock at once and holds it for 150 cycles of its
+    // CPUs 0 and 2 share core 0, CPU 1 has core 1. CPU 0 takes the lock immediately and holds it for 150 cycles of its
     // own, in slices of 100: it is preempted once, while CPU 2 runs for 100 cycles.
     for sleeps in [false, true] {
         let lock = SpinLock::<Here>::new();
@@ -99,7 +99,7 @@ fn a_preempted_holder_delays_a_waiter_on_another_core() {
         .unwrap();
         // It locks until 10 and works until 100, then from 206 to 266, where it unlocks.
         assert_eq!(report.results[0], 10);
-        // The waiter sees that at once. Its wake-up, load and exchange take 10 cycles each.
+        // The waiter sees that immediately. Its wake-up, load and exchange take 10 cycles each.
         assert_eq!(report.results[1], 266 + 10 + 10 + 10, "sleeps: {sleeps}");
         assert_eq!(report.cpus[1].parks, 1);
     }
@@ -124,8 +124,9 @@ fn a_waiter_spins_until_its_slice_ends_or_sleeps() {
         .unwrap()
     };
     let cores = Cores::new(1).slice(100);
-    // CPU 0 runs in 0..100 and holds for 100 cycles more. CPU 1 tries in 100..130 and spins until 200. CPU 0 works until
-    // its slice ends at 300, CPU 1 spins until 400. CPU 0 unlocks until 410 and ends. CPU 1 loads, locks and unlocks.
+    // CPU 0 runs in 0..100 and holds for 100 cycles more. CPU 1 tries in 100..130 and spins until 200. CPU 0 works
+    // until its slice ends at 300, CPU 1 spins until 400. CPU 0 unlocks until 410 and ends. CPU 1 loads, locks and
+    // unlocks.
     let spinning = run_with(cores.clone());
     assert_eq!(spinning.cpus[1].preemptions, 2);
     assert_eq!(spinning.results, [410, 440]);
@@ -165,7 +166,7 @@ fn idle_priority_runs_only_while_no_other_can() {
         cpu.now()
     })
     .unwrap();
-    // CPU 0 sleeps at 310, and is woken at 1010: it runs at once, for 300 cycles.
+    // CPU 0 sleeps at 310, and is woken at 1010: it runs immediately, for 300 cycles.
     assert_eq!(report.results[0], 1010 + 300);
     assert_eq!(order.into_inner(), [310 + 500]);
     // 700 cycles until 1010, and the rest from 1310 on.

@@ -3,11 +3,11 @@
 //! # Purpose
 //!
 //! A handler has no token, and finds the allocator in the middle of an operation of its own CPU. It must not hang, and
-//! must not get a frame that somebody has.
+//! must not get a frame that is in use.
 //!
 //! # Invariants
 //!
-//! In the end every frame that is not held can be allocated, and after all were freed memory is whole.
+//! After each run every frame that is not held can be allocated, and when all were freed memory is whole.
 
 use std::cell::{Cell, RefCell};
 
@@ -197,7 +197,7 @@ fn interrupt_on(
             system.park(cpu);
             return (cpu.accesses(), core::mem::take(&mut own.blocks));
         }
-        // The other CPU finds every frame that nobody holds.
+        // The other CPU finds every frame that is not held.
         cpu.work(1 << 30);
         while own.allocate(cpu, system, &held, (0, Flags::NONE)) {}
         assert_eq!(held.frames(), FRAMES, "a frame is lost");

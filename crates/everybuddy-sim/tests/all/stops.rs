@@ -170,8 +170,8 @@ fn stop_everywhere(
     obstacles
 }
 
-/// Stops CPU 0 at accesses of all programs on all systems, one of `every`, and one of `waiting` where CPU 1 waits, and compares what the others wait for
-/// with what the systems say.
+/// Stops CPU 0 at accesses of all programs on all systems, and compares what the others wait for with what the systems
+/// say: at one of `every` accesses, and at one of `waiting` where CPU 1 waits for lists.
 fn others_hang_as_documented((every, waiting): (usize, usize), skips: impl Fn(&str) -> bool) {
     let mut table = Table::new();
     for (row, name) in small_systems().filter(|(row, _)| !skips(row.name)) {
