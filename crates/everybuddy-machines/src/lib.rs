@@ -11,6 +11,7 @@
 //! | `machine` | [`Machine`] |
 //! | `number` | [`NUMBERS`]: key, unit and meaning of each number |
 //! | `file` | machine files: reading, refusing, writing |
+//! | `variation` | machines that differ from another one in one number |
 //! | [`host`] | the measurement of this host |
 //!
 //! # Invariants
@@ -23,7 +24,9 @@ pub mod host;
 mod list;
 mod machine;
 mod number;
+mod variation;
 
 pub use list::{all_machines, by_name_or_path, names};
 pub use machine::{Machine, Source};
 pub use number::{NUMBERS, Number};
+pub use variation::{Variation, variations};

@@ -75,9 +75,18 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.id().index()
     }
 
-    /// Forgets what was measured: from here on it counts. All CPUs must come here at the same time.
-    pub(crate) fn begin(&mut self) {
+    /// Returns the time.
+    pub(crate) fn now(&self) -> u64 {
+        self.cpu.now()
+    }
+
+    /// Lets the machine forget what happened to lines, on all CPUs.
+    pub(crate) fn mark(&mut self) {
         self.cpu.mark();
+    }
+
+    /// Forgets what was measured on this CPU: from here on it counts.
+    pub(crate) fn begin(&mut self) {
         self.cpu.probe().start(self.is_recorded);
         self.counted = Counted {
             start: self.cpu.now(),
@@ -85,11 +94,27 @@ impl<'t, 'c> Caller<'t, 'c> {
         };
     }
 
-    /// Ends the measurement.
+    /// Ends the measurement, and the calls of the CPU.
     pub(crate) fn end(mut self) -> Counted {
-        self.counted.end = self.cpu.now();
+        let counted = self.take();
         self.park();
-        self.counted
+        counted
+    }
+
+    /// Ends the measurement. The CPU may go on.
+    pub(crate) fn take(&mut self) -> Counted {
+        self.counted.end = self.cpu.now();
+        self.is_recorded = false;
+        std::mem::take(&mut self.counted)
+    }
+
+    /// Lets a random time of at most `cycles` pass, outside of calls.
+    pub(crate) fn wait_up_to(&mut self, cycles: u64) {
+        self.park();
+        let until = self.cpu.now() + self.random.below(cycles + 1);
+        while self.cpu.now() < until {
+            self.idle(LOOK);
+        }
     }
 
     /// Thinks, then allocates. Returns `None` if the request is refused.

@@ -15,6 +15,7 @@
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
 //! | [`rows`] | the rows of a plan |
+//! | [`sensitivity`] | which conclusions change with an assumption |
 //! | [`timeline`] | what happened in a cell, in Perfetto's format |
 //!
 //! # Not modelled
@@ -34,6 +35,7 @@ mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
+pub mod sensitivity;
 pub mod timeline;
 pub mod trace;
 mod workload;

@@ -19,7 +19,7 @@ use everybuddy_measure::size::count;
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{Cell, CellPlan, simulate};
+use crate::cell::{Cell, CellPlan, Phases, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
 use crate::timeline;
@@ -43,6 +43,8 @@ pub struct Plan {
     pub think: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
+    /// Whether CPUs run the same section of a workload at the same time.
+    pub phases: Phases,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
@@ -167,6 +169,7 @@ impl Plan {
             think: self.instructions(self.think),
             shrink: self.shrink,
             seed: id.seed,
+            phases: self.phases,
             is_recorded,
         })
     }
@@ -219,6 +222,7 @@ mod tests {
             frames: 8192,
             think: 100,
             shrink: 64,
+            phases: Phases::Together,
             seeds: vec![1, 2],
         }
     }

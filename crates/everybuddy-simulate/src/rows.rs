@@ -13,7 +13,7 @@
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::{Platform, Row};
 
-use crate::cell::{Cell, Latency};
+use crate::cell::{Cell, Latency, Phases};
 use crate::plan::{CellId, Plan};
 
 /// How a system scales under a load.
@@ -90,7 +90,11 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
     let contended = per_call(cell.contended);
     add("all", "contention_rate", "value", contended);
     let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
-    add("all", "accesses", "value", per_call(accesses));
+    // What happens to lines is counted at another time than the calls of CPUs that are apart; shares are right.
+    let is_together = plan.phases == Phases::Together;
+    if is_together {
+        add("all", "accesses", "value", per_call(accesses));
+    }
     add("all", "accesses_outside", "value", cell.outside as f64);
     for part in &cell.parts {
         let traffic = &part.traffic;
@@ -98,11 +102,12 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
         if share < LEAST_SHARE {
             continue;
         }
-        for (metric, value) in [
+        let values = [
             ("memory_time_share", share),
             ("line_moves", per_call(traffic.transfers)),
             ("waits", per_call(traffic.waits)),
-        ] {
+        ];
+        for (metric, value) in values.into_iter().take(if is_together { 3 } else { 1 }) {
             rows.push(Row {
                 source: format!("{}: {}", base.source, part.what),
                 metric,

@@ -357,6 +357,7 @@ mod tests {
     use everybuddy_measure::rows::Row;
 
     use super::*;
+    use crate::cell::Phases;
     use crate::{Load, Plan};
 
     /// Decodes a timeline and checks that slices nest and end, and that time never decreases in a track. Returns the
@@ -491,6 +492,7 @@ mod tests {
                 frames: 8192,
                 think: 100,
                 shrink: 64,
+                phases: Phases::Together,
                 seeds: vec![1],
             };
             let (rows, _) = plan

@@ -5,11 +5,15 @@
 //! Each CPU runs the program of its thread, step by step. All of them prepare, one after the other, and run a round to
 //! warm up; then a round is measured.
 //!
+//! A round has sections: all allocate, then all free. CPUs meet before each section, or they are apart: each of them
+//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured then
+//! continues until all have been.
+//!
 //! # Invariants
 //!
 //! A block that one CPU passes to another is passed at no cost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use everybuddy::{Block, FrameAllocator, Pfn, Release, Request, Size};
@@ -17,7 +21,7 @@ use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 use everybuddy_workload::{Body, Program, Setting, Step, Variant};
 
 use crate::caller::{Caller, Counted, LOOK};
-use crate::cell::CellPlan;
+use crate::cell::{CellPlan, Phases};
 
 /// Looks until a block is given up.
 const MOST_LOOKS: u32 = 100_000;
@@ -41,6 +45,7 @@ pub(crate) fn run(
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
     let mailboxes: Vec<Mailbox> = (0..plan.cpus).map(|_| Mailbox::default()).collect();
+    let (begun, done) = (Cell::new(0), Cell::new(0));
     let setting = Setting {
         frames: plan.frames,
         threads: plan.cpus,
@@ -55,8 +60,12 @@ pub(crate) fn run(
             mailboxes: &mailboxes,
             slots: vec![None; program.slots() as usize],
             program,
+            is_apart: plan.phases == Phases::Apart,
         };
-        thread.run()
+        match plan.phases {
+            Phases::Together => thread.run(),
+            Phases::Apart => thread.run_apart(&begun, &done),
+        }
     })
 }
 
@@ -66,10 +75,46 @@ struct Thread<'t, 'c> {
     mailboxes: &'t [Mailbox],
     program: Program,
     slots: Vec<Option<Held>>,
+    is_apart: bool,
 }
 
 impl Thread<'_, '_> {
     fn run(mut self) -> Counted {
+        self.prepare();
+        self.round();
+        self.caller.meet();
+        self.caller.mark();
+        self.caller.begin();
+        self.round();
+        self.caller.end()
+    }
+
+    /// The same, where CPUs are apart. `begun` and `done` count the CPUs whose measurement has begun, and ended.
+    fn run_apart(mut self, begun: &Cell<usize>, done: &Cell<usize>) -> Counted {
+        let cpus = self.mailboxes.len();
+        self.prepare();
+        let before = self.caller.now();
+        self.round();
+        let round = self.caller.now() - before;
+        self.caller.meet();
+        self.caller.wait_up_to(round);
+        self.round();
+        begun.set(begun.get() + 1);
+        if begun.get() == cpus {
+            self.caller.mark();
+        }
+        self.caller.begin();
+        self.round();
+        let counted = self.caller.take();
+        done.set(done.get() + 1);
+        while done.get() < cpus {
+            self.round();
+        }
+        self.caller.park();
+        counted
+    }
+
+    fn prepare(&mut self) {
         let me = self.caller.index();
         for turn in 0..self.mailboxes.len() {
             if turn == me {
@@ -79,16 +124,13 @@ impl Thread<'_, '_> {
             }
             self.caller.meet();
         }
-        self.round();
-        self.caller.meet();
-        self.caller.begin();
-        self.round();
-        self.caller.end()
     }
 
     fn round(&mut self) {
         for section in self.program.round() {
-            self.caller.meet();
+            if !self.is_apart {
+                self.caller.meet();
+            }
             self.body(&section.body);
         }
     }

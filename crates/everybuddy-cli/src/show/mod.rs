@@ -37,6 +37,7 @@ pub mod output;
 pub mod progress;
 #[cfg(target_os = "linux")]
 pub mod recorded;
+pub mod sensitivity;
 pub mod simulated;
 pub mod sparkline;
 pub mod systems;

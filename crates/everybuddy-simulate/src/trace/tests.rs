@@ -171,6 +171,7 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
         think: 300,
         shrink: 1,
         seed,
+        phases: crate::cell::Phases::Together,
         is_recorded: false,
     };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
@@ -317,6 +318,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         think: 300,
         shrink: 1,
         seed: 1,
+        phases: crate::cell::Phases::Together,
         is_recorded: false,
     })
     .unwrap()
