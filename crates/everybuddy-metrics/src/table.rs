@@ -567,7 +567,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: VALUE,
         formula: "idle cycles / (cycles * CPUs)",
-        definition: "Share of the CPUs' time in which they wait for other CPUs outside of calls, or have no calls left.",
+        definition: "Share of the CPUs' time in which they wait for other CPUs outside of calls, or have no calls \
+                     left.",
         counted: None,
     },
     Metric {

@@ -2,21 +2,20 @@
 //!
 //! # Purpose
 //!
-//! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim`, with its model of caches, and says
-//! up to how many CPUs each system scales, and which part of its metadata it waits for.
+//! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim` with its model of caches.
+//! Says up to how many CPUs each system scales, and which part of its metadata it waits for.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`load`] | what the CPUs do |
 //! | `caller` | a CPU that makes calls and measures them |
 //! | `workload` | the threads of a workload |
-//! | [`trace`] | a trace, whose tasks are dealt out to the CPUs |
+//! | [`trace`] | a trace, and how its tasks are dealt out to CPUs |
+//! | `tasks` | the tasks of a trace |
 //! | [`cell`] | one system under one load with one number of CPUs |
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
 //! | [`rows`] | the rows of a plan |
-//! | [`sensitivity`] | which conclusions change with an assumption |
-//! | [`timeline`] | what happened in a cell, in Perfetto's format |
 //!
 //! # Not modelled
 //!
@@ -35,8 +34,7 @@ mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
-pub mod sensitivity;
-pub mod timeline;
+mod tasks;
 pub mod trace;
 mod workload;
 

@@ -6,23 +6,21 @@
 //!
 //! # Invariants
 //!
-//! The order of the rows, and every value, depend on the plan alone: neither on the number of threads nor on which cells
-//! an earlier run has simulated.
+//! The order of the rows, and every value, depend on the plan alone: neither on the number of threads nor on the cells
+//! that an earlier run has simulated.
 
 use std::fmt;
 use std::num::NonZero;
 
 use everybuddy::SystemSpec;
-use everybuddy_measure::Error;
-use everybuddy_measure::rows::Row;
-use everybuddy_measure::size::count;
+use everybuddy_measure::rows::{Platform, Row};
+use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{Cell, CellPlan, Phases, simulate};
+use crate::cell::{CellPlan, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
-use crate::timeline;
 
 /// What is simulated: each system under each load with each number of CPUs.
 #[derive(Clone, Debug)]
@@ -43,8 +41,6 @@ pub struct Plan {
     pub think: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
-    /// Whether CPUs run the same section of a workload at the same time.
-    pub phases: Phases,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
@@ -136,31 +132,8 @@ impl Plan {
         Ok(self.joined(&cells, &rows))
     }
 
-    /// Simulates a cell, and returns what happened in it in Perfetto's format.
-    ///
-    /// # Errors
-    /// The [`Error`] of the cell. A usage error if more than [`MOST_MOMENTS`](timeline::MOST_MOMENTS) things happen.
-    pub fn timeline(&self, id: &CellId) -> Result<Vec<u8>, Error> {
-        let cell = self.cell(id, true)?;
-        let moments: usize = cell.moments.iter().map(Vec::len).sum();
-        if moments > timeline::MOST_MOMENTS {
-            return Err(Error::usage(format!(
-                "--timeline: the run has {} events, at most {} can be shown\nhelp: choose fewer CPUs or a \
-                 larger --shrink",
-                count(moments as u64),
-                count(timeline::MOST_MOMENTS as u64),
-            )));
-        }
-        let name = format!("{}, simulated {}", self.name(id), self.machine);
-        Ok(timeline::encode(&name, self.hardware.mhz, &cell.moments))
-    }
-
     fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
-        Ok(rows::of_cell(self, id, &self.cell(id, false)?))
-    }
-
-    fn cell(&self, id: &CellId, is_recorded: bool) -> Result<Cell, Error> {
-        simulate(&CellPlan {
+        let cell = simulate(&CellPlan {
             hardware: &self.hardware,
             spec: &self.specs[id.spec],
             load: &self.loads[id.load],
@@ -169,9 +142,24 @@ impl Plan {
             think: self.instructions(self.think),
             shrink: self.shrink,
             seed: id.seed,
-            phases: self.phases,
-            is_recorded,
-        })
+        })?;
+        Ok(rows::of_cell(&self.base(id), self.hardware.mhz, &cell))
+    }
+
+    /// Returns a row of a cell that has everything but a measurement.
+    fn base(&self, id: &CellId) -> Row {
+        let spec = &self.specs[id.spec];
+        Row {
+            experiment: "simulate".to_string(),
+            source: self.loads[id.load].name().to_string(),
+            system: spec.name().to_string(),
+            options: choice::options(spec),
+            platform: Platform::Sim(self.machine.clone()),
+            cpus: id.cpus,
+            seed: id.seed,
+            operation: "all",
+            ..Row::default()
+        }
     }
 
     /// Adds what follows from all cells of a system under a load.
@@ -183,11 +171,13 @@ impl Plan {
             (a.0.load, a.0.spec) == (b.0.load, b.0.spec)
         };
         for group in pairs.chunk_by(same) {
-            all.extend(group.iter().flat_map(|(_, rows)| rows.iter().cloned()));
-            if let Some(scaling) = rows::scaling(self, group) {
-                all.extend(rows::of_scaling(self, group[0].0, &scaling));
-                scalings.push(scaling);
-            }
+            let (id, own): (&CellId, Vec<&[Row]>) =
+                (group[0].0, group.iter().map(|pair| pair.1).collect());
+            all.extend(own.iter().flat_map(|rows| rows.iter().cloned()));
+            let (load, system) = (self.loads[id.load].name(), self.specs[id.spec].to_string());
+            let scaling = rows::scaling(load, system, self.seeds.len(), &own);
+            all.extend(rows::of_scaling(&self.base(id), &scaling));
+            scalings.push(scaling);
         }
         (all, scalings)
     }
@@ -201,7 +191,6 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use everybuddy_measure::choice;
     use everybuddy_measure::rows::checked;
 
     use super::*;
@@ -222,7 +211,6 @@ mod tests {
             frames: 8192,
             think: 100,
             shrink: 64,
-            phases: Phases::Together,
             seeds: vec![1, 2],
         }
     }

@@ -10,11 +10,9 @@
 //! A system that has stopped scaling is named together with the part of its metadata on which its calls spend most of
 //! their time with memory.
 
-use everybuddy_measure::choice;
-use everybuddy_measure::rows::{Platform, Row};
+use everybuddy_measure::rows::Row;
 
-use crate::cell::{Cell, Latency, Phases};
-use crate::plan::{CellId, Plan};
+use crate::cell::{Cell, Latency};
 
 /// How a system scales under a load.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,26 +35,9 @@ pub const WORTH: f64 = 1.2;
 /// The smallest share of the time with memory for which a part gets rows.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Returns the row of a cell that has everything but a measurement.
-fn base(plan: &Plan, id: &CellId) -> Row {
-    let spec = &plan.specs[id.spec];
-    Row {
-        experiment: "simulate".to_string(),
-        source: plan.loads[id.load].name().to_string(),
-        system: spec.name().to_string(),
-        options: choice::options(spec),
-        platform: Platform::Sim(plan.machine.clone()),
-        cpus: id.cpus,
-        seed: id.seed,
-        operation: "all",
-        ..Row::default()
-    }
-}
-
-/// Returns the rows of a cell.
-pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
-    let (base, mut rows) = (base(plan, id), Vec::new());
-    let mhz = f64::from(plan.hardware.mhz);
+/// Returns the rows of a cell. `base` has everything but a measurement.
+pub(crate) fn of_cell(base: &Row, mhz: u32, cell: &Cell) -> Vec<Row> {
+    let (mhz, mut rows) = (f64::from(mhz), Vec::new());
     let mut add = |operation, metric, statistic, value| {
         rows.push(Row {
             operation,
@@ -82,19 +63,11 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
     add("all", "throughput", "rate", cell.rate() * mhz * 1e6);
     let refused = cell.refused as f64 / cell.allocate.calls.max(1) as f64;
     add("allocate", "blocking_probability", "rate", refused);
-    let time = cell.cycles.max(1) as f64 * f64::from(id.cpus);
+    let time = cell.cycles.max(1) as f64 * f64::from(base.cpus);
     add("all", "idle_share", "value", cell.idle as f64 / time);
-    let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
-    add("all", "lock_acquisitions", "count", cell.locks as f64);
-    add("all", "lock_acquisitions", "mean", per_call(cell.locks));
-    let contended = per_call(cell.contended);
-    add("all", "contention_rate", "value", contended);
     let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
-    // What happens to lines is counted at another time than the calls of CPUs that are apart; shares are right.
-    let is_together = plan.phases == Phases::Together;
-    if is_together {
-        add("all", "accesses", "value", per_call(accesses));
-    }
+    let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
+    add("all", "accesses", "value", per_call(accesses));
     add("all", "accesses_outside", "value", cell.outside as f64);
     for part in &cell.parts {
         let traffic = &part.traffic;
@@ -102,12 +75,11 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
         if share < LEAST_SHARE {
             continue;
         }
-        let values = [
+        for (metric, value) in [
             ("memory_time_share", share),
             ("line_moves", per_call(traffic.transfers)),
             ("waits", per_call(traffic.waits)),
-        ];
-        for (metric, value) in values.into_iter().take(if is_together { 3 } else { 1 }) {
+        ] {
             rows.push(Row {
                 source: format!("{}: {}", base.source, part.what),
                 metric,
@@ -120,29 +92,27 @@ pub(crate) fn of_cell(plan: &Plan, id: &CellId, cell: &Cell) -> Vec<Row> {
     rows
 }
 
-/// Summarizes the cells of one system under one load, given with their rows.
-pub(crate) fn scaling(plan: &Plan, cells: &[(&CellId, &[Row])]) -> Option<Scaling> {
-    let (first, _) = cells.first()?;
+/// Summarizes the rows of the cells of one system under one load: for each number of CPUs, and each of `seeds` seeds.
+pub(crate) fn scaling(load: &str, system: String, seeds: usize, cells: &[&[Row]]) -> Scaling {
     let mut rates: Vec<(u16, f64)> = Vec::new();
-    for (id, rows) in cells {
-        let rate = rows.iter().find(|row| row.metric == "throughput");
-        let rate = rate.map_or(0.0, |row| row.value) / plan.seeds.len() as f64;
+    let is_rate = |row: &&Row| row.metric == "throughput";
+    for row in cells.iter().filter_map(|rows| rows.iter().find(is_rate)) {
+        let rate = row.value / seeds as f64;
         match rates.last_mut() {
-            Some((cpus, sum)) if *cpus == id.cpus => *sum += rate,
-            _ => rates.push((id.cpus, rate)),
+            Some((cpus, sum)) if *cpus == row.cpus => *sum += rate,
+            _ => rates.push((row.cpus, rate)),
         }
     }
-    let load = plan.loads[first.load].name();
     // The parts of a cell are sorted.
-    let share = |row: &&Row| row.metric == "memory_time_share";
-    let last = cells.last().and_then(|(_, rows)| rows.iter().find(share));
-    Some(Scaling {
-        system: plan.specs[first.spec].to_string(),
+    let is_share = |row: &&Row| row.metric == "memory_time_share";
+    let last = cells.last().and_then(|rows| rows.iter().find(is_share));
+    Scaling {
+        system,
         limit: limit(&rates),
         rates,
         hottest: last.map(|row| (part_of(load, row).to_string(), row.value)),
         load: load.to_string(),
-    })
+    }
 }
 
 /// Returns the part of the metadata that a row is about: what follows the name of the load in its source.
@@ -151,13 +121,14 @@ pub fn part_of<'r>(load: &str, row: &'r Row) -> &'r str {
     part.and_then(|part| part.strip_prefix(": ")).unwrap_or("")
 }
 
-/// Returns the rows about all numbers of CPUs together.
-pub(crate) fn of_scaling(plan: &Plan, first: &CellId, scaling: &Scaling) -> Vec<Row> {
+/// Returns the rows about all numbers of CPUs together. `base` has everything else.
+pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
     let row = |cpus, metric, value| Row {
+        cpus,
         metric,
         statistic: "value",
         value,
-        ..base(plan, &CellId { cpus, ..*first })
+        ..base.clone()
     };
     let mut rows = Vec::new();
     if let Some((least, alone)) = scaling.rates.first() {

@@ -1,40 +1,23 @@
-//! A trace as a load.
+//! A trace, and how its tasks are dealt out to CPUs.
 //!
 //! # Purpose
 //!
-//! The tasks of a trace are dealt out to the CPUs, and each CPU makes the calls of its tasks in the order of the trace,
-//! as fast as the system and the time between calls permit. If the trace has fewer tasks than there are CPUs, copies of
-//! it run at the same time, each on blocks of its own, and begin at different times. Nothing has warmed up: the first
-//! call is measured.
+//! The tasks are dealt out round robin. If the trace has fewer tasks than there are CPUs, copies of it run at the same
+//! time, each on blocks of its own.
 //!
 //! # Invariants
 //!
-//! A free waits until its block is allocated. There is no deadlock: an allocation never waits, and each CPU follows the
-//! order of the trace. So a chain of CPUs that wait for each other leads to ever earlier calls, and ends at a CPU that
-//! does not wait.
+//! Each call of each copy belongs to one CPU, all calls of a task to the same one, and the calls of a CPU are in the
+//! order of the trace.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use everybuddy::{Block, FrameAllocator, Hint, Order, Pfn, Release, Request, Size};
+use everybuddy::{Hint, Order};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::Script;
-use everybuddy_measure::replay::adapter::{PENDING, REFUSED};
-use everybuddy_measure::replay::memory::Random;
 use everybuddy_measure::replay::script::{Move, MoveKind};
-use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 use everybuddy_trace::Resolved;
-
-use crate::caller::{Caller, Counted, LOOK};
-use crate::cell::CellPlan;
-
-/// A CPU that has waited for long looks less often: the next look comes after this share of the wait.
-const PATIENCE: u64 = 64;
-/// Copies begin at random within this many calls ...
-const STAGGER: u64 = 1000;
-/// ... but within this share of a copy's calls.
-const STAGGER_SHARE: u64 = 10;
 
 /// The frames that each CPU needs so that systems with parts of memory for each CPU work: 8 MiB.
 pub const LEAST_FRAMES: u64 = 2048;
@@ -42,12 +25,12 @@ pub const LEAST_FRAMES: u64 = 2048;
 /// A trace whose tasks can be dealt out.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    script: Script,
+    pub(crate) script: Script,
     /// For each move, the number of its task. Tasks are numbered by their first calls.
     task_of: Vec<u32>,
     tasks: u32,
     /// The distance of task and region ids of two copies.
-    stride: u32,
+    pub(crate) stride: u32,
     /// The frames of the memory of each copy, if they were given.
     frames: Option<u64>,
 }
@@ -103,7 +86,8 @@ impl Traced {
         hasher.finish()
     }
 
-    fn moves(&self) -> &[Move] {
+    /// Returns the calls in the order of the trace.
+    pub(crate) fn moves(&self) -> &[Move] {
         // One lane: the script is for one thread.
         self.script.lanes.first().map_or(&[], |lane| &lane.moves)
     }
@@ -131,17 +115,21 @@ impl Traced {
 /// A call of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
-    at: u32,
-    copy: u32,
+    /// The position in the trace.
+    pub(crate) at: u32,
+    /// The copy.
+    pub(crate) copy: u32,
 }
 
 /// A trace that was dealt out to CPUs.
 #[derive(Debug)]
 pub(crate) struct Deal<'t> {
-    traced: &'t Traced,
-    copies: u32,
+    /// The trace.
+    pub(crate) traced: &'t Traced,
+    /// The number of copies.
+    pub(crate) copies: u32,
     /// The calls of each CPU.
-    turns: Vec<Vec<Turn>>,
+    pub(crate) turns: Vec<Vec<Turn>>,
 }
 
 impl<'t> Deal<'t> {
@@ -199,127 +187,4 @@ impl<'t> Deal<'t> {
         };
         self.turns.iter().enumerate().map(fullest).sum()
     }
-
-    /// Returns the instructions after which each copy begins.
-    fn starts(&self, seed: u64, think: u32) -> Vec<u64> {
-        let calls = self.traced.moves().len() as u64 * u64::from(self.copies);
-        let of_one = calls / self.turns.len() as u64 / STAGGER_SHARE;
-        let within = of_one.min(STAGGER) * u64::from(think.max(LOOK));
-        let mut random = Random::new(seed);
-        // A single copy has nobody to differ from.
-        let of = |_| {
-            if self.copies > 1 {
-                random.below(within)
-            } else {
-                0
-            }
-        };
-        (0..self.copies).map(of).collect()
-    }
 }
-
-/// Runs a trace that was dealt out to the CPUs of the machine.
-pub(crate) fn run(
-    plan: &CellPlan<'_>,
-    deal: &Deal<'_>,
-    system: &dyn FrameAllocator<Sim>,
-    machine: &mut Machine<Caches>,
-    region: Region,
-) -> Result<Report<Counted>, SimError> {
-    let blocks = deal.traced.script.blocks as usize;
-    let places = vec![PENDING; blocks * deal.copies as usize];
-    let places = RefCell::new(places);
-    let starts = deal.starts(plan.seed, plan.think);
-    machine.run(region, |cpu: &mut SimCpu| {
-        let thread = Thread {
-            caller: Caller::new(plan, system, cpu),
-            deal,
-            places: &places,
-        };
-        thread.run(&starts)
-    })
-}
-
-/// The tasks of a CPU.
-struct Thread<'t, 'c> {
-    caller: Caller<'t, 'c>,
-    deal: &'t Deal<'t>,
-    /// The first frame of each block of each copy.
-    places: &'t RefCell<Vec<u32>>,
-}
-
-impl Thread<'_, '_> {
-    fn run(mut self, starts: &[u64]) -> Counted {
-        self.caller.meet();
-        self.caller.mark();
-        self.caller.begin();
-        let turns = &self.deal.turns[self.caller.index()];
-        if let Some(first) = turns.first() {
-            let start = starts[first.copy as usize];
-            self.caller.idle(start.min(u64::from(u32::MAX)) as u32);
-        }
-        for turn in turns {
-            self.call(*turn);
-        }
-        self.caller.end()
-    }
-
-    fn call(&mut self, turn: Turn) {
-        let traced = self.deal.traced;
-        let own = &traced.moves()[turn.at as usize];
-        let place = turn.copy as usize * traced.script.blocks as usize + own.block as usize;
-        let hint = hint(own, turn.copy.wrapping_mul(traced.stride));
-        if own.kind == MoveKind::Allocate {
-            let request = Request {
-                size: Size::Order(own.order()),
-                hint,
-                ..Request::FRAME
-            };
-            let given = self.caller.allocate(request);
-            self.places.borrow_mut()[place] = given.map_or(REFUSED, |start| start.0);
-            return;
-        }
-        let start = match self.wait_for(place) {
-            REFUSED => return,
-            start => Pfn(start + own.offset),
-        };
-        let release = match own.kind {
-            MoveKind::FreePart => Release::frames(start, own.order().frames()),
-            _ => Release::block(Block::new(start, own.order())),
-        };
-        self.caller.free(release.with_hint(hint));
-    }
-
-    /// Waits for the allocation of a block, and returns its first frame.
-    fn wait_for(&mut self, place: usize) -> u32 {
-        let mut waited = 0;
-        loop {
-            match self.places.borrow()[place] {
-                PENDING => {}
-                start => return start,
-            }
-            if waited == 0 {
-                self.caller.park();
-            }
-            let next = (waited / PATIENCE).clamp(u64::from(LOOK), u64::from(u32::MAX));
-            self.caller.idle(next as u32);
-            waited += next;
-        }
-    }
-}
-
-/// Returns the hint of a call for a copy whose tasks and regions are this far from those of the trace.
-fn hint(own: &Move, distance: u32) -> Hint {
-    let moved = |id| match id {
-        Hint::UNKNOWN => id,
-        id => id.wrapping_add(distance),
-    };
-    Hint {
-        task: moved(own.hint.task),
-        region: moved(own.hint.region),
-        left: own.hint.left,
-    }
-}
-
-#[cfg(test)]
-mod tests;

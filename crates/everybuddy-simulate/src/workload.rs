@@ -5,23 +5,18 @@
 //! Each CPU runs the program of its thread, step by step. All of them prepare, one after the other, and run a round to
 //! warm up; then a round is measured.
 //!
-//! A round has sections: all allocate, then all free. CPUs meet before each section, or they are apart: each of them
-//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured then
-//! continues until all have been.
-//!
 //! # Invariants
 //!
 //! A block that one CPU passes to another is passed at no cost.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use everybuddy::{Block, FrameAllocator, Pfn, Release, Request, Size};
 use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 use everybuddy_workload::{Body, Program, Setting, Step, Variant};
 
-use crate::caller::{Caller, Counted, LOOK};
-use crate::cell::{CellPlan, Phases};
+use crate::caller::{Caller, Counted, LOOK, Pace};
 
 /// Looks until a block is given up.
 const MOST_LOOKS: u32 = 100_000;
@@ -38,34 +33,24 @@ type Mailbox = RefCell<VecDeque<Held>>;
 
 /// Runs the workload, one thread on each CPU.
 pub(crate) fn run(
-    plan: &CellPlan<'_>,
     variant: &Variant,
+    setting: &Setting,
+    pace: Pace,
     system: &dyn FrameAllocator<Sim>,
     machine: &mut Machine<Caches>,
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
-    let mailboxes: Vec<Mailbox> = (0..plan.cpus).map(|_| Mailbox::default()).collect();
-    let (begun, done) = (Cell::new(0), Cell::new(0));
-    let setting = Setting {
-        frames: plan.frames,
-        threads: plan.cpus,
-        seed: plan.seed,
-        shrink: plan.shrink,
-    };
+    let mailboxes: Vec<Mailbox> = (0..setting.threads).map(|_| Mailbox::default()).collect();
     machine.run(region, |cpu: &mut SimCpu| {
-        let caller = Caller::new(plan, system, cpu);
-        let program = variant.program(&setting, caller.index() as u16);
+        let caller = Caller::new(pace, system, cpu);
+        let program = variant.program(setting, caller.index() as u16);
         let thread = Thread {
             caller,
             mailboxes: &mailboxes,
             slots: vec![None; program.slots() as usize],
             program,
-            is_apart: plan.phases == Phases::Apart,
         };
-        match plan.phases {
-            Phases::Together => thread.run(),
-            Phases::Apart => thread.run_apart(&begun, &done),
-        }
+        thread.run()
     })
 }
 
@@ -75,46 +60,10 @@ struct Thread<'t, 'c> {
     mailboxes: &'t [Mailbox],
     program: Program,
     slots: Vec<Option<Held>>,
-    is_apart: bool,
 }
 
 impl Thread<'_, '_> {
     fn run(mut self) -> Counted {
-        self.prepare();
-        self.round();
-        self.caller.meet();
-        self.caller.mark();
-        self.caller.begin();
-        self.round();
-        self.caller.end()
-    }
-
-    /// The same, where CPUs are apart. `begun` and `done` count the CPUs whose measurement has begun, and ended.
-    fn run_apart(mut self, begun: &Cell<usize>, done: &Cell<usize>) -> Counted {
-        let cpus = self.mailboxes.len();
-        self.prepare();
-        let before = self.caller.now();
-        self.round();
-        let round = self.caller.now() - before;
-        self.caller.meet();
-        self.caller.wait_up_to(round);
-        self.round();
-        begun.set(begun.get() + 1);
-        if begun.get() == cpus {
-            self.caller.mark();
-        }
-        self.caller.begin();
-        self.round();
-        let counted = self.caller.take();
-        done.set(done.get() + 1);
-        while done.get() < cpus {
-            self.round();
-        }
-        self.caller.park();
-        counted
-    }
-
-    fn prepare(&mut self) {
         let me = self.caller.index();
         for turn in 0..self.mailboxes.len() {
             if turn == me {
@@ -124,13 +73,16 @@ impl Thread<'_, '_> {
             }
             self.caller.meet();
         }
+        self.round();
+        self.caller.meet();
+        self.caller.begin();
+        self.round();
+        self.caller.end()
     }
 
     fn round(&mut self) {
         for section in self.program.round() {
-            if !self.is_apart {
-                self.caller.meet();
-            }
+            self.caller.meet();
             self.body(&section.body);
         }
     }

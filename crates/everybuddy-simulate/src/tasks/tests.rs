@@ -1,18 +1,20 @@
-//! Tests of traces as loads: on an allocator that writes down what it is asked, and on real ones.
+//! Tests of the tasks of traces: on an allocator that writes down what it is asked, and on real ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{
-    AllocateError, Census, CpuId, FrameRange, FrameState, FreeError, RegionError, Snapshot, Span,
-    SystemSpec, Violation,
+    AllocateError, Census, CpuId, FrameRange, FrameState, FreeError, Order, RegionError, Snapshot,
+    Span, SystemSpec, Violation,
 };
-use everybuddy_trace::{Event, Op, Trace, resolve};
+use everybuddy_measure::replay::Script;
+use everybuddy_trace::{Event, Op, Resolved, Trace, resolve};
 
 use super::*;
 use crate::Load;
-use crate::cell::{Cell, simulate};
+use crate::cell::{Cell, CellPlan, simulate};
+use crate::trace::Traced;
 
 /// A trace of some tasks that free each other's blocks, some in parts.
 fn resolved(tasks: u32) -> Resolved {
@@ -162,27 +164,16 @@ impl FrameAllocator<Sim> for Clerk {
 /// Plays a trace to the clerk.
 fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let machine = everybuddy_machines::by_name_or_path("epyc-7763").unwrap();
-    let plan = CellPlan {
-        hardware: &machine.hardware,
-        spec: &"bs".parse().unwrap(),
-        load: &Load::Trace(std::sync::Arc::new(traced.clone())),
-        cpus,
-        frames: 0,
-        think: 300,
-        shrink: 1,
-        seed,
-        phases: crate::cell::Phases::Together,
-        is_recorded: false,
-    };
+    let pace = Pace { think: 300, seed };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
-    let report = run(&plan, &deal, &clerk, &mut machine, Region::NONE).unwrap();
+    let report = run(&deal, pace, &clerk, &mut machine, Region::NONE).unwrap();
     let parked = clerk.parked.into_inner().unwrap();
     assert_eq!(
         parked.len(),
         usize::from(cpus),
-        "who is done has parked itself"
+        "a CPU without calls has parked itself"
     );
     (clerk.log.into_inner().unwrap(), report.results)
 }
@@ -215,7 +206,7 @@ fn one_cpu_asks_what_a_plain_replay_asks() {
             .collect();
         let (log, counted) = asked(&traced(tasks), 1, 1);
         assert_eq!(log, expected);
-        assert_eq!(counted[0].idle, 0, "one CPU waits for nobody");
+        assert_eq!(counted[0].idle, 0, "one CPU never waits");
     }
 }
 
@@ -300,7 +291,13 @@ fn copies_begin_at_times_of_the_seed() {
     assert!(counted.iter().any(|own| own.idle > 0));
     assert_eq!(asked(&traced, 6, 1).0, first);
     assert_ne!(asked(&traced, 6, 2).0, first);
-    let starts = Deal::new(&traced, 6).starts(1, 300);
+    let starts = starts(
+        &Deal::new(&traced, 6),
+        Pace {
+            think: 300,
+            seed: 1,
+        },
+    );
     let different: HashSet<&u64> = starts.iter().collect();
     assert_eq!(different.len(), 6, "{starts:?}");
 }
@@ -318,8 +315,6 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         think: 300,
         shrink: 1,
         seed: 1,
-        phases: crate::cell::Phases::Together,
-        is_recorded: false,
     })
     .unwrap()
 }
