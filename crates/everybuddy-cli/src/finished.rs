@@ -182,7 +182,7 @@ fn cell_of(line: &[u8], cells: &[String]) -> Result<(usize, Vec<Row>), String> {
     let at = at.ok_or("a cell that this run does not have")?;
     let rows = value[ROWS].as_array().ok_or("a cell without rows")?;
     let row = |row: &Value| {
-        let row = row.as_object().ok_or("a row that is no object")?;
+        let row = row.as_object().ok_or("a row that is not an object")?;
         json::read(row)
     };
     Ok((at, rows.iter().map(row).collect::<Result<_, String>>()?))

@@ -1,9 +1,10 @@
-//! Pages that show results of a comparison or of experiments, each as one HTML file that works offline.
+//! Pages that show results of a comparison, of experiments or of a simulation, each as one HTML file that works
+//! offline.
 //!
 //! # Purpose
 //!
 //! This is a separate crate so that it is built and tested without the allocators: plain data goes in ([`Report`],
-//! [`Study`]), text comes out ([`render`], [`render_study`]).
+//! [`Study`], [`Simulation`]), text comes out ([`render`], [`render_study`], [`render_simulation`]).
 //!
 //! ```
 //! let report = everybuddy_page::Report {
@@ -18,6 +19,7 @@
 //! |---|---|
 //! | `report` | the data of the page of a comparison |
 //! | `study` | the data of the page of experiments |
+//! | `simulation` | the data of the page of a simulation |
 //! | `round` | rounding of numbers to the digits that matter |
 //! | `library` | the text of plotly.js, which draws the charts |
 //! | `pack` | encoding of the data in the page, and the choice of what is omitted |
@@ -37,9 +39,11 @@ mod library;
 mod pack;
 pub mod report;
 mod round;
+pub mod simulation;
 pub mod study;
 
 pub use report::Report;
+pub use simulation::Simulation;
 pub use study::Study;
 
 /// The size limit of a page in bytes. Memory maps are omitted until the page fits.
@@ -88,4 +92,11 @@ pub fn render_within(report: &Report, budget: usize) -> Page {
 /// Takes a few tenths of a second, like [`render`].
 pub fn render_study(study: &Study) -> String {
     html::study::document(study, library::packed()).into_string()
+}
+
+/// Renders the page of a simulation.
+///
+/// Takes a few tenths of a second, like [`render`].
+pub fn render_simulation(simulation: &Simulation) -> String {
+    html::simulation::document(simulation, library::packed()).into_string()
 }

@@ -26,6 +26,8 @@ use everybuddy_simulate::{Load, Plan, Traced};
 use everybuddy_trace::{Leniency, resolve};
 
 use crate::export::Outputs;
+use crate::export::page::Page;
+use crate::export::page::simulated::simulation;
 use crate::finished::{self, Finished};
 use crate::show::progress::Progress;
 use crate::show::{output, simulated};
@@ -42,13 +44,16 @@ use super::files::Files;
     after_help = "\
 Examples:
   everybuddy simulate
-        all systems on bursts of single frames, on 1 to 256 CPUs
+        all systems on bursts of single frames, on 1 to 256 CPUs: takes about an hour on 2 CPUs, most
+        of it for the systems with one lock on 128 and 256 CPUs
   everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
         two systems on two workloads, on up to 128 CPUs
   everybuddy simulate --trace gcc_build --cpus 1,4,16
         the calls of a program: its tasks are dealt out to the CPUs
   everybuddy simulate --resume cells.jsonl
         store finished cells: after Ctrl-C, the same command continues where it was
+  everybuddy simulate --html scaling.html
+        write a page: calls and times over the number of CPUs, and what stops each system
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
         a machine of one of the papers; `everybuddy machines` lists all
   everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
@@ -62,7 +67,8 @@ all CPUs of this machine simulate, and the results do not depend on their number
 Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
 free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
 there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
-at different times. Nothing has warmed up.
+at different times. Nothing has warmed up. By default the memory is 1.25 times what can be in use
+at the same time.
 
 If FILE is -, the rows go to standard output and the tables to standard error."
 )]
@@ -87,8 +93,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "epyc-7763")]
     machine: String,
 
-    /// Set the memory that the systems manage, or that of each copy of a trace [default: 8GiB for
-    /// workloads; for traces what all CPUs together need at most, and a quarter more]
+    /// Set the memory, for a trace that of each copy [default: 8GiB; for a trace what it needs]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
@@ -97,10 +102,10 @@ pub(super) struct Arguments {
     think: u32,
 
     /// Repeat with N seeds
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
 
-    /// Shorten the workloads or traces N times [default: 4 for workloads, 1 for traces]
+    /// Shorten workloads or traces N times [default: 4 for workloads, 1 for traces]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     shrink: Option<u32>,
 
@@ -112,7 +117,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
 
-    /// Append each finished cell to FILE; with the FILE of an interrupted run, simulate the rest
+    /// Append finished cells to FILE; with the FILE of an interrupted run, simulate the rest
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
@@ -120,6 +125,10 @@ pub(super) struct Arguments {
     /// CPUs and seed
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
+
+    /// Write figures, tables and the machine to FILE as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     #[command(flatten)]
     files: Files,
@@ -158,6 +167,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timeline = arguments.timeline.as_ref();
     let timeline = timeline.map(|path| outputs.open("--timeline", path));
     let timeline = timeline.transpose()?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
     let left = known.iter().filter(|rows| rows.is_none()).count();
     if left < cells.len() {
         let ended = cells.len() - left;
@@ -189,6 +202,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     sinks.print(&simulated::text(&plan, &scalings, &rows, &sinks.style()))?;
+    if let Some(page) = page {
+        page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
+    }
     sinks.write(&rows)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Purpose
 //!
-//! One table for each workload or trace: how many calls a system makes with each number of CPUs, and where and why it stops.
+//! One table for each workload or trace: how many calls a system makes with each number of CPUs, and where and why it
+//! stops.
 //!
 //! # Invariants
 //!

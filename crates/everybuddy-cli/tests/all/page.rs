@@ -63,3 +63,57 @@ fn a_trace_has_a_page_of_its_own() {
     let page = std::fs::read_to_string(file).unwrap();
     assert!(page.contains("<!DOCTYPE html>") && page.contains("tiny"));
 }
+
+#[test]
+fn a_simulation_has_a_page_whose_titles_say_so() {
+    let folder = Folder::new("simulation-page");
+    let (trace, file) = (folder.trace(), folder.file("simulated.html"));
+    let run = everybuddy(&[
+        "simulate",
+        "--workloads",
+        "burst:in-order",
+        "--trace",
+        &trace,
+        "--shrink",
+        "8",
+        "--cpus",
+        "1,4",
+        "--systems",
+        "bs,spring",
+        "--seeds",
+        "2",
+        "--html",
+        &file,
+    ]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let page = std::fs::read_to_string(file).unwrap();
+    let texts = |tag: &str| -> Vec<String> {
+        let start = format!("<{tag}");
+        let parts = page.split(&start).skip(1);
+        let text = |part: &str| Some(part.split_once('>')?.1.split_once("</")?.0.to_string());
+        parts.filter_map(text).collect()
+    };
+    // The page, both loads, the machine; five panels, and the idle share of a trace.
+    assert_eq!(
+        (texts("h1").len(), texts("h2").len(), texts("h4").len()),
+        (1, 3, 5 + 6)
+    );
+    assert_eq!(texts("h3").len(), 4);
+    for tag in ["title", "h1", "h2", "h3", "h4"] {
+        for text in texts(tag) {
+            assert!(text.contains("simulated"), "{tag}: {text}");
+        }
+    }
+    for word in [
+        "tiny",
+        "zone lock",
+        "scales to",
+        "waited for",
+        "lines that move most",
+        "tasks of the trace",
+    ] {
+        assert!(page.contains(word), "no {word}");
+    }
+    let machine = page.rsplit("The simulated machine").next().unwrap();
+    assert!(machine.matches("<tr>").count() > 15 && machine.contains("source"));
+}

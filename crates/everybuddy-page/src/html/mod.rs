@@ -16,6 +16,7 @@ mod percentiles;
 mod runs;
 mod say;
 mod shell;
+pub(crate) mod simulation;
 pub(crate) mod study;
 mod table;
 mod words;

@@ -1,5 +1,5 @@
 //! Results as pages: converts the results of `everybuddy compare` to the types of [`everybuddy_page`]; [`study`] does
-//! the same for experiments.
+//! the same for experiments, and [`simulated`] for simulations.
 //!
 //! # Purpose
 //!
@@ -12,6 +12,7 @@
 
 mod maps;
 mod owners;
+pub mod simulated;
 mod statistics;
 pub mod study;
 
@@ -122,6 +123,15 @@ impl Page {
     /// Like [`Page::write`].
     pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
         let html = everybuddy_page::render_study(study);
+        self.finish(&html)
+    }
+
+    /// Writes the page of a simulation, and reports its path.
+    ///
+    /// # Errors
+    /// Like [`Page::write`].
+    pub fn write_simulation(self, own: &everybuddy_page::Simulation) -> Result<(), Error> {
+        let html = everybuddy_page::render_simulation(own);
         self.finish(&html)
     }
 

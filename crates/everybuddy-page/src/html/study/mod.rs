@@ -21,7 +21,7 @@ use crate::pack;
 use crate::study::{Experiment, Figure, Study};
 
 /// The style sheet.
-const STYLE: &str = concat!(
+pub(super) const STYLE: &str = concat!(
     include_str!("../../../assets/style/theme.css"),
     include_str!("../../../assets/style/page.css"),
     include_str!("../../../assets/style/table.css"),
@@ -31,7 +31,7 @@ const STYLE: &str = concat!(
 );
 
 /// The script. The files share one scope; the last one starts the page.
-const SCRIPT: &str = concat!(
+pub(super) const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../../../assets/script/format.js"),
     include_str!("../../../assets/script/parcel.js"),
@@ -78,7 +78,7 @@ pub(crate) fn document(study: &Study, library: &str) -> Markup {
 }
 
 /// Encodes the data of a figure for the page.
-fn parcel(figure: &Figure) -> String {
+pub(super) fn parcel(figure: &Figure) -> String {
     // Plain data with text keys always becomes JSON. If it did not, the page would report an error.
     pack::pack(&serde_json::to_vec(figure).unwrap_or_default())
 }
@@ -93,7 +93,7 @@ fn section(own: &Experiment, anchor: &str) -> Markup {
                 p.facts { span { "Source: " b { (own.source) } } }
             }
             (claims::claims(own))
-            @if let Some(figure) = &own.figure { (self::figure(own, figure, anchor)) }
+            @if let Some(figure) = &own.figure { (self::figure(&own.title, figure, anchor)) }
             (tables::tables(own))
             @if !own.remarks.is_empty() { p.remarks { (own.remarks) } }
             p.measured {
@@ -105,7 +105,7 @@ fn section(own: &Experiment, anchor: &str) -> Markup {
 }
 
 /// Renders the container of a figure.
-fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
+pub(super) fn figure(title: &str, figure: &Figure, anchor: &str) -> Markup {
     // A panel that is alone in its row spans the whole row.
     let last = figure.panels.len().wrapping_sub(1);
     let class = |at: usize| match at == last && at.is_multiple_of(2) {
@@ -114,7 +114,7 @@ fn figure(own: &Experiment, figure: &Figure, anchor: &str) -> Markup {
     };
     html! {
         figure.fig id={ (anchor) "-figure" } data-parcel={ (anchor) "-data" }
-            aria-label={ "Figure: " (own.title) } {
+            aria-label={ "Figure: " (title) } {
             ul.key {}
             div.panels {
                 @for (at, panel) in figure.panels.iter().enumerate() {

@@ -1,0 +1,454 @@
+//! A simulation as a page: converts its rows to the types of [`everybuddy_page::simulation`].
+//!
+//! # Purpose
+//!
+//! The page does not depend on machines and systems, and simulations do not depend on pages.
+//!
+//! # Invariants
+//!
+//! Every number is from rows that are also exported. Every title of a result says that it is simulated.
+
+use std::collections::BTreeMap;
+
+use chrono::Utc;
+use everybuddy_machines::{Machine, NUMBERS};
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::size;
+use everybuddy_page::simulation::{Lines, Load, Simulation};
+use everybuddy_page::study::{Axis, Figure, Key, Panel, Series, Shape};
+use everybuddy_simulate::rows::part_of;
+use everybuddy_simulate::{self as simulate, Plan, Scaling};
+
+use crate::commit;
+use crate::show::simulated::dealt;
+
+/// The name of the line of as many CPUs that do not disturb each other.
+const LINEAR: &str = "linear";
+/// Parts that a table names for a system.
+const NAMED: usize = 3;
+/// Parts with fewer moves or waits per call are not named.
+const LEAST: f64 = 0.005;
+
+/// Creates the page.
+pub fn simulation(
+    machine: &Machine,
+    plan: &Plan,
+    scalings: &[Scaling],
+    rows: &[Row],
+) -> Simulation {
+    let load = |load: &simulate::Load| {
+        let of = Results {
+            plan,
+            load,
+            scalings: scalings
+                .iter()
+                .filter(|own| own.load == load.name())
+                .collect(),
+            rows: rows
+                .iter()
+                .filter(|row| row.source.starts_with(load.name()))
+                .collect(),
+        };
+        of.section()
+    };
+    Simulation {
+        title: format!("Buddy systems on many CPUs, simulated: {}", machine.name),
+        about: about(machine, plan),
+        command: super::command_line(),
+        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
+        version: commit::version(),
+        loads: plan.loads.iter().map(load).collect(),
+        machine: parameters(machine),
+    }
+}
+
+fn about(machine: &Machine, plan: &Plan) -> String {
+    let seeds = match plan.seeds.len() {
+        1 => "one seed".to_string(),
+        seeds => format!("means of {seeds} seeds"),
+    };
+    let systems = match plan.specs.len() {
+        1 => "One system".to_string(),
+        systems => format!("{systems} systems"),
+    };
+    format!(
+        "Nothing on this page was measured: all results are simulated. {systems} on up to {} CPUs of {} ({}, {} CPUs \
+         at {} MHz), with {} cycles between two calls; {seeds}. The simulator charges each access to shared memory by \
+         a model of caches, which docs/simulator.md describes together with its limits.",
+        plan.cpus.last().copied().unwrap_or(0),
+        machine.name,
+        machine.title,
+        machine.hardware.cpus(),
+        machine.hardware.mhz,
+        plan.think,
+    )
+}
+
+/// The results under one load.
+struct Results<'r> {
+    plan: &'r Plan,
+    load: &'r simulate::Load,
+    scalings: Vec<&'r Scaling>,
+    rows: Vec<&'r Row>,
+}
+
+impl Results<'_> {
+    fn section(&self) -> Load {
+        let remarks = match self.load {
+            simulate::Load::Workload(_) => {
+                format!(
+                    "The systems manage {}.",
+                    size::frames(u64::from(self.plan.frames))
+                )
+            }
+            simulate::Load::Trace(traced) => dealt(self.plan, traced).replace('`', ""),
+        };
+        Load {
+            name: self.load.name().to_string(),
+            title: format!("{}, simulated", self.load.name()),
+            remarks,
+            figure: self.figure(),
+            tables: vec![self.limits(), self.causes()],
+        }
+    }
+
+    /// Returns a number of each system with each number of CPUs: means over the seeds.
+    fn curves(&self, metric: &str, statistic: &str, operation: &str) -> Vec<Vec<(u16, f64)>> {
+        let curve = |own: &&Scaling| {
+            let mut sums: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+            for row in &self.rows {
+                if (row.metric, row.statistic, row.operation) == (metric, statistic, operation)
+                    && row.source == own.load
+                    && row.name() == own.system
+                {
+                    let (sum, count) = sums.entry(row.cpus).or_default();
+                    (*sum, *count) = (*sum + row.value, *count + 1.0);
+                }
+            }
+            let means = sums
+                .into_iter()
+                .map(|(cpus, (sum, count))| (cpus, sum / count));
+            means.collect()
+        };
+        self.scalings.iter().map(curve).collect()
+    }
+
+    fn figure(&self) -> Figure {
+        let mut panels = vec![self.throughput()];
+        for (operation, noun) in [("allocate", "allocation"), ("free", "free")] {
+            for (statistic, what) in [("p50", "Median"), ("p99", "99th percentile")] {
+                let curves = self.curves("latency", statistic, operation);
+                let title = format!("{what} of the time of {}, simulated", article(noun));
+                panels.push(self.panel(title, "nanoseconds, logarithmic", &curves));
+            }
+        }
+        if let simulate::Load::Trace(_) = self.load {
+            panels.push(self.idle());
+        }
+        let names = self.scalings.iter().map(|own| own.system.clone());
+        let key = |(look, name): (usize, String)| Key {
+            name,
+            look,
+            shape: Shape::Interval,
+        };
+        let mut legend: Vec<Key> = names.enumerate().map(key).collect();
+        legend.push(Key {
+            name: LINEAR.to_string(),
+            look: legend.len(),
+            shape: Shape::Line,
+        });
+        Figure {
+            note: format!(
+                "Simulated on {}. Linear: as many CPUs that do not disturb each other, from the best system on the \
+                 fewest CPUs.",
+                self.plan.machine
+            ),
+            panels,
+            legend,
+        }
+    }
+
+    /// Returns the calls per second, and the line of systems that scale without limit.
+    fn throughput(&self) -> Panel {
+        let curves: Vec<Vec<(u16, f64)>> =
+            self.scalings.iter().map(|own| own.rates.clone()).collect();
+        let title = "Calls per second of all CPUs, simulated".to_string();
+        let mut panel = self.panel(title, "calls per second, logarithmic", &curves);
+        let firsts = curves.iter().filter_map(|curve| curve.first());
+        let best = firsts.max_by(|one, other| one.1.total_cmp(&other.1));
+        if let (Some((least, rate)), Some(most)) = (best, self.plan.cpus.last()) {
+            let at = |cpus: u16| {
+                let linear = rate / f64::from(*least) * f64::from(cpus);
+                (f64::from(cpus).log2(), linear.log10())
+            };
+            panel.series.push(Series {
+                name: LINEAR.to_string(),
+                look: curves.len(),
+                shape: Shape::Line,
+                points: vec![at(*least), at(*most)],
+                ..Series::default()
+            });
+            panel.y = logarithmic(&panel.y.label, &panel.series);
+        }
+        panel
+    }
+
+    fn idle(&self) -> Panel {
+        let curves = self.curves("idle_share", "value", "all");
+        let title = "Share of the CPUs' time without calls, simulated".to_string();
+        let mut panel = self.panel(title, "share", &[]);
+        panel.series = self.series(&curves, Some);
+        panel.y = Axis {
+            range: (0.0, 1.0),
+            marks: (0..=5)
+                .map(|at| (f64::from(at) / 5.0, format!("{}", f64::from(at) / 5.0)))
+                .collect(),
+            ..panel.y
+        };
+        panel
+    }
+
+    /// Returns a panel over the numbers of CPUs with a logarithmic axis of values.
+    fn panel(&self, title: String, label: &str, curves: &[Vec<(u16, f64)>]) -> Panel {
+        let place = |cpus: &u16| (f64::from(*cpus).log2(), cpus.to_string());
+        let marks: Vec<(f64, String)> = self.plan.cpus.iter().map(place).collect();
+        let ends = marks.first().zip(marks.last());
+        let (least, most) = ends.map_or((0.0, 0.0), |(first, last)| (first.0, last.0));
+        let series = self.series(curves, |value| (value > 0.0).then(|| value.log10()));
+        Panel {
+            title,
+            x: Axis {
+                label: "CPUs, logarithmic".to_string(),
+                range: (least - 0.2, most + 0.2),
+                marks,
+                base: Some(2.0),
+            },
+            y: logarithmic(label, &series),
+            series,
+            shade: None,
+        }
+    }
+
+    fn series(
+        &self,
+        curves: &[Vec<(u16, f64)>],
+        place: impl Fn(f64) -> Option<f64>,
+    ) -> Vec<Series> {
+        let pairs = self.scalings.iter().zip(curves);
+        let series = pairs.zip(0..).map(|((own, curve), look)| {
+            let points = curve.iter().filter_map(|(cpus, value)| {
+                let place = place(*value)?;
+                Some((f64::from(*cpus).log2(), place))
+            });
+            Series {
+                name: own.system.clone(),
+                look,
+                shape: Shape::Interval,
+                points: points.collect(),
+                ..Series::default()
+            }
+        });
+        series.collect()
+    }
+
+    /// Returns where each system stops scaling, and why.
+    fn limits(&self) -> Lines {
+        let ends = |own: &Scaling| {
+            let (first, last) = (own.rates.first()?, own.rates.last()?);
+            Some((*first, *last))
+        };
+        let of = self.scalings.iter().find_map(|own| ends(own));
+        let ((least, _), (most, _)) = of.unwrap_or_default();
+        let line = |own: &&Scaling| {
+            let ((_, alone), (_, together)) = ends(own).unwrap_or_default();
+            let linear = alone / f64::from(least) * f64::from(most);
+            vec![
+                own.system.clone(),
+                format!("{:.2}", alone / 1e6),
+                format!("{:.2}", together / 1e6),
+                format!("{:.0}%", together / linear * 100.0),
+                own.limit
+                    .map_or(format!("> {most}"), |limit| limit.to_string()),
+                match &own.hottest {
+                    Some((what, share)) => format!("{what}, {:.0}%", share * 100.0),
+                    None => String::new(),
+                },
+            ]
+        };
+        Lines {
+            title: "Where each system stops scaling, and why, simulated".to_string(),
+            note: format!(
+                "Calls per microsecond. A system has stopped scaling where twice as many CPUs bring less than 1.2 \
+                 times the calls. The last column is the part of the metadata on which calls spend most of their time \
+                 with memory on {most} CPUs, and its share of this time."
+            ),
+            heads: vec![
+                "system".into(),
+                cpus(least),
+                cpus(most),
+                "of linear".into(),
+                "scales to".into(),
+                "most time with memory".into(),
+            ],
+            lines: self.scalings.iter().map(line).collect(),
+        }
+    }
+
+    /// Returns which lines move, and what CPUs wait for.
+    fn causes(&self) -> Lines {
+        let most = self.plan.cpus.last().copied().unwrap_or(0);
+        let line = |own: &&Scaling| {
+            let parts = |metric| self.parts(own, most, metric);
+            vec![own.system.clone(), parts("line_moves"), parts("waits")]
+        };
+        Lines {
+            title: format!("What moves between CPUs, and what is waited for, on {}, simulated", cpus(most)),
+            note: "Times per call. A line moves when it comes from another core, or is taken away from all others that \
+                   had it. Parts of the metadata on which calls spend less than 1% of their time with memory are left \
+                   out."
+                .to_string(),
+            heads: ["system", "lines that move most", "waited for"].map(String::from).to_vec(),
+            lines: self.scalings.iter().map(line).collect(),
+        }
+    }
+
+    /// Names the parts of a system's metadata with the largest numbers, means over the seeds.
+    fn parts(&self, own: &Scaling, most: u16, metric: &str) -> String {
+        let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+        for row in &self.rows {
+            if (row.metric, row.cpus) == (metric, most) && row.name() == own.system {
+                let part = part_of(&own.load, row);
+                *sums.entry(part).or_default() += row.value / self.plan.seeds.len() as f64;
+            }
+        }
+        let mut parts: Vec<(&str, f64)> = sums.into_iter().filter(|own| own.1 >= LEAST).collect();
+        parts.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let named = parts.iter().take(NAMED);
+        let texts: Vec<String> = named
+            .map(|(part, value)| format!("{part} {value:.2}"))
+            .collect();
+        texts.join(", ")
+    }
+}
+
+fn article(noun: &str) -> String {
+    match noun.starts_with('a') {
+        true => format!("an {noun}"),
+        false => format!("a {noun}"),
+    }
+}
+
+fn cpus(count: u16) -> String {
+    match count {
+        1 => "1 CPU".to_string(),
+        count => format!("{count} CPUs"),
+    }
+}
+
+/// Returns an axis that includes all points, with marks at 1, 2 and 5 times the powers of ten.
+fn logarithmic(label: &str, series: &[Series]) -> Axis {
+    let values = || {
+        series
+            .iter()
+            .flat_map(|own| own.points.iter().map(|point| point.1))
+    };
+    let (least, most) = (
+        values().fold(f64::INFINITY, f64::min),
+        values().fold(f64::NEG_INFINITY, f64::max),
+    );
+    if least > most {
+        return Axis {
+            label: label.to_string(),
+            range: (0.0, 1.0),
+            marks: Vec::new(),
+            base: Some(10.0),
+        };
+    }
+    let range = (least - 0.1, most + 0.1);
+    let digits: &[f64] = match most - least {
+        few if few < 2.0 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let powers = range.0.floor() as i32..=range.1.ceil() as i32;
+    let marks = powers.flat_map(|power| digits.iter().map(move |digit| (power, *digit)));
+    let marks = marks.map(|(power, digit)| digit * 10f64.powi(power));
+    let marks = marks.map(|value| (value.log10(), few(value)));
+    Axis {
+        label: label.to_string(),
+        range,
+        marks: marks
+            .filter(|(at, _)| (range.0..=range.1).contains(at))
+            .collect(),
+        base: Some(10.0),
+    }
+}
+
+/// Formats a number of one digit.
+fn few(value: f64) -> String {
+    match value {
+        large if large >= 1e9 => format!("{}G", large / 1e9),
+        large if large >= 1e6 => format!("{}M", large / 1e6),
+        small if small < 1.0 => format!("{small}"),
+        value => size::count(value.round() as u64),
+    }
+}
+
+/// Returns the parameters of a machine, with their sources.
+fn parameters(machine: &Machine) -> Lines {
+    let line = |own: &everybuddy_machines::Number| {
+        let value = own.text(&machine.hardware)?;
+        let value = match own.unit {
+            "" => value,
+            unit => format!("{value} {unit}"),
+        };
+        let source = machine.source(own.key).unwrap_or_default();
+        let key = own.key.to_string();
+        Some(vec![
+            key,
+            value,
+            own.meaning.to_string(),
+            source.to_string(),
+        ])
+    };
+    Lines {
+        title: format!("The simulated machine: {}", machine.name),
+        note: machine.text.clone(),
+        heads: ["parameter", "value", "meaning", "source"]
+            .map(String::from)
+            .to_vec(),
+        lines: NUMBERS.iter().filter_map(line).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(values: &[f64]) -> Vec<Series> {
+        vec![Series {
+            points: values.iter().map(|value| (0.0, value.log10())).collect(),
+            ..Series::default()
+        }]
+    }
+
+    #[test]
+    fn an_axis_includes_all_points_and_has_marks() {
+        for values in [&[3.0, 4.0][..], &[0.02, 7e9], &[5.0], &[]] {
+            let axis = logarithmic("", &series(values));
+            let (least, most) = axis.range;
+            assert!(
+                values
+                    .iter()
+                    .all(|value| (least..most).contains(&value.log10()))
+            );
+            assert!(axis.marks.iter().all(|(at, _)| (least..=most).contains(at)));
+            assert!(values.len() < 2 || !axis.marks.is_empty(), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn marks_are_short() {
+        let texts = [0.2, 5.0, 2000.0, 5e6, 1e10].map(few);
+        assert_eq!(texts, ["0.2", "5", "2,000", "5M", "10G"]);
+    }
+}

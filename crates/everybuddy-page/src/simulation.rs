@@ -1,0 +1,59 @@
+//! The data of the page of a simulation.
+//!
+//! # Purpose
+//!
+//! Figures and tables of simulated machines can be rendered without simulating anything: the program fills in a
+//! [`Simulation`].
+//!
+//! # Invariants
+//!
+//! A line of a table has as many texts as the table has headings.
+
+use crate::study::Figure;
+
+/// The contents of the page.
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    /// The heading of the page.
+    pub title: String,
+    /// What was simulated, in a few sentences.
+    pub about: String,
+    /// The command line that produced it.
+    pub command: String,
+    /// The date, formatted for readers.
+    pub date: String,
+    /// The program's version, with the commit if known.
+    pub version: String,
+    /// The workloads and traces, with distinct names.
+    pub loads: Vec<Load>,
+    /// The parameters of the machine, with their sources.
+    pub machine: Lines,
+}
+
+/// The results under one load.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// The name of the workload or trace.
+    pub name: String,
+    /// The heading.
+    pub title: String,
+    /// What readers must know about it; may be empty.
+    pub remarks: String,
+    /// The figure.
+    pub figure: Figure,
+    /// The tables.
+    pub tables: Vec<Lines>,
+}
+
+/// A table of text.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// The title.
+    pub title: String,
+    /// What the columns mean; may be empty.
+    pub note: String,
+    /// The column headings.
+    pub heads: Vec<String>,
+    /// The lines. The first text of each is its name.
+    pub lines: Vec<Vec<String>>,
+}
