@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim` with its model of caches.
-//! Says up to how many CPUs each system scales, and which part of its metadata it waits for.
+//! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim` with its model of
+//! caches. Says up to how many CPUs each system scales, and which part of its metadata it waits for.
 //!
 //! | module | contents |
 //! |---|---|
