@@ -44,8 +44,8 @@ use super::files::Files;
     after_help = "\
 Examples:
   everybuddy simulate
-        all systems on bursts of single frames, on 1 to 256 CPUs: takes about an hour on 2 CPUs, most
-        of it for the systems with one lock on 128 and 256 CPUs
+        all systems on bursts of single frames, on 1 to 256 CPUs: takes about an hour on 2
+        CPUs, most of it for the systems with one lock on 128 and 256 CPUs
   everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
         two systems on two workloads, on up to 128 CPUs
   everybuddy simulate --trace gcc_build --cpus 1,4,16
