@@ -142,7 +142,8 @@ fn idle_priority_runs_only_while_no_other_can() {
     let word = SimAtomicU32::new(0);
     let order = RefCell::new(Vec::new());
     let cores = Cores::new(2)
-        .slice(50)
+        // The wake-up is not at the end of a slice.
+        .slice(60)
         .sleeping_waiters()
         .idle_priority(CpuId(2));
     let report = run(3, cores, |cpu: &mut SimCpu| {

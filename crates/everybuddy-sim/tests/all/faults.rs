@@ -95,19 +95,26 @@ fn others_hang_if_the_holder_of_a_lock_stops() {
 #[test]
 fn waiters_see_the_last_store_of_a_cpu_that_stops_before_it_wakes_them() {
     let lock = SpinLock::<Here>::new();
-    // CPU 1 waits when CPU 0 unlocks.
-    let report = Machine::new(2)
+    let order = RefCell::new(Vec::new());
+    // CPU 1 waits when CPU 0 unlocks. CPU 2 runs on for long, so waiters need not poll.
+    let report = Machine::new(3)
         .cost(Flat::new(10))
         .stop(CpuId(0), 2)
         .run(Region::NONE, |cpu: &mut SimCpu| {
             cpu.work(u32::from(cpu.id().0));
-            let (state, _) = lock.lock();
-            cpu.work(500);
-            lock.unlock(&state);
+            if cpu.id().0 == 2 {
+                cpu.work(100_000);
+            } else {
+                let (state, _) = lock.lock();
+                cpu.work(500);
+                lock.unlock(&state);
+            }
+            order.borrow_mut().push(cpu.id().0);
         })
         .unwrap();
-    assert_eq!((report.results.len(), report.stopped.len()), (1, 1));
+    assert_eq!((report.results.len(), report.stopped.len()), (2, 1));
     assert_eq!(report.cpus[1].parks, 1);
+    assert_eq!(order.into_inner(), [1, 2]);
 }
 
 #[test]
