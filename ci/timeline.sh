@@ -40,7 +40,7 @@ for package in json.load(sys.stdin)["packages"]:
         print(os.path.dirname(package["manifest_path"]) + "/protos")')
 
 for system in bs lbs-31 is spring serewa; do
-    "$everybuddy" simulate --workloads burst:random --systems "$system" --cpus 8 --shrink 64 --memory 256MiB \
+    "$everybuddy" simulate --workloads burst:random --systems "$system" --cpus 8 --seeds 1 --shrink 64 --memory 256MiB \
         --timeline "$folder/run.pftrace" --json "$folder/rows.jsonl" >/dev/null 2>"$folder/said" || {
         cat "$folder/said" >&2
         exit 1

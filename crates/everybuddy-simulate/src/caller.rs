@@ -14,16 +14,20 @@ use everybuddy::{FrameAllocator, Pfn, Release, Request};
 use everybuddy_measure::replay::memory::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
+use crate::timeline::Moment;
+
 /// Instructions between two looks for what another CPU provides.
 pub(crate) const LOOK: u32 = 200;
 
-/// How fast CPUs make calls.
+/// How fast CPUs make calls, and what is recorded of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     /// The mean number of instructions between two calls. They vary by a half.
     pub(crate) think: u32,
     /// The seed of their number.
     pub(crate) seed: u64,
+    /// Whether everything that happens is recorded.
+    pub(crate) is_recorded: bool,
 }
 
 /// What a CPU measured, in cycles.
@@ -41,6 +45,12 @@ pub(crate) struct Counted {
     pub(crate) refused: u64,
     /// The time in which the CPU waited for others outside of calls.
     pub(crate) idle: u64,
+    /// Acquisitions of locks in calls.
+    pub(crate) locks: u64,
+    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub(crate) contended: u64,
+    /// What happened, if that is recorded.
+    pub(crate) moments: Vec<Moment>,
 }
 
 /// A CPU that makes calls and thinks in between.
@@ -49,6 +59,7 @@ pub(crate) struct Caller<'t, 'c> {
     cpu: &'c mut SimCpu,
     random: Random,
     think: u32,
+    is_recorded: bool,
     counted: Counted,
 }
 
@@ -63,6 +74,7 @@ impl<'t, 'c> Caller<'t, 'c> {
             system,
             random: Random::new(pace.seed << 16 | u64::from(cpu.id().0)),
             think: pace.think,
+            is_recorded: pace.is_recorded,
             cpu,
             counted: Counted::default(),
         }
@@ -73,28 +85,53 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.id().index()
     }
 
-    /// Forgets what was measured: from here on it counts. All CPUs must come here at the same time.
-    pub(crate) fn begin(&mut self) {
+    /// Returns the time.
+    pub(crate) fn now(&self) -> u64 {
+        self.cpu.now()
+    }
+
+    /// Lets the machine forget what happened to lines, on all CPUs.
+    pub(crate) fn mark(&mut self) {
         self.cpu.mark();
+    }
+
+    /// Forgets what was measured on this CPU: from here on it counts.
+    pub(crate) fn begin(&mut self) {
+        self.cpu.probe().start(self.is_recorded);
         self.counted = Counted {
             start: self.cpu.now(),
             ..Counted::default()
         };
     }
 
-    /// Ends the measurement.
+    /// Ends the measurement, and the calls of the CPU.
     pub(crate) fn end(mut self) -> Counted {
-        self.counted.end = self.cpu.now();
+        let counted = self.take();
         self.park();
-        self.counted
+        counted
+    }
+
+    /// Ends the measurement. The CPU may go on.
+    pub(crate) fn take(&mut self) -> Counted {
+        self.counted.end = self.cpu.now();
+        self.is_recorded = false;
+        std::mem::take(&mut self.counted)
+    }
+
+    /// Lets a random time of at most `cycles` pass, outside of calls.
+    pub(crate) fn wait_up_to(&mut self, cycles: u64) {
+        self.park();
+        let until = self.cpu.now() + self.random.below(cycles + 1);
+        while self.cpu.now() < until {
+            self.idle(LOOK);
+        }
     }
 
     /// Thinks, then allocates. Returns `None` if the request is refused.
     pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
         self.think();
-        let before = self.cpu.now();
-        let given = self.system.allocate(self.cpu, request);
-        self.counted.allocate.push(self.cpu.now() - before);
+        let (given, cycles) = self.call("allocate", |system, cpu| system.allocate(cpu, request));
+        self.counted.allocate.push(cycles);
         self.counted.refused += u64::from(given.is_err());
         given.ok()
     }
@@ -102,9 +139,8 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Thinks, then frees.
     pub(crate) fn free(&mut self, release: Release) {
         self.think();
-        let before = self.cpu.now();
-        let freed = self.system.free(self.cpu, release);
-        self.counted.free.push(self.cpu.now() - before);
+        let (freed, cycles) = self.call("free", |system, cpu| system.free(cpu, release));
+        self.counted.free.push(cycles);
         debug_assert!(freed.is_ok(), "{release:?}: {freed:?}");
     }
 
@@ -118,7 +154,47 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Tells the system that this CPU makes no calls for a while.
     pub(crate) fn park(&mut self) {
+        let before = self.cpu.now();
         self.system.park(self.cpu);
+        self.record("park", false, before);
+    }
+
+    /// Calls the system, and returns the duration of the call with its result.
+    fn call<T>(
+        &mut self,
+        name: &'static str,
+        call: impl FnOnce(&dyn FrameAllocator<Sim>, &mut SimCpu) -> T,
+    ) -> (T, u64) {
+        let (locks, waits) = self.waits();
+        let before = self.cpu.now();
+        let result = call(self.system, self.cpu);
+        let cycles = self.cpu.now() - before;
+        let (locks_after, waits_after) = self.waits();
+        self.counted.locks += locks_after - locks;
+        self.counted.contended += u64::from(waits_after > waits);
+        self.record(name, true, before);
+        (result, cycles)
+    }
+
+    /// Returns how often this CPU has acquired a lock, and how often it has waited.
+    fn waits(&mut self) -> (u64, u64) {
+        let counts = &self.cpu.probe().counts;
+        (counts.locks, counts.locks_contended + counts.ghosts)
+    }
+
+    /// Records a call that has just ended, if that is wanted.
+    fn record(&mut self, call: &'static str, is_counted: bool, begin: u64) {
+        if self.is_recorded {
+            let end = self.cpu.now();
+            let moments = &mut self.counted.moments;
+            moments.push(Moment::Begin {
+                at: begin,
+                call,
+                is_counted,
+            });
+            moments.extend(self.cpu.probe().take().into_iter().map(Moment::Inside));
+            moments.push(Moment::End { at: end });
+        }
     }
 
     /// Lets time pass, outside of calls, in a CPU that has parked itself.

@@ -21,8 +21,9 @@ use everybuddy_workload::Setting;
 use crate::Load;
 use crate::caller::{Counted, Pace};
 use crate::tasks;
+use crate::timeline::Moment;
 use crate::trace::Deal;
-use crate::workload;
+use crate::workload::{self, Phases};
 
 /// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
 /// they range from 3.4, for a hit of `linux-6`, to 13.4, for `is`.
@@ -47,6 +48,10 @@ pub struct CellPlan<'p> {
     pub shrink: u32,
     /// The seed of the random choices.
     pub seed: u64,
+    /// Whether CPUs run the same section of a workload at the same time.
+    pub phases: Phases,
+    /// Whether everything that happens is recorded.
+    pub is_recorded: bool,
 }
 
 /// The durations of calls, in cycles.
@@ -104,6 +109,12 @@ pub struct Cell {
     pub free: Latency,
     /// Requests that were refused.
     pub refused: u64,
+    /// Acquisitions of locks in calls.
+    pub locks: u64,
+    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub contended: u64,
+    /// What happened on each CPU, if that was recorded.
+    pub moments: Vec<Vec<Moment>>,
     /// The parts of the metadata, by the cycles that calls spent on them, the most first.
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
@@ -151,6 +162,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
+        is_recorded: plan.is_recorded,
     };
     let report = match plan.load {
         Load::Workload(variant) => {
@@ -160,20 +172,35 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
                 seed: plan.seed,
                 shrink: plan.shrink,
             };
-            workload::run(variant, &setting, pace, system, &mut machine, region)
+            workload::run(
+                variant,
+                &setting,
+                plan.phases,
+                pace,
+                system,
+                &mut machine,
+                region,
+            )
         }
         Load::Trace(traced) => {
             let deal = Deal::new(traced, cpus);
             tasks::run(&deal, pace, system, &mut machine, region)
         }
     };
-    let report =
+    let mut report =
         report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
 
+    let moments = report.results.iter_mut();
+    let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
+    let moments = match plan.is_recorded {
+        true => moments.collect(),
+        false => Vec::new(),
+    };
     let results = &report.results;
-    let start = results.iter().map(|counted| counted.start).min();
-    let end = results.iter().map(|counted| counted.end).max();
-    let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
+    let (cycles, idle) = match plan.phases {
+        Phases::Together => together(results),
+        Phases::Apart => apart(results),
+    };
     let all = |which: fn(&Counted) -> &Vec<u64>| {
         Latency::of(results.iter().flat_map(which).copied().collect())
     };
@@ -183,14 +210,14 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     );
     let parts = by_part(&parts.borrow(), machine.model());
     Ok(Cell {
-        cycles: end - start,
-        idle: results
-            .iter()
-            .map(|counted| counted.idle + (end - counted.end))
-            .sum(),
+        cycles,
+        idle,
         allocate,
         free,
         refused: results.iter().map(|counted| counted.refused).sum(),
+        locks: results.iter().map(|counted| counted.locks).sum(),
+        contended: results.iter().map(|counted| counted.contended).sum(),
+        moments,
         memory_cycles: parts
             .iter()
             .map(|part| part.traffic.cycles + part.traffic.waited)
@@ -198,6 +225,27 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         parts,
         outside: machine.model().outside(),
     })
+}
+
+/// Returns the time until the last CPU was done, and the time in which CPUs waited for others or were done.
+fn together(results: &[Counted]) -> (u64, u64) {
+    let start = results.iter().map(|counted| counted.start).min();
+    let end = results.iter().map(|counted| counted.end).max();
+    let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
+    let idle = |counted: &Counted| counted.idle + (end - counted.end);
+    (end - start, results.iter().map(idle).sum())
+}
+
+/// The same for CPUs that were measured at different times, each while all others worked: the time in which all
+/// calls are made at the sum of the rates of all CPUs.
+fn apart(results: &[Counted]) -> (u64, u64) {
+    let calls = |counted: &Counted| (counted.allocate.len() + counted.free.len()) as f64;
+    let rate = |counted: &Counted| calls(counted) / (counted.end - counted.start).max(1) as f64;
+    let all: f64 = results.iter().map(calls).sum();
+    let rates: f64 = results.iter().map(rate).sum();
+    let cycles = if rates > 0.0 { all / rates } else { 0.0 };
+    let idle = results.iter().map(|counted| counted.idle).sum();
+    (cycles.round() as u64, idle)
 }
 
 /// Adds up what happened to the lines of each part.
@@ -228,6 +276,10 @@ mod tests {
 
     /// Runs a workload on four CPUs with little memory.
     fn small(system: &str, workload: &str, think: u32) -> Cell {
+        phased(system, workload, think, Phases::Together)
+    }
+
+    fn phased(system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&[workload.to_string()]).unwrap();
         let load = Load::Workload(variants[0]);
@@ -240,6 +292,8 @@ mod tests {
             think,
             shrink: 64,
             seed: 1,
+            phases,
+            is_recorded: false,
         };
         simulate(&plan).unwrap()
     }
@@ -286,6 +340,22 @@ mod tests {
             // Occupies the memory of the first run, more or less.
             let _other: Vec<Vec<u8>> = (1..40).map(|pages| vec![1; pages * 4096 + 24]).collect();
             assert_eq!(small(system, "burst:random", 50), first, "{system}");
+        }
+    }
+
+    #[test]
+    fn cpus_that_are_apart_make_the_same_calls_at_other_times() {
+        for system in ["is", "lbs-31", "spring"] {
+            let together = small(system, "burst:in-order", 100);
+            let apart = phased(system, "burst:in-order", 100, Phases::Apart);
+            assert_eq!(apart.calls(), together.calls(), "{system}");
+            assert_eq!(apart.refused, 0, "{system}");
+            assert_ne!(apart.allocate, together.allocate, "{system}");
+            // Each of the four CPUs is busy all the time, and no call is faster than alone.
+            assert_eq!(apart.idle, 0, "{system}");
+            let per_cpu = apart.cycles * 4 / apart.calls();
+            let mean = (apart.allocate.mean + apart.free.mean) / 2.0;
+            assert!(per_cpu as f64 > mean + 10.0, "{system}: {per_cpu}, {mean}");
         }
     }
 

@@ -16,6 +16,8 @@
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
 //! | [`rows`] | the rows of a plan |
+//! | [`sensitivity`] | which conclusions change with an assumption |
+//! | [`timeline`] | what happened in a cell, in Perfetto's format |
 //!
 //! # Not modelled
 //!
@@ -34,7 +36,9 @@ mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
+pub mod sensitivity;
 mod tasks;
+pub mod timeline;
 pub mod trace;
 mod workload;
 
@@ -43,3 +47,4 @@ pub use load::Load;
 pub use plan::{CellId, Plan};
 pub use rows::Scaling;
 pub use trace::Traced;
+pub use workload::Phases;

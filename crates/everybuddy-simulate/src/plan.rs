@@ -14,13 +14,16 @@ use std::num::NonZero;
 
 use everybuddy::SystemSpec;
 use everybuddy_measure::rows::{Platform, Row};
+use everybuddy_measure::size::count;
 use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{CellPlan, simulate};
+use crate::cell::{Cell, CellPlan, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
+use crate::timeline;
+use crate::workload::Phases;
 
 /// What is simulated: each system under each load with each number of CPUs.
 #[derive(Clone, Debug)]
@@ -41,6 +44,8 @@ pub struct Plan {
     pub think: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
+    /// Whether CPUs run the same section of a workload at the same time.
+    pub phases: Phases,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
@@ -132,8 +137,33 @@ impl Plan {
         Ok(self.joined(&cells, &rows))
     }
 
+    /// Simulates a cell, and returns what happened in it in Perfetto's format.
+    ///
+    /// # Errors
+    /// The [`Error`] of the cell. A usage error if more than [`MOST_MOMENTS`](timeline::MOST_MOMENTS) things happen.
+    pub fn timeline(&self, id: &CellId) -> Result<Vec<u8>, Error> {
+        let cell = self.cell(id, true)?;
+        let moments: usize = cell.moments.iter().map(Vec::len).sum();
+        if moments > timeline::MOST_MOMENTS {
+            return Err(Error::usage(format!(
+                "--timeline: the run has {} events, at most {} can be shown\nhelp: choose fewer CPUs or a \
+                 larger --shrink",
+                count(moments as u64),
+                count(timeline::MOST_MOMENTS as u64),
+            )));
+        }
+        let name = format!("{}, simulated {}", self.name(id), self.machine);
+        Ok(timeline::encode(&name, self.hardware.mhz, &cell.moments))
+    }
+
     fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
-        let cell = simulate(&CellPlan {
+        let cell = self.cell(id, false)?;
+        let mhz = self.hardware.mhz;
+        Ok(rows::of_cell(&self.base(id), mhz, self.phases, &cell))
+    }
+
+    fn cell(&self, id: &CellId, is_recorded: bool) -> Result<Cell, Error> {
+        simulate(&CellPlan {
             hardware: &self.hardware,
             spec: &self.specs[id.spec],
             load: &self.loads[id.load],
@@ -142,8 +172,9 @@ impl Plan {
             think: self.instructions(self.think),
             shrink: self.shrink,
             seed: id.seed,
-        })?;
-        Ok(rows::of_cell(&self.base(id), self.hardware.mhz, &cell))
+            phases: self.phases,
+            is_recorded,
+        })
     }
 
     /// Returns a row of a cell that has everything but a measurement.
@@ -211,6 +242,7 @@ mod tests {
             frames: 8192,
             think: 100,
             shrink: 64,
+            phases: Phases::Together,
             seeds: vec![1, 2],
         }
     }

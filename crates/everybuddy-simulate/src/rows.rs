@@ -13,6 +13,7 @@
 use everybuddy_measure::rows::Row;
 
 use crate::cell::{Cell, Latency};
+use crate::workload::Phases;
 
 /// How a system scales under a load.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +36,9 @@ pub const WORTH: f64 = 1.2;
 /// The smallest share of the time with memory for which a part gets rows.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Returns the rows of a cell. `base` has everything but a measurement.
-pub(crate) fn of_cell(base: &Row, mhz: u32, cell: &Cell) -> Vec<Row> {
+/// Returns the rows of a cell. `base` has everything but a measurement. What happens to lines is counted at another time
+/// than the calls of CPUs that are apart: then only shares are meaningful.
+pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<Row> {
     let (mhz, mut rows) = (f64::from(mhz), Vec::new());
     let mut add = |operation, metric, statistic, value| {
         rows.push(Row {
@@ -65,9 +67,16 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, cell: &Cell) -> Vec<Row> {
     add("allocate", "blocking_probability", "rate", refused);
     let time = cell.cycles.max(1) as f64 * f64::from(base.cpus);
     add("all", "idle_share", "value", cell.idle as f64 / time);
-    let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
-    add("all", "accesses", "value", per_call(accesses));
+    add("all", "lock_acquisitions", "count", cell.locks as f64);
+    add("all", "lock_acquisitions", "mean", per_call(cell.locks));
+    let contended = per_call(cell.contended);
+    add("all", "contention_rate", "value", contended);
+    let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
+    let is_together = phases == Phases::Together;
+    if is_together {
+        add("all", "accesses", "value", per_call(accesses));
+    }
     add("all", "accesses_outside", "value", cell.outside as f64);
     for part in &cell.parts {
         let traffic = &part.traffic;
@@ -75,11 +84,12 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, cell: &Cell) -> Vec<Row> {
         if share < LEAST_SHARE {
             continue;
         }
-        for (metric, value) in [
+        let values = [
             ("memory_time_share", share),
             ("line_moves", per_call(traffic.transfers)),
             ("waits", per_call(traffic.waits)),
-        ] {
+        ];
+        for (metric, value) in values.into_iter().take(if is_together { 3 } else { 1 }) {
             rows.push(Row {
                 source: format!("{}: {}", base.source, part.what),
                 metric,

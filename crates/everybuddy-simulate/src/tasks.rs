@@ -76,6 +76,7 @@ struct Thread<'t, 'c> {
 impl Thread<'_, '_> {
     fn run(mut self, starts: &[u64]) -> Counted {
         self.caller.meet();
+        self.caller.mark();
         self.caller.begin();
         let turns = &self.deal.turns[self.caller.index()];
         if let Some(first) = turns.first() {

@@ -357,7 +357,7 @@ mod tests {
     use everybuddy_measure::rows::Row;
 
     use super::*;
-    use crate::cell::Phases;
+    use crate::workload::Phases;
     use crate::{Load, Plan};
 
     /// Decodes a timeline and checks that slices nest and end, and that time never decreases in a track. Returns the

@@ -5,11 +5,15 @@
 //! Each CPU runs the program of its thread, step by step. All of them prepare, one after the other, and run a round to
 //! warm up; then a round is measured.
 //!
+//! A round has sections: all allocate, then all free. CPUs meet before each section, or they are apart: each of them
+//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured then
+//! continues until all have been, but not for ever.
+//!
 //! # Invariants
 //!
 //! A block that one CPU passes to another is passed at no cost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use everybuddy::{Block, FrameAllocator, Pfn, Release, Request, Size};
@@ -20,6 +24,20 @@ use crate::caller::{Caller, Counted, LOOK, Pace};
 
 /// Looks until a block is given up.
 const MOST_LOOKS: u32 = 100_000;
+
+/// Rounds after its own measurement in which a CPU that is apart keeps the others company. An unfair lock can keep a CPU
+/// waiting for as long as others come back to it.
+const MOST_ROUNDS: u32 = 8;
+
+/// Whether CPUs run the same section of a workload at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phases {
+    /// They meet before each section: all allocate, then all free.
+    #[default]
+    Together,
+    /// They begin at random times and never meet, so that some allocate while others free.
+    Apart,
+}
 
 /// What was allocated.
 #[derive(Clone, Copy)]
@@ -35,12 +53,14 @@ type Mailbox = RefCell<VecDeque<Held>>;
 pub(crate) fn run(
     variant: &Variant,
     setting: &Setting,
+    phases: Phases,
     pace: Pace,
     system: &dyn FrameAllocator<Sim>,
     machine: &mut Machine<Caches>,
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
     let mailboxes: Vec<Mailbox> = (0..setting.threads).map(|_| Mailbox::default()).collect();
+    let (begun, done) = (Cell::new(0), Cell::new(0));
     machine.run(region, |cpu: &mut SimCpu| {
         let caller = Caller::new(pace, system, cpu);
         let program = variant.program(setting, caller.index() as u16);
@@ -49,8 +69,12 @@ pub(crate) fn run(
             mailboxes: &mailboxes,
             slots: vec![None; program.slots() as usize],
             program,
+            is_apart: phases == Phases::Apart,
         };
-        thread.run()
+        match phases {
+            Phases::Together => thread.run(),
+            Phases::Apart => thread.run_apart(&begun, &done),
+        }
     })
 }
 
@@ -60,10 +84,49 @@ struct Thread<'t, 'c> {
     mailboxes: &'t [Mailbox],
     program: Program,
     slots: Vec<Option<Held>>,
+    is_apart: bool,
 }
 
 impl Thread<'_, '_> {
     fn run(mut self) -> Counted {
+        self.prepare();
+        self.round();
+        self.caller.meet();
+        self.caller.mark();
+        self.caller.begin();
+        self.round();
+        self.caller.end()
+    }
+
+    /// The same, where CPUs are apart. `begun` and `done` count the CPUs whose measurement has begun, and ended.
+    fn run_apart(mut self, begun: &Cell<usize>, done: &Cell<usize>) -> Counted {
+        let cpus = self.mailboxes.len();
+        self.prepare();
+        let before = self.caller.now();
+        self.round();
+        let round = self.caller.now() - before;
+        self.caller.meet();
+        self.caller.wait_up_to(round);
+        self.round();
+        begun.set(begun.get() + 1);
+        if begun.get() == cpus {
+            self.caller.mark();
+        }
+        self.caller.begin();
+        self.round();
+        let counted = self.caller.take();
+        done.set(done.get() + 1);
+        for _ in 0..MOST_ROUNDS {
+            if done.get() == cpus {
+                break;
+            }
+            self.round();
+        }
+        self.caller.park();
+        counted
+    }
+
+    fn prepare(&mut self) {
         let me = self.caller.index();
         for turn in 0..self.mailboxes.len() {
             if turn == me {
@@ -73,16 +136,13 @@ impl Thread<'_, '_> {
             }
             self.caller.meet();
         }
-        self.round();
-        self.caller.meet();
-        self.caller.begin();
-        self.round();
-        self.caller.end()
     }
 
     fn round(&mut self) {
         for section in self.program.round() {
-            self.caller.meet();
+            if !self.is_apart {
+                self.caller.meet();
+            }
             self.body(&section.body);
         }
     }

@@ -14,15 +14,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use clap::{Args, value_parser};
-use everybuddy_machines::Machine;
+use clap::{Args, ValueEnum, value_parser};
+use everybuddy_machines::{Machine, variations};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size::{self, Size};
+use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Load, Plan, Traced};
+use everybuddy_simulate::{Load, Phases, Plan, Traced};
 use everybuddy_trace::{Leniency, resolve};
 
 use crate::export::Outputs;
@@ -30,6 +31,7 @@ use crate::export::page::Page;
 use crate::export::page::simulated::simulation;
 use crate::finished::{self, Finished};
 use crate::show::progress::Progress;
+use crate::show::sensitivity::{self, Changed};
 use crate::show::{output, simulated};
 
 use super::files::Files;
@@ -54,6 +56,10 @@ Examples:
         store finished cells: after Ctrl-C, the same command continues where it was
   everybuddy simulate --html scaling.html
         write a page: calls and times over the number of CPUs, and what stops each system
+  everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
+        show what each CPU does, in the viewer ui.perfetto.dev
+  everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
+        which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
         a machine of one of the papers; `everybuddy machines` lists all
   everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
@@ -121,8 +127,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// Write what happens on each CPU to FILE, in Perfetto's format; for one system, load, number of
-    /// CPUs and seed
+    /// Let CPUs begin together each time all allocate or all free, or let them be apart
+    #[arg(long, value_enum, default_value_t = Meeting::Together)]
+    phases: Meeting,
+
+    /// Repeat with each number of the machine halved and doubled: which conclusions change?
+    #[arg(long, conflicts_with = "resume")]
+    sensitivity: bool,
+
+    /// Write what happens on each CPU to FILE, in Perfetto's format, for one system under one load
+    /// with one number of CPUs
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
@@ -134,6 +148,13 @@ pub(super) struct Arguments {
     files: Files,
 }
 
+/// Whether CPUs run the same section of a workload at the same time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Meeting {
+    Together,
+    Apart,
+}
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = everybuddy_machines::by_name_or_path(&arguments.machine)
@@ -141,12 +162,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
     let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
-    if let (Some(path), true) = (&arguments.timeline, cells.len() != 1) {
+    let kinds: BTreeSet<_> = cells.iter().map(|id| (id.load, id.spec, id.cpus)).collect();
+    if let (Some(path), true) = (&arguments.timeline, kinds.len() != 1) {
         return Err(Error::usage(format!(
             "--timeline {}: a timeline shows one run, and these are {}\nhelp: choose one system with --systems, one \
              number of --cpus and one workload or trace",
             path.display(),
-            cells.len()
+            kinds.len()
         )));
     }
     let mut inputs = arguments.trace.clone();
@@ -182,9 +204,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let jobs = arguments
         .jobs
         .or_else(|| thread::available_parallelism().ok());
-    let progress = Progress::new(left as u64);
     let jobs = jobs.unwrap_or(NonZero::<usize>::MIN);
-    let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
+    let others = match arguments.sensitivity {
+        true => others(&plan),
+        false => Vec::new(),
+    };
+    let progress = Progress::new((left + others.len() * cells.len()) as u64);
+    let (mut rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
         let name = plan.name(id);
         if let Some(file) = &mut finished {
             file.add(&name, rows)?;
@@ -193,6 +219,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         progress.step();
         Ok(())
     })?;
+    let mut changes = Vec::new();
+    for (mut changed, other) in others {
+        let (own, found) = other.run(jobs, vec![None; cells.len()], &mut |id, _| {
+            progress.says(&format!("{}, {}", changed.key, other.name(id)));
+            progress.step();
+            Ok(())
+        })?;
+        changed.differences = differences(&scalings, &found);
+        changes.push(changed);
+        rows.extend(own);
+    }
     progress.done();
     if let (Some(file), Some(cell)) = (timeline, cells.first()) {
         let path = file.path().display().to_string();
@@ -201,11 +238,47 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "timeline written: {path}; open it at ui.perfetto.dev"
         ));
     }
-    sinks.print(&simulated::text(&plan, &scalings, &rows, &sinks.style()))?;
+    let mut text = simulated::text(&plan, &scalings, &rows, &sinks.style());
+    if arguments.sensitivity {
+        let most = plan.cpus.last().copied().unwrap_or(1);
+        text += "\n";
+        text += &sensitivity::text(&changes, most, &sinks.style());
+    }
+    sinks.print(&text)?;
     if let Some(page) = page {
         page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
     }
     sinks.write(&rows)
+}
+
+/// Returns the plans that differ from `plan` in one assumption.
+fn others(plan: &Plan) -> Vec<(Changed, Plan)> {
+    let other = |key: &str, from: String, to: String, plan: Plan| {
+        let machine = format!("{} with {key} = {to}", plan.machine);
+        let changed = Changed {
+            key: key.to_string(),
+            values: [from, to],
+            differences: Vec::new(),
+        };
+        (changed, Plan { machine, ..plan })
+    };
+    let machines = variations(&plan.hardware).into_iter().map(|own| {
+        let hardware = own.hardware;
+        let plan = Plan {
+            hardware,
+            ..plan.clone()
+        };
+        other(own.key, own.from, own.to, plan)
+    });
+    let thinks = [plan.think / 2, plan.think * 2].map(|think| {
+        let from = plan.think.to_string();
+        let plan = Plan {
+            think,
+            ..plan.clone()
+        };
+        other("think", from, think.to_string(), plan)
+    });
+    machines.chain(thinks).collect()
 }
 
 /// Describes all that the rows depend on.
@@ -235,6 +308,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("frames", list(&mut plan.loads.iter().map(memory))),
         ("cycles between calls", plan.think.to_string()),
         ("factor of shortening", plan.shrink.to_string()),
+        ("phases", format!("{:?}", plan.phases)),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
     ]
 }
@@ -265,6 +339,13 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         return Err(Error::usage(format!(
             "--cpus {most}: workload `{}` needs {} CPUs",
             variant.name, variant.threads
+        )));
+    }
+    let passes = variants.iter().find(|variant| variant.threads > 1);
+    if let (Some(variant), Meeting::Apart) = (passes, arguments.phases) {
+        return Err(Error::usage(format!(
+            "--phases apart: the CPUs of workload `{}` pass blocks to each other, which needs both at the same time",
+            variant.name
         )));
     }
     let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
@@ -317,6 +398,10 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         frames: frames as u32,
         think: arguments.think,
         shrink: arguments.shrink.unwrap_or(SHRINK),
+        phases: match arguments.phases {
+            Meeting::Together => Phases::Together,
+            Meeting::Apart => Phases::Apart,
+        },
         seeds: (1..=arguments.seeds).collect(),
     })
 }

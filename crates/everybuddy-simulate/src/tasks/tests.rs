@@ -164,7 +164,11 @@ impl FrameAllocator<Sim> for Clerk {
 /// Plays a trace to the clerk.
 fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let machine = everybuddy_machines::by_name_or_path("epyc-7763").unwrap();
-    let pace = Pace { think: 300, seed };
+    let pace = Pace {
+        think: 300,
+        seed,
+        is_recorded: false,
+    };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
@@ -296,6 +300,7 @@ fn copies_begin_at_times_of_the_seed() {
         Pace {
             think: 300,
             seed: 1,
+            is_recorded: false,
         },
     );
     let different: HashSet<&u64> = starts.iter().collect();
@@ -315,6 +320,8 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         think: 300,
         shrink: 1,
         seed: 1,
+        phases: crate::Phases::Together,
+        is_recorded: false,
     })
     .unwrap()
 }
