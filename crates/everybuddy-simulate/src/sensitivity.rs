@@ -3,11 +3,12 @@
 //! # Purpose
 //!
 //! A simulation is as good as its numbers, and some of them are assumed. Two runs with different assumptions are
-//! compared by what readers conclude from them: up to how many CPUs a system scales, and which of two systems is faster.
+//! compared by what readers conclude: up to how many CPUs a system scales, and which of two systems is faster.
 //!
 //! # Invariants
 //!
-//! The two runs have the same loads, systems and numbers of CPUs. A difference of less than [`MARGIN`] is no conclusion.
+//! The two runs have the same loads, systems and numbers of CPUs. Times that differ by less than [`MARGIN`] count as
+//! equal.
 
 use crate::rows::Scaling;
 
@@ -98,7 +99,7 @@ mod tests {
             scaling("a", "x", 10.0, None),
             scaling("a", "y", 11.5, Some(16)),
             scaling("a", "z", 10.0, Some(8)),
-            // Faster than others under another load, which is no order.
+            // Faster than others, but under another load.
             scaling("b", "x", 100.0, None),
         ];
         let limit = Difference::Limit {

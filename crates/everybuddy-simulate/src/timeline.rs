@@ -493,6 +493,7 @@ mod tests {
                 think: 100,
                 shrink: 64,
                 phases: Phases::Together,
+                slice: 10_000,
                 seeds: vec![1],
             };
             let (rows, _) = plan

@@ -6,7 +6,7 @@
 //! warm up; then a round is measured.
 //!
 //! A round has sections: all allocate, then all free. CPUs meet before each section, or they are apart: each of them
-//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured then
+//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured
 //! continues until all have been, but not for ever.
 //!
 //! # Invariants
@@ -25,7 +25,7 @@ use crate::caller::{Caller, Counted, LOOK, Pace};
 /// Looks until a block is given up.
 const MOST_LOOKS: u32 = 100_000;
 
-/// Rounds after its own measurement in which a CPU that is apart keeps the others company. An unfair lock can keep a CPU
+/// The most rounds in which a CPU that is apart continues after its own measurement. An unfair lock can keep a CPU
 /// waiting for as long as others come back to it.
 const MOST_ROUNDS: u32 = 8;
 

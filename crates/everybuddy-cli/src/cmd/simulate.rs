@@ -58,6 +58,8 @@ Examples:
         write a page: calls and times over the number of CPUs, and what stops each system
   everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
         show what each CPU does, in the viewer ui.perfetto.dev
+  everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
+        twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
@@ -130,6 +132,10 @@ pub(super) struct Arguments {
     /// Let CPUs begin together each time all allocate or all free, or let them be apart
     #[arg(long, value_enum, default_value_t = Meeting::Together)]
     phases: Meeting,
+
+    /// Allow more CPUs than the machine has: virtual CPUs that take turns on its CPUs, N cycles each
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
+    slice: Option<u64>,
 
     /// Repeat with each number of the machine halved and doubled: which conclusions change?
     #[arg(long, conflicts_with = "resume")]
@@ -309,6 +315,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("cycles between calls", plan.think.to_string()),
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
+        ("slice", plan.slice.to_string()),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
     ]
 }
@@ -329,10 +336,16 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             .collect(),
     };
     let most = cpus.last().copied().unwrap_or(1);
-    if u32::from(most) > all {
+    if u32::from(most) > all && arguments.slice.is_none() {
         return Err(Error::usage(format!(
-            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: `everybuddy machines` lists larger ones",
+            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: `everybuddy machines` lists larger ones; with --slice \
+             more virtual CPUs take turns",
             machine.name,
+        )));
+    }
+    if most > MOST_CPUS {
+        return Err(Error::usage(format!(
+            "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
         )));
     }
     if let Some(variant) = variants.iter().find(|variant| variant.threads > most) {
@@ -402,6 +415,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             Meeting::Together => Phases::Together,
             Meeting::Apart => Phases::Apart,
         },
+        slice: arguments.slice.unwrap_or(0),
         seeds: (1..=arguments.seeds).collect(),
     })
 }
@@ -427,6 +441,8 @@ fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
     )
 }
 
+/// The most virtual CPUs.
+const MOST_CPUS: u16 = 1024;
 /// The workload, if neither workloads nor traces are named.
 const WORKLOAD: &str = "burst:in-order";
 /// The numbers of CPUs, as far as the machine has them.

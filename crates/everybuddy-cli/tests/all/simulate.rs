@@ -206,3 +206,72 @@ fn a_timeline_shows_one_run() {
         b"burst:in-order, lis-31, 2 CPUs, seed 1, simulated x5570"
     ));
 }
+
+#[test]
+fn phases_are_together_or_apart() {
+    let folder = Folder::new("phases");
+    let file = folder.file("rows.jsonl");
+    let run = |workload: &str, phases: &str| {
+        let own = [
+            "--cpus",
+            "4",
+            "--shrink",
+            "64",
+            "--seeds",
+            "1",
+            "--workloads",
+            workload,
+            "--phases",
+            phases,
+            "--json",
+            &file,
+        ];
+        simulate(&own)
+    };
+    let mut idle = Vec::new();
+    for phases in ["together", "apart"] {
+        run("burst:random", phases).done();
+        let rows = fs::read_to_string(&file).unwrap();
+        let is_idle = |line: &&str| line.contains("\"idle_share\"");
+        idle.push(
+            rows.lines()
+                .filter(is_idle)
+                .all(|line| line.contains("\"value\":0.0,")),
+        );
+    }
+    assert_eq!(idle, [false, true], "CPUs that are apart wait for none");
+    run("handover", "apart").refused(&["--phases apart", "handover"]);
+}
+
+#[test]
+fn a_sensitivity_run_mentions_every_number_of_the_machine() {
+    let folder = Folder::new("sensitivity");
+    let file = folder.file("rows.jsonl");
+    let own = [
+        "--cpus",
+        "1,2,4",
+        "--shrink",
+        "64",
+        "--seeds",
+        "1",
+        "--sensitivity",
+        "--json",
+        &file,
+    ];
+    let text = simulate(&own).done();
+    let (_, text) = text.split_once("Sensitivity: ").unwrap();
+    let words = text.replace('\n', " ");
+    for key in [
+        "memory",
+        "near.modified",
+        "locked",
+        "store_buffer",
+        "waiters",
+        "think",
+    ] {
+        assert!(words.contains(&format!(" {key} ")), "{key}: {text}");
+    }
+    let rows = fs::read_to_string(&file).unwrap();
+    assert!(rows.contains("\"sim:x5570 with memory = "));
+    assert!(rows.contains("\"sim:x5570\""));
+}

@@ -326,12 +326,7 @@ impl Caches {
 
     /// Returns the cycles of some thousandths of an instruction.
     fn execute(&mut self, cpu: CpuId, thousandths: u64) -> u64 {
-        let cores = self.hardware.all_cores() as usize;
-        let sibling = match cpu.index().checked_sub(cores) {
-            Some(first) => first,
-            None => cpu.index() + cores,
-        };
-        let is_shared = self.is_active.get(sibling).copied().unwrap_or(false);
+        let is_shared = self.shares_core(cpu);
         let rate = if is_shared {
             self.hardware.work_shared
         } else {
@@ -341,6 +336,26 @@ impl Caches {
         let millionths = *remainder + thousandths * u64::from(rate);
         *remainder = millionths % 1_000_000;
         millionths / 1_000_000
+    }
+
+    /// Returns `true` if the other thread of a CPU's core executes instructions.
+    fn shares_core(&self, cpu: CpuId) -> bool {
+        if self.hardware.threads < 2 {
+            return false;
+        }
+        let (all, cores) = (
+            self.hardware.cpus() as usize,
+            self.hardware.all_cores() as usize,
+        );
+        // Where there are more virtual CPUs than the machine has, several take turns as one of its threads.
+        let own = cpu.index() % all;
+        let sibling = if own < cores {
+            own + cores
+        } else {
+            own - cores
+        };
+        let others = self.is_active.iter().skip(sibling).step_by(all);
+        others.copied().any(|is_active| is_active)
     }
 
     /// Lets all CPUs that spin on a line fetch it again, after a store that took effect at `done`.

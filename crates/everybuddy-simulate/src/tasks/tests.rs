@@ -321,6 +321,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         shrink: 1,
         seed: 1,
         phases: crate::Phases::Together,
+        slice: 10_000,
         is_recorded: false,
     })
     .unwrap()

@@ -330,10 +330,10 @@ impl<'a, P: Platform> Pool<'a, P> {
         true
     }
 
-    /// Returns the list of a state in a space's shard, and the shard's bits.
-    fn list(&self, space: u32, state: State) -> Option<(&P::Cell<u32>, &P::Cell<u32>)> {
+    /// Returns a space's shard, and the list of a state in it.
+    fn list(&self, space: u32, state: State) -> Option<(&Head<P>, &P::Cell<u32>)> {
         let head = self.heads.get(self.shard_of(space))?;
-        Some((head.lists.get(state as usize)?, &head.filled))
+        Some((head, head.lists.get(state as usize)?))
     }
 
     /// Adds an unassigned space to the list of its state. Under the space's lock and its shard's.
@@ -346,7 +346,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         self.unlist(space);
         entry.state.store(state, Ordering::Relaxed);
-        let Some((list, filled)) = self.list(space, state) else {
+        let Some((head, list)) = self.list(space, state) else {
             return;
         };
         let old = list.get();
@@ -356,7 +356,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             old.previous.set(space);
         }
         list.set(space);
-        filled.set(filled.get() | 1 << state);
+        head.filled.set(head.filled.get() | 1 << state);
     }
 
     /// Removes a space from its list, if it is in one.
@@ -365,7 +365,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         let state = entry.state.load(Ordering::Relaxed);
-        let Some((list, filled)) = self.list(space, state) else {
+        let Some((head, list)) = self.list(space, state) else {
             return;
         };
         let (previous, next) = (entry.previous.get(), entry.next.get());
@@ -377,7 +377,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             None => list.set(next),
         }
         if list.get() == NO_SPACE {
-            filled.set(filled.get() & !(1 << state));
+            head.filled.set(head.filled.get() & !(1 << state));
         }
         entry.state.store(FULL, Ordering::Relaxed);
     }
