@@ -286,7 +286,7 @@ fn by_part(parts: &[MetadataPart], model: &Caches) -> Vec<PartTraffic> {
 
 #[cfg(test)]
 mod tests {
-    use everybuddy::systems::ROWS;
+    use everybuddy::systems::{ROWS, Row};
     use everybuddy_measure::choice;
 
     use super::*;
@@ -395,6 +395,36 @@ mod tests {
             );
             // A CPU that is preempted holds up its call for a slice at least, and those that wait for its lock.
             assert!(twice.allocate.max > 10_000, "{system}");
+        }
+    }
+
+    /// Returns the parts in which a CPU writes a line that another CPU has written last.
+    fn handed_over(cell: &Cell) -> Vec<&'static str> {
+        let parts = cell.parts.iter();
+        let parts = parts.filter(|part| part.traffic.hand_overs > 0);
+        parts.map(|part| part.what).collect()
+    }
+
+    #[test]
+    fn a_hit_writes_no_line_of_another_cpu_but_frame_records() {
+        // Systems with a list; those that take any have none by default.
+        let has_list = |row: &&Row| row.takes("high") && !row.takes("list");
+        for row in ROWS.iter().filter(has_list) {
+            let hits = on(8, row.name, "hot:order0", 1000, Phases::Together);
+            for part in handed_over(&hits) {
+                assert_eq!(part, "frame record", "{}", row.name);
+            }
+        }
+        // A system without a list shares more.
+        let bs = on(8, "bs", "hot:order0", 1000, Phases::Together);
+        assert!(handed_over(&bs).contains(&"zone lock"));
+    }
+
+    #[test]
+    fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
+        for system in ["is", "lis-1", "lis-31"] {
+            let own = on(8, system, "burst:in-order", 1000, Phases::Together);
+            assert_eq!(handed_over(&own), [""; 0], "{system}");
         }
     }
 
