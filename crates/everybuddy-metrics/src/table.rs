@@ -555,8 +555,9 @@ pub(crate) const OWN: &[Metric] = &[
         better: Higher,
         statistics: VALUE,
         formula: "",
-        definition: "The number of CPUs beyond which twice as many bring less than 1.2 times the calls per second. No \
-                     row if every doubling that was simulated brings more.",
+        definition: "The number of CPUs beyond which twice as many bring less than 1.2 times the calls per second; \
+                     between 16 and 64 CPUs, for instance, two doublings must bring 1.44 times the calls. No row if \
+                     all numbers of CPUs that were simulated bring more.",
         counted: None,
     },
     Metric {

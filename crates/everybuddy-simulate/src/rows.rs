@@ -155,12 +155,13 @@ pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
     rows
 }
 
-/// Returns the number of CPUs beyond which twice as many bring too little.
+/// Returns the number of CPUs beyond which twice as many bring too little. Between two numbers of which the second is not
+/// the double of the first, as many doublings are asked for as lie between them.
 fn limit(rates: &[(u16, f64)]) -> Option<u16> {
-    rates.iter().find_map(|(cpus, rate)| {
-        let double = cpus.checked_mul(2)?;
-        let (_, more) = rates.iter().find(|(other, _)| *other == double)?;
-        (*more < WORTH * rate).then_some(*cpus)
+    rates.windows(2).find_map(|pair| {
+        let [(cpus, rate), (more, faster)] = [pair[0], pair[1]];
+        let doublings = (f64::from(more) / f64::from(cpus)).log2();
+        (faster < WORTH.powf(doublings) * rate).then_some(cpus)
     })
 }
 
@@ -172,8 +173,11 @@ mod tests {
     fn a_system_stops_where_twice_the_cpus_bring_too_little() {
         let rates = [(1, 1.0), (2, 1.9), (4, 3.0), (6, 3.1), (8, 3.5), (16, 9.0)];
         assert_eq!(limit(&rates), Some(4));
-        assert_eq!(limit(&rates[..4]), None, "no number is the double of 4");
+        assert_eq!(limit(&rates[..3]), None);
         assert_eq!(limit(&[(1, 1.0), (2, 1.2)]), None);
+        // Two doublings must bring 1.44 times the calls.
+        assert_eq!(limit(&[(1, 1.0), (4, 1.45)]), None);
+        assert_eq!(limit(&[(1, 1.0), (4, 1.43)]), Some(1));
         assert_eq!(limit(&[]), None);
     }
 }
