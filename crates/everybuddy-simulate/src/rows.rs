@@ -155,8 +155,8 @@ pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
     rows
 }
 
-/// Returns the number of CPUs beyond which twice as many bring too little. Between two numbers of which the second is not
-/// the double of the first, as many doublings are asked for as lie between them.
+/// Returns the number of CPUs beyond which twice as many bring too little. Where numbers are not doubled, as many
+/// doublings count as lie between them.
 fn limit(rates: &[(u16, f64)]) -> Option<u16> {
     rates.windows(2).find_map(|pair| {
         let [(cpus, rate), (more, faster)] = [pair[0], pair[1]];
