@@ -55,6 +55,10 @@ impl Finished {
                 "--resume {path}: {what}\nhelp: {help}"
             )))
         };
+        // A device may have no end, and a pipe would never be opened.
+        if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            return wrong("it is not an ordinary file".into(), OTHER);
+        }
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false);
         let mut file = opened.open(path).map_err(failed)?;

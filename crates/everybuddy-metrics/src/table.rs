@@ -557,7 +557,8 @@ pub(crate) const OWN: &[Metric] = &[
         formula: "",
         definition: "The number of CPUs beyond which twice as many bring less than 1.2 times the calls per second; \
                      between 16 and 64 CPUs, for instance, two doublings must bring 1.44 times the calls. No row if \
-                     all numbers of CPUs that were simulated bring more.",
+                     all numbers of CPUs that were simulated bring more. Of several seeds it is that of the means, as \
+                     is `linearity`; the row has the first seed.",
         counted: None,
     },
     Metric {

@@ -28,6 +28,8 @@ pub(crate) struct Pace {
     pub(crate) seed: u64,
     /// Whether everything that happens is recorded.
     pub(crate) is_recorded: bool,
+    /// Whether the time at which each call ends is kept.
+    pub(crate) keeps_ends: bool,
 }
 
 /// What a CPU measured, in cycles.
@@ -37,10 +39,14 @@ pub(crate) struct Counted {
     pub(crate) start: u64,
     /// When the CPU was done.
     pub(crate) end: u64,
+    /// When it made its last call. It may continue after it was done.
+    pub(crate) stop: u64,
     /// The duration of each allocation, refused ones included.
     pub(crate) allocate: Vec<u64>,
     /// The duration of each free.
     pub(crate) free: Vec<u64>,
+    /// When each of them ended, if that is wanted: allocations, frees.
+    pub(crate) ends: [Vec<u64>; 2],
     /// Requests that were refused.
     pub(crate) refused: u64,
     /// The time in which the CPU waited for others outside of calls.
@@ -60,6 +66,7 @@ pub(crate) struct Caller<'t, 'c> {
     random: Random,
     think: u32,
     is_recorded: bool,
+    keeps_ends: bool,
     counted: Counted,
 }
 
@@ -75,6 +82,7 @@ impl<'t, 'c> Caller<'t, 'c> {
             random: Random::new(pace.seed << 16 | u64::from(cpu.id().0)),
             think: pace.think,
             is_recorded: pace.is_recorded,
+            keeps_ends: pace.keeps_ends,
             cpu,
             counted: Counted::default(),
         }
@@ -104,18 +112,18 @@ impl<'t, 'c> Caller<'t, 'c> {
         };
     }
 
-    /// Ends the measurement, and the calls of the CPU.
-    pub(crate) fn end(mut self) -> Counted {
-        let counted = self.take();
-        self.park();
-        counted
+    /// Notes that the CPU is done with what was to be measured. It may continue, and then still counts.
+    pub(crate) fn done(&mut self) {
+        self.counted.end = self.cpu.now();
     }
 
-    /// Ends the measurement. The CPU may go on.
-    pub(crate) fn take(&mut self) -> Counted {
-        self.counted.end = self.cpu.now();
+    /// Ends the measurement, and the calls of the CPU.
+    pub(crate) fn stop(mut self) -> Counted {
+        self.counted.stop = self.cpu.now();
+        let counted = std::mem::take(&mut self.counted);
         self.is_recorded = false;
-        std::mem::take(&mut self.counted)
+        self.park();
+        counted
     }
 
     /// Lets a random time of at most `cycles` pass, outside of calls.
@@ -132,6 +140,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.think();
         let (given, cycles) = self.call("allocate", |system, cpu| system.allocate(cpu, request));
         self.counted.allocate.push(cycles);
+        self.ended(0);
         self.counted.refused += u64::from(given.is_err());
         given.ok()
     }
@@ -141,6 +150,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.think();
         let (freed, cycles) = self.call("free", |system, cpu| system.free(cpu, release));
         self.counted.free.push(cycles);
+        self.ended(1);
         debug_assert!(freed.is_ok(), "{release:?}: {freed:?}");
     }
 
@@ -174,6 +184,13 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.counted.contended += u64::from(waits_after > waits);
         self.record(name, true, before);
         (result, cycles)
+    }
+
+    /// Notes when a call ended: an allocation (0) or a free (1).
+    fn ended(&mut self, kind: usize) {
+        if self.keeps_ends {
+            self.counted.ends[kind].push(self.cpu.now());
+        }
     }
 
     /// Returns how often this CPU has acquired a lock, and how often it has waited.

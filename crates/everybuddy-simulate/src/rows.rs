@@ -36,8 +36,8 @@ pub const WORTH: f64 = 1.2;
 /// The smallest share of the time with memory for which a part gets rows.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Returns the rows of a cell. `base` has everything but a measurement. Where CPUs are apart, what happens to lines is
-/// counted at another time than calls: then only shares are meaningful.
+/// Returns the rows of a cell. `base` has everything but a measurement. Where CPUs are apart, lines and locks are counted
+/// at another time than calls: then only shares are meaningful.
 pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<Row> {
     let (mhz, mut rows) = (f64::from(mhz), Vec::new());
     let mut add = |operation, metric, statistic, value| {
@@ -63,19 +63,19 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         add(operation, "latency", "count", latency.calls as f64);
     }
     add("all", "throughput", "rate", cell.rate() * mhz * 1e6);
-    let refused = cell.refused as f64 / cell.allocate.calls.max(1) as f64;
+    let refused = cell.refused as f64 / cell.requests.max(1) as f64;
     add("allocate", "blocking_probability", "rate", refused);
     let time = cell.cycles.max(1) as f64 * f64::from(base.cpus);
     add("all", "idle_share", "value", cell.idle as f64 / time);
     let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
-    add("all", "lock_acquisitions", "count", cell.locks as f64);
-    add("all", "lock_acquisitions", "mean", per_call(cell.locks));
-    let contended = per_call(cell.contended);
-    add("all", "contention_rate", "value", contended);
     add("all", "preemptions", "value", cell.preemptions as f64);
     let accesses: u64 = cell.parts.iter().map(|part| part.traffic.accesses).sum();
     let is_together = phases == Phases::Together;
     if is_together {
+        add("all", "lock_acquisitions", "count", cell.locks as f64);
+        add("all", "lock_acquisitions", "mean", per_call(cell.locks));
+        let contended = per_call(cell.contended);
+        add("all", "contention_rate", "value", contended);
         add("all", "accesses", "value", per_call(accesses));
     }
     add("all", "accesses_outside", "value", cell.outside as f64);

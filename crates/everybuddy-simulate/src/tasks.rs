@@ -86,7 +86,8 @@ impl Thread<'_, '_> {
         for turn in turns {
             self.call(*turn);
         }
-        self.caller.end()
+        self.caller.done();
+        self.caller.stop()
     }
 
     fn call(&mut self, turn: Turn) {

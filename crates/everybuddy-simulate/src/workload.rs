@@ -6,8 +6,8 @@
 //! warm up; then a round is measured.
 //!
 //! A round has sections: all allocate, then all free. CPUs meet before each section, or they are apart: each of them
-//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has been measured
-//! continues until all have been, but not for ever.
+//! begins at its own time and waits for none, so that some allocate while others free. A CPU that has made its calls
+//! continues until all have, but not for ever.
 //!
 //! # Invariants
 //!
@@ -27,7 +27,7 @@ const MOST_LOOKS: u32 = 100_000;
 
 /// The most rounds in which a CPU that is apart continues after its own measurement. An unfair lock can keep a CPU
 /// waiting for as long as others come back to it.
-const MOST_ROUNDS: u32 = 8;
+const MOST_ROUNDS: u32 = 4;
 
 /// Whether CPUs run the same section of a workload at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,10 +95,12 @@ impl Thread<'_, '_> {
         self.caller.mark();
         self.caller.begin();
         self.round();
-        self.caller.end()
+        self.caller.done();
+        self.caller.stop()
     }
 
-    /// The same, where CPUs are apart. `begun` and `done` count the CPUs whose measurement has begun, and ended.
+    /// The same, where CPUs are apart. All are measured from the time when the last of them begins until the first of them
+    /// stops. `begun` and `done` count the CPUs that have begun, and that have made their calls.
     fn run_apart(mut self, begun: &Cell<usize>, done: &Cell<usize>) -> Counted {
         let cpus = self.mailboxes.len();
         self.prepare();
@@ -107,14 +109,15 @@ impl Thread<'_, '_> {
         let round = self.caller.now() - before;
         self.caller.meet();
         self.caller.wait_up_to(round);
-        self.round();
         begun.set(begun.get() + 1);
         if begun.get() == cpus {
             self.caller.mark();
         }
         self.caller.begin();
+        // The last CPU begins at most a round after the first one.
         self.round();
-        let counted = self.caller.take();
+        self.round();
+        self.caller.done();
         done.set(done.get() + 1);
         for _ in 0..MOST_ROUNDS {
             if done.get() == cpus {
@@ -122,8 +125,7 @@ impl Thread<'_, '_> {
             }
             self.round();
         }
-        self.caller.park();
-        counted
+        self.caller.stop()
     }
 
     fn prepare(&mut self) {

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Select traces instead: files, or names of bundled traces
+    /// Select traces: files, or names of bundled traces; without --workloads, only these
     #[arg(long, value_name = "T,U", value_delimiter = ',')]
     trace: Vec<String>,
 
@@ -110,7 +110,7 @@ pub(super) struct Arguments {
     think: u32,
 
     /// Repeat with N seeds
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
     /// Shorten workloads or traces N times [default: 4 for workloads, 1 for traces]
@@ -129,7 +129,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// Let CPUs begin together each time all allocate or all free, or let them be apart
+    /// Let all CPUs of a workload allocate and then all free, or let them be apart
     #[arg(long, value_enum, default_value_t = Meeting::Together)]
     phases: Meeting,
 
@@ -163,11 +163,25 @@ enum Meeting {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let machine = everybuddy_machines::by_name_or_path(&arguments.machine)
+    let mut machine = everybuddy_machines::by_name_or_path(&arguments.machine)
         .map_err(|error| Error::usage(error.to_string()))?;
+    if machine.name != arguments.machine {
+        // A file may have the name of a machine that it has changed.
+        let path = Path::new(&arguments.machine);
+        if let Some(file) = path.file_name() {
+            machine.name = file.to_string_lossy().into_owned();
+        }
+    }
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
     let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
+    let compared = plan.cpus.len().max(plan.specs.len());
+    if arguments.sensitivity && compared < 2 {
+        return Err(Error::usage(
+            "--sensitivity: one system on one number of CPUs allows no conclusion that could change\nhelp: choose two \
+             numbers of --cpus, or two systems",
+        ));
+    }
     let kinds: BTreeSet<_> = cells.iter().map(|id| (id.load, id.spec, id.cpus)).collect();
     if let (Some(path), true) = (&arguments.timeline, kinds.len() != 1) {
         return Err(Error::usage(format!(
@@ -192,6 +206,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     };
     let sinks = arguments.files.open(&mut outputs)?;
+    if let Some(path) = arguments
+        .timeline
+        .as_ref()
+        .filter(|path| path.as_os_str() == "-")
+    {
+        return Err(Error::usage(format!(
+            "--timeline {}: a timeline is not text, and cannot go to standard output\nhelp: choose a file",
+            path.display()
+        )));
+    }
     let timeline = arguments.timeline.as_ref();
     let timeline = timeline.map(|path| outputs.open("--timeline", path));
     let timeline = timeline.transpose()?;
@@ -216,7 +240,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         false => Vec::new(),
     };
     let progress = Progress::new((left + others.len() * cells.len()) as u64);
-    let (mut rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
+    let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
         let name = plan.name(id);
         if let Some(file) = &mut finished {
             file.add(&name, rows)?;
@@ -225,7 +249,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         progress.step();
         Ok(())
     })?;
-    let mut changes = Vec::new();
+    let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
     for (mut changed, other) in others {
         let (own, found) = other.run(jobs, vec![None; cells.len()], &mut |id, _| {
             progress.says(&format!("{}, {}", changed.key, other.name(id)));
@@ -234,7 +258,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         })?;
         changed.differences = differences(&scalings, &found);
         changes.push(changed);
-        rows.extend(own);
+        other_rows.extend(own);
     }
     progress.done();
     if let (Some(file), Some(cell)) = (timeline, cells.first()) {
@@ -254,7 +278,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(page) = page {
         page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
     }
-    sinks.write(&rows)
+    sinks.write(&[rows, other_rows].concat())
 }
 
 /// Returns the plans that differ from `plan` in one assumption.
@@ -352,6 +376,12 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         return Err(Error::usage(format!(
             "--cpus {most}: workload `{}` needs {} CPUs",
             variant.name, variant.threads
+        )));
+    }
+    if let (Some(name), Meeting::Apart) = (arguments.trace.first(), arguments.phases) {
+        return Err(Error::usage(format!(
+            "--phases apart: trace `{name}` has no phases; the CPUs never meet\nhelp: leave the option out, or \
+             simulate workloads and traces separately"
         )));
     }
     let passes = variants.iter().find(|variant| variant.threads > 1);

@@ -30,6 +30,11 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         let columns = columns(load, &own, rows);
         out += &table::text(&names, &columns, 0..names.len(), style);
         out += "\n";
+        let refused = refused(load, rows);
+        if !refused.is_empty() {
+            out += &style.wrapped("", 0, &format!("Refused requests: {}.", refused.join(", ")));
+            out += "\n";
+        }
         if let Load::Trace(traced) = load {
             out += &style.wrapped("", 0, &dealt(plan, traced));
             out += "\n";
@@ -40,8 +45,8 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         "",
         0,
         &format!(
-            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}. `scales to`: \
-             the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with \
+            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}. `p99`: 99 of 100 \
+             allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with \
              memory`: the part of the metadata on which calls spend most of their time with memory, on the largest \
              number of CPUs, and its share.",
             plan.machine,
@@ -56,6 +61,22 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         ),
     );
     out
+}
+
+/// Returns the largest share of requests that each system refused, for those that refused any.
+fn refused(load: &Load, rows: &[Row]) -> Vec<String> {
+    let is_own = |row: &&Row| {
+        row.source == load.name() && row.metric == "blocking_probability" && row.value > 0.0
+    };
+    let mut worst: Vec<(String, f64)> = Vec::new();
+    for row in rows.iter().filter(is_own) {
+        match worst.iter_mut().find(|(system, _)| *system == row.name()) {
+            Some((_, share)) => *share = share.max(row.value),
+            None => worst.push((row.name(), row.value)),
+        }
+    }
+    let text = |(system, share): &(String, f64)| format!("{system} up to {:.2}%", share * 100.0);
+    worst.iter().map(text).collect()
 }
 
 /// Returns the memory of workloads, if there are any.

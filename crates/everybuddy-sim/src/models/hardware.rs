@@ -123,6 +123,10 @@ impl core::error::Error for HardwareError {}
 impl Hardware {
     /// The largest number of CPUs.
     pub const MOST_CPUS: u32 = 1024;
+    /// The most cycles of a transfer, a load or a thousand instructions.
+    const MOST_CYCLES: u32 = 1_000_000;
+    /// The highest clock rate.
+    const MOST_MHZ: u32 = 100_000;
 
     /// Returns the number of CPUs. O(1).
     pub fn cpus(&self) -> u32 {
@@ -176,6 +180,24 @@ impl Hardware {
         }
         if self.threads > 2 {
             return wrong("`threads` must be 1 or 2".to_string());
+        }
+        let near = [self.near, self.socket, self.far];
+        let transfers = near
+            .iter()
+            .flat_map(|to| [to.clean, to.modified, to.upgrade]);
+        let own = [self.memory, self.locked, self.work, self.work_shared];
+        if let Some(most) = transfers
+            .chain(own)
+            .max()
+            .filter(|most| *most > Self::MOST_CYCLES)
+        {
+            return wrong(format!(
+                "{most} cycles are too many: at most {} are simulated",
+                Self::MOST_CYCLES
+            ));
+        }
+        if self.mhz > Self::MOST_MHZ {
+            return wrong(format!("`mhz` must be at most {}", Self::MOST_MHZ));
         }
         let mut inner = 0;
         let caches = [

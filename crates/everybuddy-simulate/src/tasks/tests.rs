@@ -168,6 +168,7 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
         think: 300,
         seed,
         is_recorded: false,
+        keeps_ends: false,
     };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
@@ -301,6 +302,7 @@ fn copies_begin_at_times_of_the_seed() {
             think: 300,
             seed: 1,
             is_recorded: false,
+            keeps_ends: false,
         },
     );
     let different: HashSet<&u64> = starts.iter().collect();
