@@ -259,8 +259,8 @@ fn together(results: &[Counted]) -> (u64, u64) {
     (end - start, results.iter().map(idle).sum())
 }
 
-/// The same for CPUs that begin at different times: the time in which all of them make calls. Forgets all calls that did
-/// not end in that time.
+/// The same for CPUs that begin at different times: the time in which all of them make calls. Forgets all calls that
+/// did not end in that time.
 fn apart(results: &mut [Counted]) -> (u64, u64) {
     let start = results.iter().map(|counted| counted.start).max();
     let stop = results.iter().map(|counted| counted.stop).min();

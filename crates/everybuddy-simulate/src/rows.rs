@@ -36,8 +36,8 @@ pub const WORTH: f64 = 1.2;
 /// The smallest share of the time with memory for which a part gets rows.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Returns the rows of a cell. `base` has everything but a measurement. Where CPUs are apart, lines and locks are counted
-/// at another time than calls: then only shares are meaningful.
+/// Returns the rows of a cell. `base` has everything but a measurement. Where CPUs are apart, lines and locks are
+/// counted at another time than calls: then only shares are meaningful.
 pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<Row> {
     let (mhz, mut rows) = (f64::from(mhz), Vec::new());
     let mut add = |operation, metric, statistic, value| {

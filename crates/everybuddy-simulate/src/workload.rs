@@ -99,8 +99,8 @@ impl Thread<'_, '_> {
         self.caller.stop()
     }
 
-    /// The same, where CPUs are apart. All are measured from the time when the last of them begins until the first of them
-    /// stops. `begun` and `done` count the CPUs that have begun, and that have made their calls.
+    /// The same, where CPUs are apart. All are measured from the time when the last of them begins until the first of
+    /// them stops. `begun` and `done` count the CPUs that have begun, and that have made their calls.
     fn run_apart(mut self, begun: &Cell<usize>, done: &Cell<usize>) -> Counted {
         let cpus = self.mailboxes.len();
         self.prepare();
