@@ -62,6 +62,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
+            self.after_failure(own, space, guard.probe);
             // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
                 cpu: caller.cpu,
@@ -209,6 +210,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     }
                     return Ok(result);
                 }
+                self.after_failure(index, space, guard.probe);
             }
             if was_busy {
                 return Err(AllocateError::Busy);
@@ -257,6 +259,15 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         // Also after a failure: delayed coalescing may have been performed.
         self.update_pool(index, space, guard.probe);
         Ok(result)
+    }
+
+    /// Updates what the pool records of a space that did not serve a request: delayed coalescing may have been
+    /// performed, and the space, which was the CPU's or a peer's when it was looked up, may be unassigned now. Under
+    /// the space's lock.
+    fn after_failure(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+        if C::DELAYS {
+            self.update_pool(index, space, probe);
+        }
     }
 
     /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can provide now, not
