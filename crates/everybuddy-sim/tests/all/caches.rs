@@ -393,6 +393,31 @@ fn threads_of_a_core_share_its_caches_and_its_instructions() {
 }
 
 #[test]
+fn virtual_cpus_that_take_turns_share_a_core_with_those_of_its_other_thread() {
+    let work = |hardware, cpus, busy: [u16; 2]| {
+        let (_, done) = run(hardware, cpus, |cpu, _| {
+            if busy.contains(&cpu.id().0) {
+                cpu.work(1000);
+            }
+            cpu.now()
+        });
+        done[usize::from(busy[1])]
+    };
+    let threads = Hardware {
+        threads: 2,
+        ..one_socket(2)
+    };
+    // CPUs 0, 4 and 8 take turns as one thread of a core, CPUs 2 and 6 as the other. CPUs that do not work end
+    // immediately, in the order of their numbers.
+    assert_eq!(work(threads, 7, [0, 6]), 1500);
+    assert_eq!(work(threads, 9, [8, 6]), 1500);
+    assert_eq!(work(threads, 9, [0, 8]), 1000);
+    assert_eq!(work(threads, 7, [1, 6]), 1000);
+    // A core without threads has no other one.
+    assert_eq!(work(one_socket(2), 5, [0, 4]), 1000);
+}
+
+#[test]
 fn the_other_line_of_a_pair_comes_along() {
     for adjacent_line in [true, false] {
         let hardware = Hardware {

@@ -450,22 +450,22 @@ mod tests {
 
     /// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
     fn with_pool(select: Select, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
-        with_shards(select, None, states, test);
+        with_shards(select, (2, None), states, test);
     }
 
-    /// The same, with a number of shards.
+    /// The same, with a number of CPUs and one of shards.
     fn with_shards(
         select: Select,
-        shards: Option<u32>,
+        (cpus, shards): (u16, Option<u32>),
         states: &[State],
         test: impl FnOnce(&Pool<'_, Native>),
     ) {
         let spaces = states.len() as u32;
-        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, 2, shards);
+        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, shards);
         let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
         let mut arena = Arena::new(Memory::new(&mut memory));
         let choice = (select, Exchange::Any, shards);
-        let pool = Pool::new(&mut arena, spaces, 2, LockKind::Spin, choice).unwrap();
+        let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, choice).unwrap();
         for (space, state) in (0..).zip(states) {
             pool.settle(space, *state);
         }
@@ -556,11 +556,13 @@ mod tests {
 
     #[test]
     fn a_space_is_in_the_lists_of_its_shard() {
-        with_shards(Select::Used, Some(2), &[FREE, FULL, 3, FULL], |pool| {
+        let states = [FREE, FULL, 3, FULL];
+        with_shards(Select::Used, (2, Some(2)), &states, |pool| {
             assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
             assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
             assert_eq!(pool.candidate(1, order(4)), None);
             assert!(pool.may_serve(1, order(3)) && !pool.may_serve(1, order(4)));
+            assert!(pool.may_serve(0, order(4)), "by the free space");
             assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
             let before = pool.moves();
             pool.assign(1, 2);
@@ -573,5 +575,26 @@ mod tests {
             pool.settle(2, 7);
             assert_eq!(pool.candidate(1, order(7)), Some(2));
         });
+    }
+
+    #[test]
+    fn neighbours_have_the_same_home_and_search_every_shard() {
+        let homes = |cpus: u16, shards| {
+            let mut homes = vec![];
+            with_shards(Select::Used, (cpus, Some(shards)), &[FREE; 4], |pool| {
+                for cpu in 0..usize::from(cpus) {
+                    let mut all: vec::Vec<usize> = pool.shards_from(cpu).collect();
+                    homes.push(all[0]);
+                    all.sort_unstable();
+                    assert!(all.into_iter().eq(0..shards as usize), "each shard once");
+                }
+            });
+            homes
+        };
+        assert_eq!(homes(8, 2), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(homes(6, 4), [0, 0, 1, 2, 2, 3]);
+        // More shards than CPUs.
+        assert_eq!(homes(2, 4), [0, 2]);
+        assert_eq!(homes(1, 4), [0]);
     }
 }
