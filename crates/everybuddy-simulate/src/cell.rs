@@ -449,6 +449,21 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_that_is_done_is_idle_until_the_last_one_is() {
+        let counted = |start, end, idle| Counted {
+            start,
+            end,
+            idle,
+            free: vec![1; 10],
+            ..Counted::default()
+        };
+        let results = [counted(10, 60, 5), counted(20, 110, 7)];
+        assert_eq!(together(&results), (100, 5 + 50 + 7));
+        // 20 calls, at a fifth and a ninth of a call for each cycle.
+        assert_eq!(apart(&results), (64, 5 + 7));
+    }
+
+    #[test]
     fn cpus_that_share_a_lock_wait_for_it() {
         let bs = small("bs", "burst:in-order", 0);
         let first = bs.parts.iter().find(|part| part.traffic.waits > 0);

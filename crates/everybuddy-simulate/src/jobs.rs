@@ -72,7 +72,8 @@ pub(crate) fn each<T: Send>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Barrier, Mutex};
+    use std::time::Duration;
 
     use super::*;
 
@@ -119,6 +120,22 @@ mod tests {
             let begun = *begun.lock().unwrap();
             assert!(ended >= 3 && begun < 1000, "{threads}: {ended} of {begun}");
             assert!(threads > 1 || begun == 4, "{begun}");
+        }
+    }
+
+    #[test]
+    fn the_first_error_is_that_of_the_smallest_number_whichever_ends_first() {
+        for late in [0, 1] {
+            let both = Barrier::new(2);
+            let work = |number: usize| -> Result<(), Error> {
+                both.wait();
+                if number == late {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Err(Error::usage(number.to_string()))
+            };
+            let error = each(jobs(2), 2, work, &mut |_, ()| Ok(()));
+            assert_eq!(error.unwrap_err().to_string(), "0");
         }
     }
 

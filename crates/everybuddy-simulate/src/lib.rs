@@ -32,6 +32,8 @@
 
 mod caller;
 pub mod cell;
+#[cfg(test)]
+mod clerk;
 mod jobs;
 pub mod load;
 pub mod plan;

@@ -325,6 +325,14 @@ mod tests {
     }
 
     #[test]
+    fn the_time_between_calls_is_given_in_cycles() {
+        let mut plan = plan();
+        plan.hardware.work = 250;
+        assert_eq!(plan.instructions(100), 400);
+        assert_eq!(plan.instructions(u32::MAX), u32::MAX / 2);
+    }
+
+    #[test]
     fn cells_have_different_names() {
         let plan = plan();
         let mut names: Vec<String> = plan.cells().iter().map(|id| plan.name(id)).collect();

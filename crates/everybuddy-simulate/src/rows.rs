@@ -167,7 +167,133 @@ fn limit(rates: &[(u16, f64)]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use everybuddy_sim::Traffic;
+
     use super::*;
+    use crate::cell::PartTraffic;
+
+    fn part(what: &'static str, cycles: u64, waited: u64) -> PartTraffic {
+        let traffic = Traffic {
+            accesses: 30,
+            cycles,
+            waits: waited,
+            waited,
+            ..Traffic::default()
+        };
+        PartTraffic { what, traffic }
+    }
+
+    /// Rows of a cell of two CPUs with six calls in 1000 cycles.
+    fn rows(phases: Phases) -> Vec<Row> {
+        let latency = |calls| Latency {
+            calls,
+            ..Latency::default()
+        };
+        let cell = Cell {
+            cycles: 1000,
+            idle: 500,
+            allocate: latency(4),
+            free: latency(2),
+            refused: 1,
+            locks: 12,
+            contended: 3,
+            preemptions: 7,
+            moments: Vec::new(),
+            parts: vec![
+                part("lock", 100, 300),
+                part("map", 500, 97),
+                part("rare", 3, 0),
+            ],
+            memory_cycles: 1000,
+            outside: 0,
+        };
+        let base = Row {
+            source: "load".to_string(),
+            cpus: 2,
+            ..Row::default()
+        };
+        of_cell(&base, 2000, phases, &cell)
+    }
+
+    fn value(rows: &[Row], metric: &str, source: &str) -> Option<f64> {
+        let mut found = rows
+            .iter()
+            .filter(|row| row.metric == metric && row.source == source && row.statistic != "count");
+        found.next().map(|row| row.value)
+    }
+
+    #[test]
+    fn rows_of_a_cell_are_computed_by_hand() {
+        let rows = rows(Phases::Together);
+        let expected = [
+            ("throughput", "load", 12e6),
+            ("blocking_probability", "load", 0.25),
+            // 500 of the 2000 cycles of both CPUs.
+            ("idle_share", "load", 0.25),
+            ("lock_acquisitions", "load", 2.0),
+            ("contention_rate", "load", 0.5),
+            ("preemptions", "load", 7.0),
+            ("accesses", "load", 15.0),
+            ("memory_time_share", "load: lock", 0.4),
+            ("memory_time_share", "load: map", 0.597),
+            ("waits", "load: lock", 50.0),
+        ];
+        for (metric, source, expected) in expected {
+            assert_eq!(
+                value(&rows, metric, source),
+                Some(expected),
+                "{metric} of {source}"
+            );
+        }
+        let rare = rows.iter().find(|row| row.source == "load: rare");
+        assert_eq!(rare, None, "less than a hundredth");
+    }
+
+    #[test]
+    fn where_cpus_are_apart_only_shares_of_lines_are_meaningful() {
+        let rows = rows(Phases::Apart);
+        assert_eq!(value(&rows, "memory_time_share", "load: lock"), Some(0.4));
+        for metric in ["accesses", "line_moves", "waits"] {
+            assert!(rows.iter().all(|row| row.metric != metric), "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_scaling_is_a_mean_over_seeds_and_names_the_hottest_part_of_most_cpus() {
+        let cell = |cpus, rate, part: &str, share| {
+            let row = |metric, source: String, value| Row {
+                metric,
+                source,
+                value,
+                cpus,
+                ..Row::default()
+            };
+            vec![
+                row("throughput", "load".to_string(), rate),
+                row("memory_time_share", format!("load: {part}"), share),
+            ]
+        };
+        let cells = [
+            cell(2, 10.0, "map", 0.5),
+            cell(2, 30.0, "map", 0.5),
+            cell(4, 20.0, "lock", 0.9),
+            cell(4, 24.0, "lock", 0.7),
+        ];
+        let cells: Vec<&[Row]> = cells.iter().map(Vec::as_slice).collect();
+        let scaling = scaling("load", "bs".to_string(), 2, &cells);
+        assert_eq!(scaling.rates, [(2, 20.0), (4, 22.0)]);
+        assert_eq!(scaling.limit, Some(2));
+        assert_eq!(scaling.hottest, Some(("lock".to_string(), 0.7)));
+        let rows = of_scaling(&Row::default(), &scaling);
+        let rows = rows.iter().map(|row| (row.metric, row.cpus, row.value));
+        // Ten calls for each of two CPUs.
+        let expected = [
+            ("linearity", 2, 1.0),
+            ("linearity", 4, 22.0 / 40.0),
+            ("scaling_limit", 4, 2.0),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn a_system_stops_where_twice_the_cpus_bring_too_little() {

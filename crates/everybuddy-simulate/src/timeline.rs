@@ -439,6 +439,15 @@ mod tests {
             // A lock that is not released ends with its call.
             inside(72, lock(false)),
             Moment::End { at: 80 },
+            // The wait began with the call if nothing says when the lock was wanted.
+            begin(82, "free"),
+            inside(84, lock(true)),
+            Moment::End { at: 86 },
+            // A ghost is a wait too; a lock that was acquired before the run is released.
+            begin(87, "free"),
+            inside(88, Event::Ghost { waits: 1 }),
+            inside(88, Event::Unlock),
+            Moment::End { at: 89 },
             begin(90, "park"),
             inside(92, lock(false)),
             inside(93, Event::Unlock),
@@ -448,26 +457,29 @@ mod tests {
         let bytes = encode("test", 2000, &[moments, vec![begin(5, "free")]]);
         let (slices, counters) = checked(&bytes);
         let slice = |name: &str| slices.get(name).copied().unwrap_or(0);
-        assert_eq!((slice("allocate"), slice("free"), slice("park")), (1, 2, 2));
-        assert_eq!((slice("lock held"), slice("wait for a lock")), (4, 1));
+        assert_eq!((slice("allocate"), slice("free"), slice("park")), (1, 4, 2));
+        assert_eq!((slice("lock held"), slice("wait for a lock")), (5, 2));
         let expected = [
-            ("calls, CPU 0", 2),
-            ("contended calls, CPU 0", 1),
-            ("lock acquisitions, CPU 0", 3),
+            ("calls, CPU 0", 4),
+            ("contended calls, CPU 0", 3),
+            ("lock acquisitions, CPU 0", 4),
             ("calls, CPU 1", 1),
         ];
         assert_eq!(
             counters,
             expected.map(|(name, value)| (name.to_string(), value))
         );
-        // 2 GHz: 30 cycles are 15 ns.
+        // 2 GHz: the lock was wanted after 12 cycles and acquired after 30.
         let trace = Trace::decode(&bytes[..]).unwrap();
-        assert!(trace.packet.iter().any(|packet| {
-            packet.timestamp == Some(15)
-                && packet.track_event.as_ref().is_some_and(|e| {
-                    e.name.as_deref() == Some("lock held") && e.r#type == Some(TYPE_SLICE_BEGIN)
-                })
-        }));
+        for (time, name) in [(6, "wait for a lock"), (15, "lock held")] {
+            let begins = trace.packet.iter().any(|packet| {
+                packet.timestamp == Some(time)
+                    && packet.track_event.as_ref().is_some_and(|e| {
+                        e.name.as_deref() == Some(name) && e.r#type == Some(TYPE_SLICE_BEGIN)
+                    })
+            });
+            assert!(begins, "{name}");
+        }
     }
 
     #[test]

@@ -202,3 +202,102 @@ impl Thread<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, HashSet};
+
+    use everybuddy_measure::choice;
+
+    use super::*;
+    use crate::clerk::{Clerk, Kind};
+
+    /// Runs a workload on four CPUs, with an allocator that writes down what it is asked.
+    fn on_clerk(clerk: &Clerk, phases: Phases) -> Vec<Counted> {
+        let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+        let variants = choice::workloads(&["burst:in-order".to_string()]).unwrap();
+        let setting = Setting {
+            frames: 8192,
+            threads: 4,
+            seed: 1,
+            shrink: 64,
+        };
+        let pace = Pace {
+            think: 100,
+            seed: 1,
+            is_recorded: false,
+        };
+        let mut machine = Machine::new(4).cost(Caches::new(machine.hardware));
+        let report = run(
+            variants[0],
+            &setting,
+            phases,
+            pace,
+            clerk,
+            &mut machine,
+            Region::NONE,
+        );
+        report.unwrap().results
+    }
+
+    #[test]
+    fn cpus_that_are_apart_begin_at_different_times_and_go_on_until_all_are_measured() {
+        let clerk = Clerk::default();
+        let counted = on_clerk(&clerk, Phases::Apart);
+        let starts: BTreeSet<u64> = counted.iter().map(|own| own.start).collect();
+        assert_eq!(starts.len(), 4, "{starts:?}");
+        // Within a round, and not only because the times between calls differ.
+        let between = starts.last().unwrap() - starts.first().unwrap();
+        let round = counted[0].end - counted[0].start;
+        assert!(
+            between > round / 4 && between < round * 3 / 2,
+            "{between} of {round}"
+        );
+        let latest = counted.iter().map(|own| own.end).max().unwrap();
+        let times = clerk.times.into_inner().unwrap();
+        for (cpu, own) in (0..).zip(&counted) {
+            let all = || times.iter().filter(|call| call.0 == cpu);
+            let calls = all().filter(|call| call.2 != Kind::Park).map(|call| call.1);
+            let calls: Vec<u64> = calls.collect();
+            let before = calls.iter().filter(|at| **at < own.start).count();
+            let measured = own.allocate.len() + own.free.len();
+            assert_eq!(before, 2 * measured, "a round to warm up, and one apart");
+            let (last, round) = (calls[calls.len() - 1], own.end - own.start);
+            assert!(
+                last > own.end || own.end == latest,
+                "CPU {cpu} stopped early"
+            );
+            assert!(last < latest + round * 3 / 2, "CPU {cpu} does not stop");
+            assert_eq!(all().last().unwrap().2, Kind::Park);
+        }
+    }
+
+    #[test]
+    fn cpus_that_meet_park_and_the_time_between_calls_varies() {
+        let clerk = Clerk::default();
+        let counted = on_clerk(&clerk, Phases::Together);
+        let times = clerk.times.into_inner().unwrap();
+        let of = |kind| {
+            times
+                .iter()
+                .filter(move |call| call.0 == 2 && call.2 == kind)
+        };
+        // Each section of two rounds, and the end.
+        assert!(of(Kind::Park).count() > 4);
+        let begins: Vec<u64> = of(Kind::Allocate).map(|call| call.1).collect();
+        let pauses = begins.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(pauses.collect::<HashSet<u64>>().len() > 20);
+        let calls = counted.iter().map(|own| own.allocate.len() as u64);
+        assert!(calls.sum::<u64>() > 100);
+    }
+
+    #[test]
+    fn refused_requests_and_waits_are_counted() {
+        let clerk = Clerk::refusing(everybuddy::Event::Ghost { waits: 1 });
+        for own in on_clerk(&clerk, Phases::Together) {
+            assert!(own.refused > 0 && own.free.is_empty());
+            assert_eq!(own.refused, own.allocate.len() as u64);
+            assert_eq!((own.contended, own.locks), (own.refused, 0));
+        }
+    }
+}

@@ -1,19 +1,15 @@
 //! Tests of the tasks of traces: on an allocator that writes down what it is asked, and on real ones.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 
-use everybuddy::platform::CpuToken;
-use everybuddy::{
-    AllocateError, Census, CpuId, FrameRange, FrameState, FreeError, Order, RegionError, Snapshot,
-    Span, SystemSpec, Violation,
-};
+use everybuddy::{Order, SystemSpec};
 use everybuddy_measure::replay::Script;
 use everybuddy_trace::{Event, Op, Resolved, Trace, resolve};
 
 use super::*;
 use crate::Load;
 use crate::cell::{Cell, CellPlan, simulate};
+use crate::clerk::{Asked, Clerk, Kind};
 use crate::trace::Traced;
 
 /// A trace of some tasks that free each other's blocks, some in parts.
@@ -48,117 +44,6 @@ fn resolved(tasks: u32) -> Resolved {
 
 fn traced(tasks: u32) -> Traced {
     Traced::new("t", &resolved(tasks), None).unwrap()
-}
-
-/// What an allocator is asked: the CPU, what it is, and the first frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Asked {
-    Allocate(u16, Request, u32),
-    Free(u16, Release),
-}
-
-/// An allocator that gives each frame once and writes down what it is asked.
-#[derive(Default)]
-struct Clerk {
-    log: Mutex<Vec<Asked>>,
-    next: Mutex<u32>,
-    parked: Mutex<HashSet<u16>>,
-}
-
-impl Clerk {
-    fn place(&self, size: Size) -> u32 {
-        let Size::Order(order) = size else {
-            panic!("a trace asks for blocks")
-        };
-        let mut next = self.next.lock().unwrap();
-        let start = next.next_multiple_of(order.frames());
-        *next = start + order.frames();
-        start
-    }
-}
-
-impl FrameAllocator<Sim> for Clerk {
-    fn allocate(&self, cpu: &mut SimCpu, request: Request) -> Result<Pfn, AllocateError> {
-        self.parked.lock().unwrap().remove(&cpu.id().0);
-        let start = self.place(request.size);
-        // The call takes some time: other CPUs can run in between.
-        cpu.work(50);
-        let mut log = self.log.lock().unwrap();
-        log.push(Asked::Allocate(cpu.id().0, request, start));
-        Ok(Pfn(start))
-    }
-
-    fn free(&self, cpu: &mut SimCpu, release: Release) -> Result<(), FreeError> {
-        self.parked.lock().unwrap().remove(&cpu.id().0);
-        cpu.work(50);
-        self.log
-            .lock()
-            .unwrap()
-            .push(Asked::Free(cpu.id().0, release));
-        Ok(())
-    }
-
-    fn park(&self, cpu: &mut SimCpu) {
-        self.parked.lock().unwrap().insert(cpu.id().0);
-    }
-
-    fn allocate_bulk(
-        &self,
-        _: &mut SimCpu,
-        _: Request,
-        _: &mut [Pfn],
-    ) -> Result<usize, AllocateError> {
-        unreachable!()
-    }
-    fn allocate_nested(&self, _: CpuId, _: Request) -> Result<Pfn, AllocateError> {
-        unreachable!()
-    }
-    fn free_nested(&self, _: CpuId, _: Release) -> Result<(), FreeError> {
-        unreachable!()
-    }
-    fn drain(&self, _: &mut SimCpu) {}
-    fn drain_parked(&self, _: &mut SimCpu, _: CpuId) -> Result<(), AllocateError> {
-        unreachable!()
-    }
-    fn quiesce(&self, _: &mut SimCpu) -> Result<(), AllocateError> {
-        unreachable!()
-    }
-    fn add(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
-        unreachable!()
-    }
-    fn remove(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
-        unreachable!()
-    }
-    fn reserve(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
-        unreachable!()
-    }
-    fn unreserve(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
-        unreachable!()
-    }
-    fn span(&self) -> Span {
-        unreachable!()
-    }
-    fn max_order(&self) -> Order {
-        Order::TEN
-    }
-    fn cpus(&self) -> u16 {
-        unreachable!()
-    }
-    fn metadata_bytes(&self) -> usize {
-        0
-    }
-    fn snapshot(&self, _: &mut SimCpu) -> Snapshot {
-        unreachable!()
-    }
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
-    }
-    fn frame_state(&self, _: Pfn) -> Option<FrameState> {
-        None
-    }
-    fn check(&self, _: &mut SimCpu) -> Result<Census, Violation> {
-        unreachable!()
-    }
 }
 
 /// Plays a trace to the clerk.
@@ -307,6 +192,67 @@ fn copies_begin_at_times_of_the_seed() {
     );
     let different: HashSet<&u64> = starts.iter().collect();
     assert_eq!(different.len(), 6, "{starts:?}");
+    // Within a tenth of the calls of a CPU.
+    let most = traced.moves().len() as u64 / 10 * 300;
+    assert!(starts.iter().all(|start| *start <= most), "{starts:?}");
+}
+
+#[test]
+fn copies_begin_at_different_times_also_without_time_between_calls() {
+    let pace = Pace {
+        think: 0,
+        seed: 1,
+        is_recorded: false,
+    };
+    let starts = starts(&Deal::new(&traced(1), 6), pace);
+    let different: HashSet<&u64> = starts.iter().collect();
+    assert_eq!(different.len(), 6, "{starts:?}");
+}
+
+#[test]
+fn tasks_and_regions_of_copies_are_others_and_what_is_unknown_stays_unknown() {
+    let traced = traced(5);
+    let ids = |own: &Move| [own.hint.task, own.hint.region];
+    let known = traced
+        .moves()
+        .iter()
+        .flat_map(ids)
+        .filter(|id| *id != Hint::UNKNOWN);
+    assert_eq!(Some(traced.stride), known.max().map(|most| most + 1));
+    let mut own = traced.moves()[0];
+    (own.hint.task, own.hint.region) = (3, Hint::UNKNOWN);
+    let moved = hint(&own, 20);
+    assert_eq!((moved.task, moved.region), (23, Hint::UNKNOWN));
+}
+
+#[test]
+fn a_cpu_that_waits_for_a_block_parks_first() {
+    let traced = traced(5);
+    let machine = everybuddy_machines::by_name_or_path("epyc-7763").unwrap();
+    let mut machine = Machine::new(2).cost(Caches::new(machine.hardware));
+    let (clerk, pace) = (
+        Clerk::default(),
+        Pace {
+            think: 300,
+            seed: 1,
+            is_recorded: false,
+        },
+    );
+    let deal = Deal::new(&traced, 2);
+    let report = run(&deal, pace, &clerk, &mut machine, Region::NONE).unwrap();
+    let waited = report.results.iter().map(|own| own.idle).sum::<u64>();
+    assert!(waited > 0);
+    let times = clerk.times.into_inner().unwrap();
+    let parks = times
+        .iter()
+        .filter(|(.., kind)| *kind == Kind::Park)
+        .count();
+    // Each CPU before the others are met and at its end, and once for each wait, however often it looks.
+    assert!(parks > 4, "{parks}");
+    assert!(
+        (parks as u64 - 4) * u64::from(LOOK) < waited,
+        "{parks} in {waited}"
+    );
 }
 
 /// Runs a trace on a system.

@@ -1,0 +1,173 @@
+//! An allocator for tests: it gives each frame once and writes down what it is asked.
+//!
+//! # Purpose
+//!
+//! Tests of loads check which calls are made, when, and by which CPU, without a system in between.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use everybuddy::platform::CpuToken;
+use everybuddy::{
+    AllocateError, Census, CpuId, FrameAllocator, FrameRange, FrameState, FreeError, Order, Pfn,
+    Probe, RegionError, Release, Request, Size, Snapshot, Span, Violation,
+};
+use everybuddy_sim::{Sim, SimCpu};
+
+/// What an allocator is asked: the CPU, what it is, and the first frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Asked {
+    Allocate(u16, Request, u32),
+    Free(u16, Release),
+}
+
+/// Kinds of calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Allocate,
+    Free,
+    Park,
+}
+
+/// An allocator that gives each frame once and writes down what it is asked.
+#[derive(Default)]
+pub(crate) struct Clerk {
+    /// Whether every request is refused.
+    refuses: bool,
+    /// What happens in every call.
+    tells: Option<everybuddy::Event>,
+    /// Each call, parking included: the CPU, when it began, and whether it is a request, a free or neither.
+    pub(crate) times: Mutex<Vec<(u16, u64, Kind)>>,
+    pub(crate) log: Mutex<Vec<Asked>>,
+    pub(crate) next: Mutex<u32>,
+    pub(crate) parked: Mutex<HashSet<u16>>,
+}
+
+impl Clerk {
+    /// Creates one that refuses everything, and in whose calls something happens.
+    pub(crate) fn refusing(what: everybuddy::Event) -> Self {
+        Self {
+            refuses: true,
+            tells: Some(what),
+            ..Self::default()
+        }
+    }
+
+    fn note(&self, cpu: &mut SimCpu, kind: Kind) {
+        if let (Some(event), true) = (self.tells, kind != Kind::Park) {
+            cpu.probe().record(event);
+        }
+        let call = (cpu.id().0, cpu.now(), kind);
+        self.times.lock().expect("no CPU has panicked").push(call);
+    }
+
+    pub(crate) fn place(&self, size: Size) -> u32 {
+        let order = match size {
+            Size::Order(order) => order,
+            Size::Frames(frames) => Order::covering(frames.0).expect("a block holds it"),
+        };
+        let mut next = self.next.lock().expect("no CPU has panicked");
+        let start = next.next_multiple_of(order.frames());
+        *next = start + order.frames();
+        start
+    }
+}
+
+impl FrameAllocator<Sim> for Clerk {
+    fn allocate(&self, cpu: &mut SimCpu, request: Request) -> Result<Pfn, AllocateError> {
+        self.note(cpu, Kind::Allocate);
+        self.parked
+            .lock()
+            .expect("no CPU has panicked")
+            .remove(&cpu.id().0);
+        let start = self.place(request.size);
+        // The call takes some time: other CPUs can run in between.
+        cpu.work(50);
+        if self.refuses {
+            return Err(AllocateError::Exhausted);
+        }
+        let mut log = self.log.lock().expect("no CPU has panicked");
+        log.push(Asked::Allocate(cpu.id().0, request, start));
+        Ok(Pfn(start))
+    }
+
+    fn free(&self, cpu: &mut SimCpu, release: Release) -> Result<(), FreeError> {
+        self.note(cpu, Kind::Free);
+        self.parked
+            .lock()
+            .expect("no CPU has panicked")
+            .remove(&cpu.id().0);
+        cpu.work(50);
+        self.log
+            .lock()
+            .expect("no CPU has panicked")
+            .push(Asked::Free(cpu.id().0, release));
+        Ok(())
+    }
+
+    fn park(&self, cpu: &mut SimCpu) {
+        self.note(cpu, Kind::Park);
+        self.parked
+            .lock()
+            .expect("no CPU has panicked")
+            .insert(cpu.id().0);
+    }
+
+    fn allocate_bulk(
+        &self,
+        _: &mut SimCpu,
+        _: Request,
+        _: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        unreachable!()
+    }
+    fn allocate_nested(&self, _: CpuId, _: Request) -> Result<Pfn, AllocateError> {
+        unreachable!()
+    }
+    fn free_nested(&self, _: CpuId, _: Release) -> Result<(), FreeError> {
+        unreachable!()
+    }
+    fn drain(&self, _: &mut SimCpu) {}
+    fn drain_parked(&self, _: &mut SimCpu, _: CpuId) -> Result<(), AllocateError> {
+        unreachable!()
+    }
+    fn quiesce(&self, _: &mut SimCpu) -> Result<(), AllocateError> {
+        unreachable!()
+    }
+    fn add(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
+        unreachable!()
+    }
+    fn remove(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
+        unreachable!()
+    }
+    fn reserve(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
+        unreachable!()
+    }
+    fn unreserve(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
+        unreachable!()
+    }
+    fn span(&self) -> Span {
+        unreachable!()
+    }
+    fn max_order(&self) -> Order {
+        Order::TEN
+    }
+    fn cpus(&self) -> u16 {
+        unreachable!()
+    }
+    fn metadata_bytes(&self) -> usize {
+        0
+    }
+    fn snapshot(&self, _: &mut SimCpu) -> Snapshot {
+        unreachable!()
+    }
+    fn buffered_frames(&self, _: CpuId) -> u64 {
+        0
+    }
+    fn frame_state(&self, _: Pfn) -> Option<FrameState> {
+        None
+    }
+    fn check(&self, _: &mut SimCpu) -> Result<Census, Violation> {
+        unreachable!()
+    }
+}
