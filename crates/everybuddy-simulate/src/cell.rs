@@ -459,8 +459,36 @@ mod tests {
         };
         let results = [counted(10, 60, 5), counted(20, 110, 7)];
         assert_eq!(together(&results), (100, 5 + 50 + 7));
-        // 20 calls, at a fifth and a ninth of a call for each cycle.
-        assert_eq!(apart(&results), (64, 5 + 7));
+    }
+
+    #[test]
+    fn cpus_that_are_apart_are_measured_from_the_last_start_to_the_first_stop() {
+        let counted = |start, stop, ends: [&[u64]; 2]| Counted {
+            start,
+            stop,
+            idle: 3,
+            allocate: ends[0].iter().map(|end| end * 10).collect(),
+            free: ends[1].iter().map(|end| end * 10).collect(),
+            ends: ends.map(<[u64]>::to_vec),
+            ..Counted::default()
+        };
+        let mut results = [
+            counted(10, 100, [&[15, 20, 60], &[19, 90]]),
+            counted(20, 90, [&[25, 90], &[]]),
+        ];
+        assert_eq!(apart(&mut results), (70, 6));
+        assert_eq!(
+            (&results[0].allocate, &results[0].free),
+            (&vec![200, 600], &vec![900])
+        );
+        assert_eq!(
+            (&results[1].allocate, &results[1].free),
+            (&vec![250, 900], &vec![])
+        );
+        // CPUs that never make calls at the same time have no time in common.
+        let mut never = [counted(10, 20, [&[15], &[]]), counted(30, 40, [&[35], &[]])];
+        assert_eq!(apart(&mut never).0, 0);
+        assert!(never.iter().all(|own| own.allocate.is_empty()));
     }
 
     #[test]

@@ -195,6 +195,7 @@ mod tests {
             allocate: latency(4),
             free: latency(2),
             refused: 1,
+            requests: 4,
             locks: 12,
             contended: 3,
             preemptions: 7,
@@ -253,7 +254,13 @@ mod tests {
     fn where_cpus_are_apart_only_shares_of_lines_are_meaningful() {
         let rows = rows(Phases::Apart);
         assert_eq!(value(&rows, "memory_time_share", "load: lock"), Some(0.4));
-        for metric in ["accesses", "line_moves", "waits"] {
+        for metric in [
+            "accesses",
+            "line_moves",
+            "waits",
+            "lock_acquisitions",
+            "contention_rate",
+        ] {
             assert!(rows.iter().all(|row| row.metric != metric), "{metric}");
         }
     }

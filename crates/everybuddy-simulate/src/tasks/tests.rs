@@ -203,6 +203,7 @@ fn copies_begin_at_different_times_also_without_time_between_calls() {
         think: 0,
         seed: 1,
         is_recorded: false,
+        keeps_ends: false,
     };
     let starts = starts(&Deal::new(&traced(1), 6), pace);
     let different: HashSet<&u64> = starts.iter().collect();
@@ -236,6 +237,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
             think: 300,
             seed: 1,
             is_recorded: false,
+            keeps_ends: false,
         },
     );
     let deal = Deal::new(&traced, 2);

@@ -135,11 +135,8 @@ impl Shards {
             Some(wanted) => wanted,
             None => (u32::from(cpus) / CPUS_PER_SHARD).min(spaces / SPACES_PER_SHARD),
         };
-        let shift = spaces
-            .div_ceil(wanted.max(1))
-            .max(1)
-            .next_power_of_two()
-            .trailing_zeros();
+        let most = u64::from(spaces.div_ceil(wanted.max(1)).max(1));
+        let shift = most.next_power_of_two().trailing_zeros().min(31);
         let count = (spaces >> shift) + u32::from(spaces & ((1 << shift) - 1) > 0);
         Self {
             count: count.max(1),
@@ -552,6 +549,7 @@ mod tests {
         assert_eq!(shards(2048, 64, Some(1)), 1);
         assert_eq!(shards(3, 1, Some(3)), 3);
         assert_eq!(shards(3, 1, Some(1000)), 3);
+        assert_eq!(shards(u32::MAX, 1, None), 2);
     }
 
     #[test]
