@@ -394,6 +394,7 @@ mod tests {
             let before = (apart.allocate.max.max(apart.free.max) * 4) as f64;
             let calls = spent(&apart.allocate) + spent(&apart.free);
             assert!(calls <= time + before, "{system}: {calls} > {time}");
+            assert!(apart.cycles > 0, "{system}");
             if system == "bs" {
                 let ratio = apart.rate() / together.rate();
                 assert!((0.5..2.0).contains(&ratio), "one lock serves all: {ratio}");

@@ -114,7 +114,10 @@ impl Thread<'_, '_> {
             self.caller.mark();
         }
         self.caller.begin();
-        // The last CPU begins at most a round after the first one.
+        // The first CPUs have the machine to themselves, and make calls until the last one begins.
+        while begun.get() < cpus {
+            self.round();
+        }
         self.round();
         self.round();
         self.caller.done();
@@ -247,9 +250,11 @@ mod tests {
         let counted = on_clerk(&clerk, Phases::Apart);
         let starts: BTreeSet<u64> = counted.iter().map(|own| own.start).collect();
         assert_eq!(starts.len(), 4, "{starts:?}");
-        // Within a round, and not only because the times between calls differ. A CPU makes the calls of two rounds.
+        // Within a round, and not only because the times between calls differ. The last CPU makes the calls of two
+        // rounds.
         let between = starts.last().unwrap() - starts.first().unwrap();
-        let round = (counted[0].end - counted[0].start) / 2;
+        let last = counted.iter().max_by_key(|own| own.start).unwrap();
+        let round = (last.end - last.start) / 2;
         assert!(
             between > round / 4 && between < round * 3 / 2,
             "{between} of {round}"
@@ -262,11 +267,9 @@ mod tests {
             let calls: Vec<u64> = calls.collect();
             let before = calls.iter().filter(|at| **at < own.start).count();
             let inside = calls.iter().filter(|at| (own.start..own.end).contains(at));
-            assert_eq!(
-                inside.count(),
-                2 * before,
-                "a round to warm up, and two apart"
-            );
+            let inside = inside.count();
+            assert!(inside >= 2 * before, "a round to warm up, and two apart");
+            assert_eq!(inside % before, 0, "whole rounds");
             assert_eq!(calls.len() - before, own.allocate.len() + own.free.len());
             assert_eq!(
                 own.ends.each_ref().map(Vec::len),
