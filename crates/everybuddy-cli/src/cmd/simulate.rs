@@ -133,16 +133,15 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Meeting::Together)]
     phases: Meeting,
 
-    /// Allow more CPUs than the machine has: virtual CPUs that take turns on its CPUs, N cycles each
+    /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// Repeat with each number of the machine halved and doubled: which conclusions change?
+    /// Repeat with each number of the machine halved and doubled: do conclusions change?
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what happens on each CPU to FILE, in Perfetto's format, for one system under one load
-    /// with one number of CPUs
+    /// Write what each CPU does to FILE, in Perfetto's format: one system, load and number of CPUs
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
