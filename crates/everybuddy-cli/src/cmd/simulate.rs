@@ -141,7 +141,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what each CPU does to FILE, in Perfetto's format: one system, load and number of CPUs
+    /// Write what each CPU does to FILE, in Perfetto's format: of one system, load and --cpus
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
