@@ -16,6 +16,8 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
@@ -62,7 +64,7 @@ impl Finished {
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false);
         let mut file = opened.open(path).map_err(failed)?;
-        match file.try_lock() {
+        match locked(&file) {
             Err(TryLockError::WouldBlock) => {
                 let help = "wait until it ends, or choose another file";
                 return wrong("another simulation uses the file".into(), help);
@@ -190,6 +192,18 @@ fn cell_of(line: &[u8], cells: &[String]) -> Result<(usize, Vec<Row>), String> {
         json::read(row)
     };
     Ok((at, rows.iter().map(row).collect::<Result<_, String>>()?))
+}
+
+/// Locks a file. A process that this program has just started may share the lock for a moment, until it runs its own
+/// program: so a lock counts as held by another simulation only after a fifth of a second.
+fn locked(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..20 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            other => return other,
+        }
+    }
+    file.try_lock()
 }
 
 #[cfg(test)]
