@@ -170,10 +170,10 @@ options! {
         "Which requests exchange a buddy space that cannot serve them: any, or those for single frames and nested \
          ones.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
-    shards = "shards": Count, "one for eight CPUs",
-        "The number of parts of the pool of unassigned buddy spaces, each with a lock of its own. Their sizes are \
-         powers of two, so there may be fewer.",
-        for takes_zone, sets |parameters, shards, _| parameters.shards = Some(shards.get());
+    shards = "shards": Count, "1",
+        "The number of parts of the pool of unassigned buddy spaces, each with a lock of its own. A CPU prefers the \
+         spaces of one part. Sizes are powers of two, so there may be fewer parts.",
+        for takes_zone, sets |parameters, shards, _| parameters.shards = shards.get();
     idle = "idle": Count, "16",
         "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \
         domain is idle after this many acquisitions per domain.",
@@ -429,7 +429,7 @@ mod tests {
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
-            ("is", "shards=4", |p| p.shards = Some(4)),
+            ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| {
                 p.spring = SpringKind::Locked

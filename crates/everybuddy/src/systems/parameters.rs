@@ -73,8 +73,8 @@ pub struct Parameters {
     pub select: Select,
     /// Which requests exchange a CPU's buddy space.
     pub exchange: Exchange,
-    /// The parts of the pool of unassigned buddy spaces; one for eight CPUs if not given.
-    pub shards: Option<u32>,
+    /// The parts of the pool of unassigned buddy spaces.
+    pub shards: u32,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
     pub idle: u32,
     /// How CPUs acquire domains.
@@ -146,7 +146,7 @@ impl SystemSpec {
             space,
             select: Select::default(),
             exchange: Exchange::default(),
-            shards: None,
+            shards: 1,
             idle: BLOCKS_PER_LOOK,
             spring: SpringKind::default(),
             services: ServiceOptions {
@@ -395,8 +395,8 @@ impl fmt::Display for Parameters {
                 if self.exchange == Exchange::Single {
                     f.write_str(", exchanged for single frames only")?;
                 }
-                if let Some(shards) = self.shards {
-                    write!(f, ", a pool of {shards} shards")?;
+                if self.shards > 1 {
+                    write!(f, ", a pool of {} shards", self.shards)?;
                 }
             }
             ZoneKind::Domains if self.idle == BLOCKS_PER_LOOK => {

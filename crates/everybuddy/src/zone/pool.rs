@@ -4,8 +4,9 @@
 //!
 //! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
 //! spaces are therefore kept in lists by the largest block that they can provide, with one bit per list that is not
-//! empty. A free that changes the largest block of an unassigned space moves the space to another list; on many CPUs
-//! this happens often. The pool therefore has *shards*: runs of consecutive spaces with lists and a lock of their own.
+//! empty. A free that changes the largest block of an unassigned space moves the space to another list. On many CPUs
+//! the lock of these lists is contended, so the pool can have *shards*: runs of consecutive spaces with lists and a lock
+//! of their own.
 //!
 //! # Source
 //!
@@ -24,13 +25,12 @@
 //!
 //! # Design decisions
 //!
-//! The paper says only that partly used spaces come first. It does not say how the pool is protected. One shard for
-//! eight CPUs is enough: with one shard for all, simulated machines spend most of their time with memory on its lock
-//! from 64 CPUs on. A CPU prefers the spaces of its home shard. Lists are last in, first out. Among the partly used
-//! spaces, the pool selects one whose largest block is the smallest that suffices, so that larger blocks stay whole.
-//! It prefers a largest block of at least eight frames: where frames are freed at random, a space that gained one
-//! frame would be exchanged after one request. If all largest blocks are smaller, it selects the space with the
-//! largest one.
+//! The paper says only that partly used spaces come first. It does not say how the pool is protected: one shard, and so
+//! one lock, is the default. With several, a CPU prefers the spaces of its home shard, and takes a free one there even
+//! if another shard has a partly used one. Lists are last in, first out. Among the partly used spaces, the pool selects
+//! one whose largest block is the smallest that suffices, so that larger blocks stay whole. It prefers a largest block
+//! of at least eight frames: where frames are freed at random, a space that gained one frame would be exchanged after
+//! one request. If all largest blocks are smaller, it selects the space with the largest one.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
@@ -115,11 +115,6 @@ pub(crate) struct Pool<'a, P: Platform> {
 
 const LISTS: usize = 32;
 
-/// CPUs for each shard.
-const CPUS_PER_SHARD: u32 = 8;
-/// The least number of spaces for each shard.
-const SPACES_PER_SHARD: u32 = 8;
-
 /// How many shards a pool has, and how many spaces each of them has, as a power of two.
 #[derive(Clone, Copy)]
 struct Shards {
@@ -128,13 +123,8 @@ struct Shards {
 }
 
 impl Shards {
-    /// Divides spaces among `wanted` shards, or one for eight CPUs. There may be fewer: a shard has a power of two of
-    /// spaces.
-    fn new(spaces: u32, cpus: u16, wanted: Option<u32>) -> Self {
-        let wanted = match wanted {
-            Some(wanted) => wanted,
-            None => (u32::from(cpus) / CPUS_PER_SHARD).min(spaces / SPACES_PER_SHARD),
-        };
+    /// Divides spaces among `wanted` shards. There may be fewer: a shard has a power of two of spaces.
+    fn new(spaces: u32, wanted: u32) -> Self {
         let most = u64::from(spaces.div_ceil(wanted.max(1)).max(1));
         let shift = most.next_power_of_two().trailing_zeros().min(31);
         let count = (spaces >> shift) + u32::from(spaces & ((1 << shift) - 1) > 0);
@@ -150,8 +140,8 @@ const WORTHWHILE: u32 = u32::MAX << 3;
 
 impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: Option<u32>) -> ArenaPlan {
-        let shards = Shards::new(spaces, cpus, shards).count as usize;
+    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
+        let shards = Shards::new(spaces, shards).count as usize;
         plan.slice::<Head<P>>(shards)
             .slice::<Entry<P>>(spaces as usize)
             .slice::<CachePadded<Own<P>>>(usize::from(cpus))
@@ -163,9 +153,9 @@ impl<'a, P: Platform> Pool<'a, P> {
         spaces: u32,
         cpus: u16,
         lock: LockKind,
-        (select, exchange, shards): (Select, Exchange, Option<u32>),
+        (select, exchange, shards): (Select, Exchange, u32),
     ) -> Result<Self, BuildError> {
-        let Shards { count, shift } = Shards::new(spaces, cpus, shards);
+        let Shards { count, shift } = Shards::new(spaces, shards);
         let count = count as usize;
         Ok(Self {
             heads: arena.slice("head of the pool of spaces", count, |_| Head {
@@ -434,165 +424,5 @@ impl<'a, P: Platform> Pool<'a, P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arena::Memory;
-    use crate::platform::Native;
-    use core::mem::MaybeUninit;
-    use std::vec;
-
-    fn order(order: u8) -> Order {
-        Order::new(order).unwrap()
-    }
-
-    /// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
-    fn with_pool(select: Select, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
-        with_shards(select, (2, None), states, test);
-    }
-
-    /// The same, with a number of CPUs and one of shards.
-    fn with_shards(
-        select: Select,
-        (cpus, shards): (u16, Option<u32>),
-        states: &[State],
-        test: impl FnOnce(&Pool<'_, Native>),
-    ) {
-        let spaces = states.len() as u32;
-        let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, shards);
-        let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
-        let mut arena = Arena::new(Memory::new(&mut memory));
-        let choice = (select, Exchange::Any, shards);
-        let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, choice).unwrap();
-        for (space, state) in (0..).zip(states) {
-            pool.settle(space, *state);
-        }
-        assert_eq!(pool.check(|space| states[space as usize]), Ok(()));
-        test(&pool);
-    }
-
-    /// Returns the space that is selected for an order.
-    fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
-        let mut found = None;
-        with_pool(select, states, |pool| {
-            found = pool.candidate(0, order(wanted))
-        });
-        found
-    }
-
-    #[test]
-    fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
-        let states = [FREE, 4, FULL, FREE];
-        assert_eq!(selected(Select::Used, &states, 0), Some(1));
-        assert_eq!(selected(Select::Used, &states, 4), Some(1));
-        // The last free space that was listed.
-        assert_eq!(selected(Select::Fresh, &states, 0), Some(3));
-        for select in [Select::Used, Select::Fresh] {
-            // Only a free space has a block that is large enough; then only a used one is left; then none.
-            assert_eq!(selected(select, &states, 5), Some(3));
-            assert_eq!(selected(select, &[4, FULL], 4), Some(0));
-            assert_eq!(selected(select, &[4, FULL], 5), None);
-            assert_eq!(selected(select, &[FULL], 0), None);
-            assert_eq!(selected(select, &[FREE], 18), Some(0));
-        }
-    }
-
-    #[test]
-    fn among_partly_used_spaces_the_smallest_block_of_eight_frames_or_more_is_used_up_first() {
-        let used = |states: &[State], wanted| selected(Select::Used, states, wanted);
-        assert_eq!(used(&[9, 5, 3, 2, 0], 0), Some(2));
-        assert_eq!(used(&[9, 5, 3, 2, 0], 4), Some(1));
-        assert_eq!(used(&[9, 5, 3, 2, 0], 6), Some(0));
-        // Below eight frames, the largest.
-        assert_eq!(used(&[0, 2, 1], 0), Some(1));
-        assert_eq!(used(&[0, 1, FREE], 0), Some(1));
-        assert_eq!(used(&[0, 1, FREE], 2), Some(2));
-        // Last in, first out.
-        assert_eq!(used(&[3, 3, 3], 0), Some(2));
-    }
-
-    #[test]
-    fn an_assigned_space_is_not_selected_until_its_last_user_releases_it() {
-        with_pool(Select::Used, &[3, FREE], |pool| {
-            pool.assign(0, 0);
-            assert_eq!((pool.of(0), pool.state(0)), (0, ASSIGNED));
-            assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
-            pool.assign(1, 0);
-            assert!(!pool.release(0, 0), "the other CPU has it");
-            pool.settle(0, 3);
-            assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
-            assert!(pool.release(1, 0));
-            pool.settle(0, 3);
-            assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
-        });
-    }
-
-    #[test]
-    fn spaces_are_divided_among_shards() {
-        let shards = |spaces: u32, cpus, wanted| {
-            let Shards { count, shift } = Shards::new(spaces, cpus, wanted);
-            assert!(u64::from(count) << shift >= u64::from(spaces));
-            assert!(
-                spaces == 0 || (count - 1) << shift < spaces,
-                "the last shard has a space"
-            );
-            count
-        };
-        // One for eight CPUs, with eight spaces or more.
-        assert_eq!(shards(2048, 15, None), 1);
-        assert_eq!(shards(2048, 16, None), 2);
-        assert_eq!(shards(2048, 64, None), 8);
-        assert_eq!(shards(16, 64, None), 2);
-        assert_eq!(shards(7, 64, None), 1);
-        assert_eq!(shards(0, 64, None), 1);
-        // 1,100 spaces in five shards of 256.
-        assert_eq!(shards(1100, 64, None), 5);
-        assert_eq!(shards(2048, 64, Some(1)), 1);
-        assert_eq!(shards(3, 1, Some(3)), 3);
-        assert_eq!(shards(3, 1, Some(1000)), 3);
-        assert_eq!(shards(u32::MAX, 1, None), 2);
-    }
-
-    #[test]
-    fn a_space_is_in_the_lists_of_its_shard() {
-        let states = [FREE, FULL, 3, FULL];
-        with_shards(Select::Used, (2, Some(2)), &states, |pool| {
-            assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
-            assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
-            assert_eq!(pool.candidate(1, order(4)), None);
-            assert!(pool.may_serve(1, order(3)) && !pool.may_serve(1, order(4)));
-            assert!(pool.may_serve(0, order(4)), "by the free space");
-            assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
-            let before = pool.moves();
-            pool.assign(1, 2);
-            assert_ne!(pool.moves(), before);
-            assert_eq!(pool.candidate(1, Order::ZERO), None);
-            assert!(!pool.may_serve(1, Order::ZERO));
-            let before = pool.moves();
-            assert!(pool.release(1, 2));
-            assert_ne!(pool.moves(), before);
-            pool.settle(2, 7);
-            assert_eq!(pool.candidate(1, order(7)), Some(2));
-        });
-    }
-
-    #[test]
-    fn neighbours_have_the_same_home_and_search_every_shard() {
-        let homes = |cpus: u16, shards| {
-            let mut homes = vec![];
-            with_shards(Select::Used, (cpus, Some(shards)), &[FREE; 4], |pool| {
-                for cpu in 0..usize::from(cpus) {
-                    let mut all: vec::Vec<usize> = pool.shards_from(cpu).collect();
-                    homes.push(all[0]);
-                    all.sort_unstable();
-                    assert!(all.into_iter().eq(0..shards as usize), "each shard once");
-                }
-            });
-            homes
-        };
-        assert_eq!(homes(8, 2), [0, 0, 0, 0, 1, 1, 1, 1]);
-        assert_eq!(homes(6, 4), [0, 0, 1, 2, 2, 3]);
-        // More shards than CPUs.
-        assert_eq!(homes(2, 4), [0, 2]);
-        assert_eq!(homes(1, 4), [0]);
-    }
-}
+#[path = "tests/pool.rs"]
+mod tests;
