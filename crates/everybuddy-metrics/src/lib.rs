@@ -11,7 +11,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table`, `experiments` | the metrics; those that only experiments measure |
+//! | `table`, `experiments`, `simulated` | the metrics; those that only experiments, or only simulated machines, have |
 //! | `columns` | the columns of the table that `compare` makes |
 //! | `markdown` | the lists in docs/metrics.md |
 //!
@@ -26,6 +26,7 @@
 mod columns;
 mod experiments;
 mod markdown;
+mod simulated;
 mod table;
 
 use everybuddy::{Counted, Counts};
@@ -178,26 +179,34 @@ impl Metric {
 
 /// The metrics that are counts of the allocators.
 const COUNTED: &[Counted] = Counts::COUNTED;
-/// Where the metrics of experiments begin, where those that are counts do, and how many there are.
-const STARTS: [usize; 3] = {
-    let experiments = table::OWN.len();
-    let counts = experiments + experiments::OWN.len();
-    [experiments, counts, counts + COUNTED.len()]
+/// The metrics that are calculated, table by table.
+const CALCULATED: [&[Metric]; 3] = [table::OWN, simulated::OWN, experiments::OWN];
+/// How many metrics there are.
+const ALL: usize = {
+    let (mut all, mut at) = (COUNTED.len(), 0);
+    while at < CALCULATED.len() {
+        all += CALCULATED[at].len();
+        at += 1;
+    }
+    all
 };
 
 /// All metrics: those that are calculated, then those that are counted.
-pub static METRICS: [Metric; STARTS[2]] = {
-    let mut all = [table::OWN[0]; STARTS[2]];
-    let mut at = 0;
-    while at < STARTS[2] {
-        all[at] = if at < STARTS[0] {
-            table::OWN[at]
-        } else if at < STARTS[1] {
-            experiments::OWN[at - STARTS[0]]
-        } else {
-            Metric::counting(&COUNTED[at - STARTS[1]])
-        };
+pub static METRICS: [Metric; ALL] = {
+    let mut all = [table::OWN[0]; ALL];
+    let (mut next, mut at) = (0, 0);
+    while at < CALCULATED.len() {
+        let (table, mut row) = (CALCULATED[at], 0);
+        while row < table.len() {
+            all[next] = table[row];
+            (next, row) = (next + 1, row + 1);
+        }
         at += 1;
+    }
+    let mut row = 0;
+    while row < COUNTED.len() {
+        all[next] = Metric::counting(&COUNTED[row]);
+        (next, row) = (next + 1, row + 1);
     }
     all
 };

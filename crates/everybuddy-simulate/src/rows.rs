@@ -121,15 +121,15 @@ pub(crate) fn scaling(load: &str, system: String, seeds: usize, cells: &[&[Row]]
         system,
         limit: limit(&rates),
         rates,
-        hottest: last.map(|row| (part_of(load, row).to_string(), row.value)),
+        hottest: last.and_then(|row| Some((part_of(load, row)?.to_string(), row.value))),
         load: load.to_string(),
     }
 }
 
-/// Returns the part of the metadata that a row is about: what follows the name of the load in its source.
-pub fn part_of<'r>(load: &str, row: &'r Row) -> &'r str {
-    let part = row.source.strip_prefix(load);
-    part.and_then(|part| part.strip_prefix(": ")).unwrap_or("")
+/// Returns the part of the metadata that a row is about: what follows the name of the load in its source. Returns `None`
+/// if the row is about another load, or about no part. The name of a load can be the beginning of another one.
+pub fn part_of<'r>(load: &str, row: &'r Row) -> Option<&'r str> {
+    row.source.strip_prefix(load)?.strip_prefix(": ")
 }
 
 /// Returns the rows about all numbers of CPUs together. `base` has everything else.
@@ -263,6 +263,22 @@ mod tests {
         ] {
             assert!(rows.iter().all(|row| row.metric != metric), "{metric}");
         }
+    }
+
+    #[test]
+    fn a_part_belongs_to_one_load() {
+        let of = |load: &str, source: &str| {
+            let row = Row {
+                source: source.to_string(),
+                ..Row::default()
+            };
+            part_of(load, &row).map(str::to_string)
+        };
+        let lock = Some("zone lock".to_string());
+        assert_eq!(of("steady:50", "steady:50: zone lock"), lock);
+        assert_eq!(of("steady:50:mixed", "steady:50:mixed: zone lock"), lock);
+        assert_eq!(of("steady:50", "steady:50:mixed: zone lock"), None);
+        assert_eq!(of("steady:50", "steady:50"), None);
     }
 
     #[test]

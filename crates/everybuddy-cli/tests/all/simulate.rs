@@ -21,24 +21,19 @@ fn simulate(more: &[&str]) -> Run {
     everybuddy(&[&SMALL[..], more].concat())
 }
 
+/// Runs a short workload with these options, which no file is among, and with more of them.
+fn short(options: &str, more: &[&str]) -> Run {
+    let options: Vec<&str> = options.split(' ').collect();
+    simulate(&[&["--shrink", "64"], &options[..], more].concat())
+}
+
 #[test]
 fn an_interrupted_run_continues_with_the_same_results() {
     let folder = Folder::new("resume");
     let (file, rows) = (folder.file("cells.jsonl"), folder.file("rows.jsonl"));
     let command = |more: &[&str]| {
-        let own = [
-            "--cpus",
-            "1,2,4",
-            "--shrink",
-            "64",
-            "--seeds",
-            "2",
-            "--workloads",
-            "burst:in-order",
-            "--json",
-            &rows,
-        ];
-        simulate(&[&own[..], more].concat())
+        let options = "--cpus 1,2,4 --seeds 2 --workloads burst:in-order";
+        short(options, &[&["--json", &rows], more].concat())
     };
     let text = command(&[]).done();
     let expected = fs::read_to_string(&rows).unwrap();
@@ -212,21 +207,8 @@ fn phases_are_together_or_apart() {
     let folder = Folder::new("phases");
     let file = folder.file("rows.jsonl");
     let run = |workload: &str, phases: &str| {
-        let own = [
-            "--cpus",
-            "4",
-            "--shrink",
-            "64",
-            "--seeds",
-            "1",
-            "--workloads",
-            workload,
-            "--phases",
-            phases,
-            "--json",
-            &file,
-        ];
-        simulate(&own)
+        let options = format!("--cpus 4 --seeds 1 --workloads {workload} --phases {phases}");
+        short(&options, &["--json", &file])
     };
     let mut idle = Vec::new();
     for phases in ["together", "apart"] {
@@ -247,18 +229,7 @@ fn phases_are_together_or_apart() {
 fn a_sensitivity_run_mentions_every_number_of_the_machine() {
     let folder = Folder::new("sensitivity");
     let file = folder.file("rows.jsonl");
-    let own = [
-        "--cpus",
-        "1,2,4",
-        "--shrink",
-        "64",
-        "--seeds",
-        "1",
-        "--sensitivity",
-        "--json",
-        &file,
-    ];
-    let text = simulate(&own).done();
+    let text = short("--cpus 1,2,4 --seeds 1 --sensitivity", &["--json", &file]).done();
     let (_, text) = text.split_once("Sensitivity: ").unwrap();
     let words = text.replace('\n', " ");
     for key in [

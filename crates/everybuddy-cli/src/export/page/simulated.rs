@@ -44,10 +44,7 @@ pub fn simulation(
                 .iter()
                 .filter(|own| own.load == load.name())
                 .collect(),
-            rows: rows
-                .iter()
-                .filter(|row| row.source.starts_with(load.name()))
-                .collect(),
+            rows,
         };
         of.section()
     };
@@ -89,7 +86,7 @@ struct Results<'r> {
     plan: &'r Plan,
     load: &'r simulate::Load,
     scalings: Vec<&'r Scaling>,
-    rows: Vec<&'r Row>,
+    rows: &'r [Row],
 }
 
 impl Results<'_> {
@@ -116,7 +113,7 @@ impl Results<'_> {
     fn curves(&self, metric: &str, statistic: &str, operation: &str) -> Vec<Vec<(u16, f64)>> {
         let curve = |own: &&Scaling| {
             let mut sums: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
-            for row in &self.rows {
+            for row in self.rows {
                 if (row.metric, row.statistic, row.operation) == (metric, statistic, operation)
                     && row.source == own.load
                     && row.name() == own.system
@@ -315,9 +312,11 @@ impl Results<'_> {
     /// Names the parts of a system's metadata with the largest numbers, means over the seeds.
     fn parts(&self, own: &Scaling, most: u16, metric: &str) -> String {
         let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
-        for row in &self.rows {
-            if (row.metric, row.cpus) == (metric, most) && row.name() == own.system {
-                let part = part_of(&own.load, row);
+        for row in self.rows {
+            if (row.metric, row.cpus) == (metric, most)
+                && row.name() == own.system
+                && let Some(part) = part_of(&own.load, row)
+            {
                 *sums.entry(part).or_default() += row.value / self.plan.seeds.len() as f64;
             }
         }
