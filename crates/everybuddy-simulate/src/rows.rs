@@ -126,8 +126,8 @@ pub(crate) fn scaling(load: &str, system: String, seeds: usize, cells: &[&[Row]]
     }
 }
 
-/// Returns the part of the metadata that a row is about: what follows the name of the load in its source. Returns `None`
-/// if the row is about another load, or about no part. The name of a load can be the beginning of another one.
+/// Returns the part of the metadata that a row is about: what follows the name of the load in its source. Returns
+/// `None` if the row is about another load, or about no part. The name of a load can be the beginning of another one.
 pub fn part_of<'r>(load: &str, row: &'r Row) -> Option<&'r str> {
     row.source.strip_prefix(load)?.strip_prefix(": ")
 }

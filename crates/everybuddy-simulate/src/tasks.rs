@@ -7,9 +7,9 @@
 //!
 //! # Invariants
 //!
-//! A free waits until its block is allocated. An allocation never waits, and each CPU follows the order of the trace. So
-//! a chain of CPUs that wait for each other leads to ever earlier calls, and ends at a CPU that does not wait: CPUs never
-//! wait in a circle.
+//! A free waits until its block is allocated. An allocation never waits, and each CPU follows the order of the trace.
+//! So a chain of CPUs that wait for each other leads to ever earlier calls, and ends at a CPU that does not wait: CPUs
+//! never wait in a circle.
 
 use std::cell::RefCell;
 

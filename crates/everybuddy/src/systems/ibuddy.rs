@@ -33,9 +33,9 @@ const FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bit
     before free ones.";
 const DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
     under its lock and exchanged in the same critical section. Unassigned spaces are kept by the largest \
-    block that they can serve; the smallest that suffices and is worth an exchange comes first. When none is left, \
-    the spaces of other CPUs are tried in turn. The pool of unassigned spaces has one lock. The paper specifies none of \
-    this.";
+    block that they can serve; the smallest that suffices and is worth an exchange comes first. When none \
+    is left, the spaces of other CPUs are tried in turn. The pool of unassigned spaces has one lock. The \
+    paper specifies none of this.";
 
 /// The preset of iBuddy behind a list.
 const fn preset(list: ListKind) -> Options {

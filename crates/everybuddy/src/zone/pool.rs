@@ -5,8 +5,8 @@
 //! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
 //! spaces are therefore kept in lists by the largest block that they can provide, with one bit per list that is not
 //! empty. A free that changes the largest block of an unassigned space moves the space to another list. On many CPUs
-//! the lock of these lists is contended, so the pool can have *shards*: runs of consecutive spaces with lists and a lock
-//! of their own.
+//! the lock of these lists is contended, so the pool can have *shards*: runs of consecutive spaces with lists and a
+//! lock of their own.
 //!
 //! # Source
 //!
