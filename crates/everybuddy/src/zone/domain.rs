@@ -197,6 +197,12 @@ impl<'a, P: Platform> DomainTable<'a, P> {
         self.chain(self.records.at(root).reusable.get())
     }
 
+    /// Returns `true` if each half of a domain can have a block of the largest order; a hint for other CPUs than its
+    /// holder.
+    pub(crate) fn has_large_blocks(&self, domain: u32) -> bool {
+        self.lists(domain).peek_length(self.max_order) >= 2
+    }
+
     /// Returns the number of free blocks of an order in all domains; a hint while other CPUs work. O(records).
     pub(crate) fn blocks_of_all(&self, order: Order) -> u32 {
         let lengths = (0..self.records.len()).map(|domain| self.lists(domain).peek_length(order));
@@ -237,8 +243,7 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
 
     /// Returns `true` if each half can have a block of the largest order, and no absorbed block is left to move.
     pub(crate) fn is_large(&self) -> bool {
-        let largest = self.all.lists(self.root).length(self.all.max_order);
-        largest >= 2 && self.all.is_settled(self.root)
+        self.all.has_large_blocks(self.root) && self.all.is_settled(self.root)
     }
 
     /// Returns the number of blocks of a record, and whether one has at least `order`.

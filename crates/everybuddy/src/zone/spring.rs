@@ -21,9 +21,10 @@
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain
-//! held, but another one free, splits that one and keeps a part of it. It does so only while there are fewer domains
-//! than CPUs, and only if both parts contain a block of the largest order.
+//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
+//! but others free, takes one to which no CPU returns. If there is none, it splits one and keeps a part of it. It does
+//! so only while there are fewer domains than CPUs, and only if both parts contain a block of the largest order. If it
+//! took any domain, the CPU that returns there would be the next to find its domain held.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
@@ -110,6 +111,8 @@ pub(super) struct Root<P: Platform> {
     pub(super) uses: P::Cell<u32>,
     /// When it was found in use, on the spring's clock.
     pub(super) since: P::Cell<u32>,
+    /// A CPU that returned to the domain when it was last found.
+    pub(super) home: P::Cell<u32>,
 }
 
 /// The spring.
@@ -182,6 +185,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                     domain: cell(0),
                     uses: cell(0),
                     since: cell(0),
+                    home: cell(NO_CPU),
                 }
             })?),
             vacant: WrappingSlice::new(arena.slice("vacant domain", domains as usize, |_| {
@@ -242,6 +246,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let live = self.head.live.get();
         let root = self.roots.at(live);
         root.domain.set(domain);
+        root.home.set(NO_CPU);
         root.uses.set(0);
         root.since.set(self.head.clock.get());
         self.head.live.set(live + 1);
@@ -256,6 +261,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             free.domain.set(moved.domain.get());
             free.uses.set(moved.uses.get());
             free.since.set(moved.since.get());
+            free.home.set(moved.home.get());
         }
         self.head.live.set(last);
     }
@@ -297,7 +303,12 @@ impl<'a, P: Platform> Spring<'a, P> {
         // Otherwise it was merged with another domain.
         let collides = all.records.at(ghost.last.get()).is_held();
         let guard = Guard::lock(&self.head.lock, caller.probe);
-        let domain = match self.find(all, cpu) {
+        let unused = if collides {
+            self.find_unused(all, cpu)
+        } else {
+            None
+        };
+        let domain = match unused.or_else(|| self.find(all, cpu)) {
             Some(domain) => {
                 let held = all.held(domain);
                 held.take_reusable(|domain| self.vacate(domain));
@@ -364,20 +375,63 @@ impl<'a, P: Platform> Spring<'a, P> {
         part
     }
 
+    /// Returns all roots. CPUs start at different places, so that they do not all share the first domain. Under the
+    /// lock.
+    fn roots_from(&self, cpu: u32) -> impl Iterator<Item = &'a Root<P>> + use<'_, 'a, P> {
+        let live = self.head.live.get();
+        let start = cpu & (live.next_power_of_two() / 2).saturating_sub(1);
+        (start..live).chain(0..start).map(|at| self.roots.at(at))
+    }
+
     /// Acquires any domain that no CPU holds. Under the lock. O(domains).
-    pub(super) fn find(&self, all: &DomainTable<'a, P>, from: u32) -> Option<u32> {
+    pub(super) fn find(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
         if self.is_locked {
             return self.take_from_shelf(all);
         }
-        let live = self.head.live.get();
-        // CPUs start at different places, so that they do not all share the first domain.
-        let start = from & (live.next_power_of_two() / 2).saturating_sub(1);
-        let places = (start..live).chain(0..start);
-        let mut roots = places.map(|at| self.roots.at(at).domain.get());
-        roots.find(|root| {
-            let record = all.records.at(*root);
+        let mut domains = self.roots_from(cpu).map(|root| root.domain.get());
+        domains.find(|domain| {
+            let record = all.records.at(*domain);
             record.is_free() && record.try_hold()
         })
+    }
+
+    /// Acquires a domain to which no CPU returns, for a CPU that found its own held. If there is none, and there are
+    /// fewer domains than CPUs, acquires one that can be divided. Under the lock. O(domains + CPUs), at first O(domains
+    /// × CPUs).
+    fn find_unused(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
+        let divides = self.has_fewer_than_cpus();
+        let mut large = None;
+        for root in self.roots_from(cpu) {
+            let domain = root.domain.get();
+            let record = all.records.at(domain);
+            if !self.is_home(root) {
+                if record.is_free() && record.try_hold() {
+                    root.home.set(cpu);
+                    return Some(domain);
+                }
+            } else if divides && large.is_none() && all.has_large_blocks(domain) && record.is_free()
+            {
+                large = Some(domain);
+            }
+        }
+        large.filter(|domain| all.records.at(*domain).try_hold())
+    }
+
+    /// Returns `true` if a CPU returns to a domain: if it had that domain last. Under the lock. O(1), O(CPUs) if the
+    /// CPU changed.
+    fn is_home(&self, root: &Root<P>) -> bool {
+        let domain = root.domain.get();
+        let returns = |ghost: &Ghost<P>| ghost.last.peek() == domain;
+        if self
+            .ghosts
+            .get(root.home.get() as usize)
+            .is_some_and(returns)
+        {
+            return true;
+        }
+        let home = self.ghosts.iter().position(returns);
+        root.home.set(home.map_or(NO_CPU, |cpu| cpu as u32));
+        home.is_some()
     }
 
     /// Releases a domain, into or out of which `blocks` blocks were moved: into the spring, or to a waiting CPU.
