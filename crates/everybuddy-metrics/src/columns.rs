@@ -138,6 +138,9 @@ impl Column {
 /// The order of the blocks that columns count: 4 MiB, the largest of Linux and of the papers.
 const LARGE: At = At::Order(10);
 
+/// The order of a huge page.
+const HUGE: At = At::Order(9);
+
 /// All columns, from left to right.
 pub const COLUMNS: &[Column] = &[
     column(
@@ -271,6 +274,26 @@ pub const COLUMNS: &[Column] = &[
     .legend("free memory that no block of 4 MiB (order 10) could use, mean")
     .at(LARGE)
     .default(),
+    column(
+        "mixed_blocks",
+        ["all", "mean"],
+        100.0,
+        Places::Fixed(1),
+    )
+    .head(["mixed", "2M %"])
+    .legend("blocks of 2 MiB in use with movable frames and others, mean")
+    .at(HUGE)
+    .when(When::AnyOther(0.0)),
+    column(
+        "movable_blocks",
+        ["all", "mean"],
+        1.0,
+        Places::Fixed(1),
+    )
+    .head(["2M by", "moving"])
+    .legend("blocks of 2 MiB that contain movable frames and no others, mean")
+    .at(HUGE)
+    .when(When::AnyOther(0.0)),
     column(
         "domains",
         ["all", "mean"],

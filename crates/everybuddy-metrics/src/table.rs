@@ -289,6 +289,45 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "mixed_blocks",
+        group: Memory,
+        head: "mixed 2M",
+        unit: "1",
+        better: Lower,
+        statistics: &["mean", "max", "value"],
+        formula: "blocks with movable and other frames / blocks with frames in use",
+        definition: "Share of the blocks of 2 MiB in use that contain movable frames and others: none of them can \
+                     become free by moving. Frames in lists count as free; frames that aging keeps in use cannot \
+                     move. Over the moments of the memory maps (eight, the fullest moment and the end), `value` at \
+                     one of them, after `@` its position. Only for traces that state the class of a request \
+                     (`migratetype`).",
+        counted: None,
+    },
+    Metric {
+        name: "misplaced_frames",
+        group: Memory,
+        head: "misplaced",
+        unit: "1",
+        better: Lower,
+        statistics: &["mean", "max", "value"],
+        formula: "frames in blocks of 2 MiB in which another class has more / frames in use",
+        definition: "Share of the frames in use that lie among frames of another class: unmovable, movable or \
+                     reclaimable. At the moments of `mixed_blocks`.",
+        counted: None,
+    },
+    Metric {
+        name: "movable_blocks",
+        group: Memory,
+        head: "by moving",
+        unit: "1",
+        better: Higher,
+        statistics: &["mean", "value"],
+        formula: "blocks with movable frames and no others",
+        definition: "Aligned blocks of an order (9: 2 MiB, 18: 1 GiB) that moving would free, given room elsewhere. \
+                     At the moments of `mixed_blocks`.",
+        counted: None,
+    },
+    Metric {
         name: "internal_fragmentation",
         group: Memory,
         head: "held/asked",

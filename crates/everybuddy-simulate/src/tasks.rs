@@ -99,7 +99,7 @@ impl Thread<'_, '_> {
             let request = Request {
                 size: Size::Order(own.order()),
                 hint,
-                ..Request::FRAME
+                flags: own.flags(),
             };
             let given = self.caller.allocate(request);
             self.places.borrow_mut()[place] = given.map_or(REFUSED, |start| start.0);
@@ -107,7 +107,7 @@ impl Thread<'_, '_> {
         }
         let start = match self.wait_for(place) {
             REFUSED => return,
-            start => Pfn(start + own.offset),
+            start => Pfn(start + own.offset()),
         };
         let release = match own.kind {
             MoveKind::FreePart => Release::frames(start, own.order().frames()),

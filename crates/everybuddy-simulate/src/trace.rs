@@ -80,7 +80,7 @@ impl Traced {
         let mut hasher = DefaultHasher::new();
         for own in self.moves() {
             let Hint { task, region, left } = own.hint;
-            (own.block, own.offset, own.kind as u8, own.order().get()).hash(&mut hasher);
+            (own.block, own.operand, own.kind as u8, own.order().get()).hash(&mut hasher);
             (task, region, left).hash(&mut hasher);
         }
         hasher.finish()

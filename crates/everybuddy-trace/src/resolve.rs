@@ -52,8 +52,8 @@ pub struct Step {
     /// The number of pages from the faulting page to the end of that region, including that page; 0 if unknown. A
     /// free has the value of its allocation.
     pub left: u32,
-    /// The first frame that is freed, relative to the block; 0 for allocations.
-    pub offset: u32,
+    /// What else the call says: see [`offset`](Self::offset) and [`migratetype`](Self::migratetype).
+    pub operand: u32,
     /// CPU on which the call ran.
     pub cpu: u16,
     /// The order that is allocated or freed; less than the block's order if a part is freed.
@@ -94,6 +94,23 @@ impl StepKind {
 }
 
 impl Step {
+    /// Returns the first frame that is freed, relative to the block; 0 for allocations.
+    pub const fn offset(&self) -> u32 {
+        match self.kind {
+            StepKind::Allocate => 0,
+            _ => self.operand,
+        }
+    }
+
+    /// Returns the mobility of the block that is allocated, [`Event::migratetype`](crate::Event::migratetype); -1 for
+    /// frees.
+    pub const fn migratetype(&self) -> i8 {
+        match self.kind {
+            StepKind::Allocate => self.operand as i8,
+            _ => -1,
+        }
+    }
+
     /// Returns the number of frames that are allocated or freed.
     pub const fn frames(&self) -> u64 {
         1 << self.order
@@ -158,7 +175,10 @@ pub fn resolve(trace: &Trace) -> Result<Resolved, TraceError> {
             task: event.pid,
             region,
             left,
-            offset: applied.offset,
+            operand: match kind.is_allocation() {
+                true => event.migratetype as u32,
+                false => applied.offset,
+            },
             cpu: event.cpu,
             order: event.order,
             kind,
@@ -172,9 +192,28 @@ pub fn resolve(trace: &Trace) -> Result<Resolved, TraceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Event;
 
     #[test]
     fn two_steps_share_a_cache_line() {
         assert_eq!(size_of::<Step>(), 32);
+    }
+
+    #[test]
+    fn a_step_says_what_its_call_says() {
+        let mut trace = Trace::default();
+        for (at, migratetype) in (0..).zip([0i8, 1, 2, -1]) {
+            let mut event = Event::new(at, 0, 1, Op::Allocate, at * 8, 3);
+            event.migratetype = migratetype;
+            trace.events.push(event);
+        }
+        trace.events.push(Event::new(9, 0, 1, Op::Free, 12, 2));
+        let resolved = resolve(&trace).unwrap();
+        let said: Vec<_> = resolved
+            .steps
+            .iter()
+            .map(|step| (step.offset(), step.migratetype()))
+            .collect();
+        assert_eq!(said, [(0, 0), (0, 1), (0, 2), (0, -1), (4, -1)]);
     }
 }

@@ -62,7 +62,7 @@ pub use lock::{RawLock, SpinLock, TicketLock};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
-pub use request::{Flags, Hint, Release, Request, Size};
+pub use request::{Class, Flags, Hint, Release, Request, Size};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
 pub use systems::{
     Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,

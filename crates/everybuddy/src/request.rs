@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! Hints and flags change speed and waiting, never the meaning of a request.
+//! Hints and flags change speed, waiting and the place of a block, never the meaning of a request.
 
 use crate::frame::{Block, Frames, Order, Pfn};
 
@@ -74,21 +74,105 @@ impl Default for Hint {
     }
 }
 
-/// Restrictions of a request.
+/// How long frames are kept, and whether they can be moved, as far as the caller knows.
+///
+/// A frame that stays prevents the blocks around it from becoming whole. A system that knows classes keeps frames of
+/// one class together; all others ignore it. The values are those of the column `migratetype` of traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum Class {
+    /// Stays where it is until it is freed: most memory of a kernel. The class of a request that names none.
+    #[default]
+    Unmovable = 0,
+    /// Can be moved to another frame: memory of processes, and files in memory.
+    Movable = 1,
+    /// Stays where it is, but is freed when memory is short: caches of a kernel.
+    Reclaimable = 2,
+    /// Is never freed.
+    NeverFreed = 3,
+}
+
+impl Class {
+    /// All classes, by value.
+    pub const ALL: [Class; 4] = [
+        Class::Unmovable,
+        Class::Movable,
+        Class::Reclaimable,
+        Class::NeverFreed,
+    ];
+
+    /// Returns the word by which options, rows and messages name the class.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Unmovable => "unmovable",
+            Class::Movable => "movable",
+            Class::Reclaimable => "reclaimable",
+            Class::NeverFreed => "never-freed",
+        }
+    }
+
+    /// Returns the class with a value, if there is one.
+    pub const fn from_value(value: u8) -> Option<Class> {
+        match value {
+            0..4 => Some(Class::ALL[value as usize]),
+            _ => None,
+        }
+    }
+}
+
+/// Restrictions of a request, and its class.
+///
+/// # Examples
+/// ```
+/// use everybuddy::{Class, Flags, Request};
+///
+/// let request = Request::FRAME.with_class(Class::Movable).with_flags(Flags::NO_WAIT);
+/// assert_eq!(request.flags.class(), Class::Movable);
+/// assert!(request.flags.contains(Flags::NO_WAIT));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// No restriction.
+    /// No restriction, and the class [`Class::Unmovable`].
     pub const NONE: Flags = Flags(0);
     /// Does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
     /// [`Busy`](crate::AllocateError::Busy) instead.
     pub const NO_WAIT: Flags = Flags(1);
 
-    /// Returns `true` if all of `flags` are set.
+    /// The two bits of the class.
+    const CLASS: u8 = 3 << Self::CLASS_SHIFT;
+    const CLASS_SHIFT: u8 = 1;
+
+    /// Returns `true` if all restrictions of `flags` are set. Classes are not compared.
     #[inline]
     pub const fn contains(self, flags: Flags) -> bool {
-        self.0 & flags.0 == flags.0
+        let restrictions = flags.0 & !Self::CLASS;
+        self.0 & restrictions == restrictions
+    }
+
+    /// Returns the bits, in which layers of other languages and arrays of requests store flags.
+    #[inline]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the flags with these bits. Unknown bits mean nothing.
+    #[inline]
+    pub const fn from_bits(bits: u8) -> Flags {
+        Flags(bits)
+    }
+
+    /// Returns the class of the request.
+    #[inline]
+    pub const fn class(self) -> Class {
+        Class::ALL[(self.0 >> Self::CLASS_SHIFT & 3) as usize]
+    }
+
+    /// Returns the same restrictions with another class.
+    #[inline]
+    pub const fn with_class(self, class: Class) -> Flags {
+        Flags(self.0 & !Self::CLASS | (class as u8) << Self::CLASS_SHIFT)
     }
 }
 
@@ -134,10 +218,22 @@ impl Request {
         Request { hint, ..self }
     }
 
-    /// Adds restrictions.
+    /// Adds restrictions. The class stays as it is.
     #[inline]
     pub const fn with_flags(self, flags: Flags) -> Request {
-        Request { flags, ..self }
+        Request {
+            flags: Flags(self.flags.0 | flags.0 & !Flags::CLASS),
+            ..self
+        }
+    }
+
+    /// Sets the class.
+    #[inline]
+    pub const fn with_class(self, class: Class) -> Request {
+        Request {
+            flags: self.flags.with_class(class),
+            ..self
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Adapter for Floor {
     #[inline(always)]
     fn free(&mut self, release: &Move, place: u32) {
         // A result must depend on the loaded value, or the loop would be removed.
-        self.freed ^= std::hint::black_box(place ^ release.offset);
+        self.freed ^= std::hint::black_box(place ^ release.offset());
     }
 
     fn park(&mut self) {}

@@ -14,6 +14,7 @@ use everybuddy::{Counts, Setup, SystemSpec};
 
 use crate::Error;
 use crate::refusals::Refusals;
+use crate::replay::classes;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
@@ -158,6 +159,7 @@ impl Stage<'_> {
             snapshot,
             asked: u64::try_from(asked).ok(),
         }));
+        let moments = listed.iter().map(|listed| listed.position);
         let ranges = [self.memory.range()];
         let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
         Ok(Outcome {
@@ -178,6 +180,7 @@ impl Stage<'_> {
                 refused: done.played.trouble.refused,
             },
             samples,
+            classes: classes::follow(self.script, memory, &places, moments),
             detail: Detail {
                 places,
                 listed,

@@ -220,7 +220,7 @@ fn request(wanted: &Move, flags: Flags) -> Request {
     Request {
         size: Size::Order(wanted.order()),
         hint: wanted.hint,
-        flags,
+        flags: Flags::from_bits(flags.bits() | wanted.flags().bits()),
     }
 }
 

@@ -60,7 +60,7 @@ pub fn emptied(mut trace: Resolved) -> Resolved {
             }
             StepKind::FreePart => {
                 if let Some(own) = live.get_mut(&step.block) {
-                    own.parts.push((step.offset, step.order));
+                    own.parts.push((step.offset(), step.order));
                 }
             }
             StepKind::Free | StepKind::FreeLastPart => {
@@ -99,7 +99,7 @@ impl Live {
                     true => StepKind::FreeLastPart,
                     false => StepKind::FreePart,
                 },
-                offset: *frame,
+                operand: *frame,
                 order: 0,
                 ..self.step
             });

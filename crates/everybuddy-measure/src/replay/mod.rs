@@ -33,6 +33,7 @@
 
 pub mod adapter;
 pub mod background_load;
+pub mod classes;
 pub mod clock;
 pub mod compare;
 pub mod detail;

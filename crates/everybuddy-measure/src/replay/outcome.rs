@@ -11,6 +11,7 @@
 use everybuddy::{Counts, Order, SystemSpec};
 
 use crate::refusals::Refusals;
+use crate::replay::classes::ClassMap;
 use crate::replay::detail::Detail;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
@@ -76,6 +77,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// Free memory over time; the last sample is the end.
     pub samples: Vec<Sample>,
+    /// Frames by class at some moments; empty if the trace does not state classes.
+    pub classes: Vec<ClassMap>,
     /// Additional data for charts.
     pub detail: Detail,
 }

@@ -172,7 +172,7 @@ fn run<P: Adapter, O: Observer>(
             for (performed, place) in moves.iter().zip(&mut *places) {
                 *place = match turn.take(performed.block, adapter) {
                     REFUSED => REFUSED,
-                    start => start + performed.offset,
+                    start => start + performed.offset(),
                 };
             }
             observer.frees(adapter, segment, moves, places);

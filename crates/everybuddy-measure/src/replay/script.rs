@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use everybuddy::{Hint, Order};
+use everybuddy::{Class, Flags, Hint, Order};
 use everybuddy_trace::{Resolved, Step, StepKind, cpu_runs};
 
 use crate::Error;
@@ -42,6 +42,8 @@ pub struct Script {
     pub final_frames: u64,
     /// The largest order that is allocated.
     pub largest_order: Order,
+    /// Whether the trace states the class of any block.
+    pub has_classes: bool,
 }
 
 /// The rule that determines the CPU of a move.
@@ -83,8 +85,8 @@ pub struct RunEnd {
 pub struct Move {
     /// The number of the block.
     pub block: u32,
-    /// The first frame that is freed, relative to the block.
-    pub offset: u32,
+    /// What else the call says: see [`offset`](Self::offset) and [`flags`](Self::flags).
+    pub operand: u32,
     /// The hint that a kernel would provide.
     pub hint: Hint,
     /// The CPU, as a position in [`Lane::cpus`].
@@ -208,6 +210,7 @@ impl Script {
             final_frames: resolved.final_frames,
             // A trace contains no larger order.
             largest_order: Order::new(resolved.largest_order).unwrap_or(Order::LIMIT),
+            has_classes: resolved.steps.iter().any(|step| step.migratetype() >= 0),
         };
         // The CPU of a call in the replay, whichever lane performs it.
         let modulus = script.lanes.len() as u32;
@@ -302,6 +305,18 @@ fn moments(steps: &[Step]) -> Vec<usize> {
 }
 
 impl Move {
+    /// Returns the first frame that is freed, relative to the block. For frees.
+    #[inline(always)]
+    pub fn offset(&self) -> u32 {
+        self.operand
+    }
+
+    /// Returns the flags of the request: its class. For allocations.
+    #[inline(always)]
+    pub fn flags(&self) -> Flags {
+        Flags::from_bits(self.operand as u8)
+    }
+
     /// Returns the order that is allocated or freed.
     #[inline(always)]
     pub fn order(&self) -> Order {
@@ -313,7 +328,15 @@ impl Move {
         let known = |value: u32| if value == 0 { Hint::UNKNOWN } else { value };
         Move {
             block: step.block,
-            offset: step.offset,
+            operand: match step.kind {
+                // A class that is not known is that of a request that names none.
+                StepKind::Allocate => {
+                    let class = u8::try_from(step.migratetype()).ok();
+                    let class = class.and_then(Class::from_value).unwrap_or_default();
+                    u32::from(Flags::NONE.with_class(class).bits())
+                }
+                _ => step.offset(),
+            },
             hint: Hint {
                 task: step.task,
                 region: known(step.region),
@@ -350,6 +373,23 @@ mod tests {
             ..Trace::default()
         })
         .unwrap()
+    }
+
+    #[test]
+    fn a_request_has_the_class_of_its_trace() {
+        let events = (0..).zip([0, 1, 2, -1, 7]).map(|(at, migratetype)| Event {
+            migratetype,
+            ..Event::new(at, 0, 1, Op::Allocate, at, 0)
+        });
+        let trace = Trace {
+            events: events.collect(),
+            ..Trace::default()
+        };
+        let script = Script::new("t", &resolve(&trace).unwrap(), None).unwrap();
+        let classes = script.lanes[0].moves.iter().map(|own| own.flags().class());
+        use Class::{Movable, Reclaimable, Unmovable};
+        let expected = [Unmovable, Movable, Reclaimable, Unmovable, Unmovable];
+        assert!(classes.eq(expected));
     }
 
     #[test]

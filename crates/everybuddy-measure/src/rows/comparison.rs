@@ -13,6 +13,7 @@ use everybuddy::Order;
 use everybuddy_metrics::METRICS;
 
 use crate::choice;
+use crate::replay::classes::ClassMap;
 use crate::replay::clock::Timer;
 use crate::replay::observe::Tally;
 use crate::replay::outcome::{Comparison, Outcome, least, mean, share};
@@ -29,6 +30,12 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
+
+/// Shares of what is in use that [`ClassMap`] states for blocks of its first order.
+const SHARES: [(&str, fn(&ClassMap) -> Option<f64>); 2] = [
+    ("mixed_blocks", ClassMap::mixed),
+    ("misplaced_frames", ClassMap::misplaced),
+];
 
 /// Returns the reported orders: the large ones, and the system's largest.
 fn orders(largest: Order) -> Vec<Order> {
@@ -156,6 +163,40 @@ impl Rows {
         let per_frame = outcome.metadata_bytes as f64 / comparison.memory.frames as f64;
         self.push("all", "metadata_bytes_per_frame", "value", per_frame);
         self.fragmentation(comparison, outcome);
+        self.classes(comparison, outcome);
+    }
+
+    /// Pushes which blocks frames of several classes share.
+    fn classes(&mut self, comparison: &Comparison, outcome: &Outcome) {
+        let experiment = self.common.experiment.clone();
+        let maps = || outcome.classes.iter();
+        self.common.order = Some(ClassMap::ORDERS[0]);
+        for (metric, of) in SHARES {
+            let most = maps().filter_map(of).max_by(f64::total_cmp);
+            self.push_some("all", metric, "mean", mean(maps().filter_map(of)));
+            self.push_some("all", metric, "max", most);
+        }
+        for map in maps() {
+            let at = f64::from(map.position) / f64::from(comparison.events.max(1));
+            self.common.experiment = format!("{experiment}@{at:.4}");
+            self.common.order = Some(ClassMap::ORDERS[0]);
+            for (metric, of) in SHARES {
+                self.push_some("all", metric, "value", of(map));
+            }
+            for blocks in &map.blocks {
+                self.common.order = Some(blocks.order);
+                self.push("all", "movable_blocks", "value", blocks.movable as f64);
+            }
+        }
+        self.common.experiment = experiment;
+        for order in ClassMap::ORDERS {
+            let blocks = || maps().flat_map(|map| &map.blocks);
+            let movable = blocks().filter(|blocks| blocks.order == order);
+            self.common.order = Some(order);
+            let movable = mean(movable.map(|blocks| blocks.movable as f64));
+            self.push_some("all", "movable_blocks", "mean", movable);
+        }
+        self.common.order = None;
     }
 
     /// Pushes the work of services, and the lengths of the queues to them.

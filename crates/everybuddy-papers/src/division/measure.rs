@@ -222,7 +222,7 @@ fn perform(
             all += u64::from(breaks(caller.probe().read()) > before);
             requests += 1;
         } else if let Some(head) = *start {
-            let at = Pfn(head.0 + step.offset);
+            let at = Pfn(head.0 + step.offset());
             let release = match step.kind {
                 StepKind::Free => Release::block(Block { start: at, order }),
                 _ => Release::frames(at, order.frames()),

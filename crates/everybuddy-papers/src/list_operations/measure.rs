@@ -232,7 +232,7 @@ fn one_of_each(largest: Order) -> Resolved {
                 task: 1,
                 region: 0,
                 left: 0,
-                offset: 0,
+                operand: 0,
                 cpu: 0,
                 order: order.get(),
                 kind,

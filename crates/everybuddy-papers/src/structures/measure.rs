@@ -159,7 +159,7 @@ fn perform<A: FrameAllocator<Counting>>(
             *start = system.allocate(&mut cpu, Request::order(order)).ok();
             start.map(|_| 0)
         } else if let Some(head) = *start {
-            let at = Pfn(head.0 + step.offset);
+            let at = Pfn(head.0 + step.offset());
             let release = match step.kind {
                 StepKind::Free => Release::block(Block { start: at, order }),
                 _ => Release::frames(at, order.frames()),

@@ -167,7 +167,7 @@ mod tests {
             task: 0,
             region: 0,
             left: 0,
-            offset: 0,
+            operand: 0,
             cpu: 0,
             order: *order,
             kind: *kind,

@@ -106,7 +106,7 @@ mod tests {
             task,
             region,
             left: 0,
-            offset: 0,
+            operand: 0,
             cpu: 0,
             order: 0,
             kind,

@@ -58,7 +58,7 @@ impl Painter<'_> {
                 let Some(place) = places.get(block).filter(|place| **place != REFUSED) else {
                     continue;
                 };
-                let first = *place as usize + step.offset as usize;
+                let first = *place as usize + step.offset() as usize;
                 match step.kind {
                     StepKind::Allocate => {
                         frames.set(first, length, self.owners[block], step.order);
