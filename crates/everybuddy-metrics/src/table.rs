@@ -84,7 +84,7 @@ pub(crate) const OWN: &[Metric] = &[
                      number of its units (an area divided or linked, a request answered). The source is the trace, \
                      `:` and the service. By the clock: a unit lasts also while its thread is switched out or waits \
                      for a lock. Looking for work and sleeping do not count. `break-even`: per pair, median of the \
-                     rounds.",
+                     rounds. `simulate`: all services, on simulated CPUs of their own.",
         counted: None,
     },
     Metric {

@@ -291,6 +291,11 @@ pub(crate) fn barrier() {
     });
 }
 
+/// Lets barriers no longer wait for the calling virtual CPU.
+pub(crate) fn stand_aside() {
+    with_engine(|engine| engine.schedule.borrow_mut().stand_aside());
+}
+
 /// Tells the cost model that counting begins.
 pub(crate) fn mark() {
     with_engine(|engine| engine.schedule.borrow_mut().mark());

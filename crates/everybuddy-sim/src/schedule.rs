@@ -70,8 +70,10 @@ pub(crate) struct Schedule<'m> {
     parked: Vec<Parked>,
     /// The keys of the CPUs that have reached the barrier.
     barrier: Vec<u64>,
-    /// The number of CPUs that have not ended.
+    /// The number of CPUs that have not ended, without those that stand aside.
     alive: usize,
+    /// Whether each CPU stands aside.
+    aside: Vec<bool>,
     cpus: Vec<CpuReport>,
     poked: Vec<bool>,
     /// For each CPU, the time at which others see its last access.
@@ -115,6 +117,7 @@ impl<'m> Schedule<'m> {
             parked: Vec::new(),
             barrier: Vec::new(),
             alive: usize::from(cpus),
+            aside: vec![false; usize::from(cpus)],
             cpus: vec![CpuReport::default(); usize::from(cpus)],
             poked: vec![false; usize::from(cpus)],
             effects: vec![0; usize::from(cpus)],
@@ -305,6 +308,17 @@ impl<'m> Schedule<'m> {
         self.take_next()
     }
 
+    /// From now on, barriers do not wait for the running CPU.
+    pub(crate) fn stand_aside(&mut self) {
+        let cpu = self.cpu().index();
+        if !core::mem::replace(&mut self.aside[cpu], true) {
+            self.alive -= 1;
+            self.open_barrier();
+            // The running CPU continues, and must not run past those that leave the barrier.
+            self.horizon = self.last.min(self.ready.first());
+        }
+    }
+
     /// Lets the CPUs at the barrier continue, all at the running CPU's time, if all CPUs are there.
     fn open_barrier(&mut self) {
         if self.barrier.len() < self.alive {
@@ -341,7 +355,7 @@ impl<'m> Schedule<'m> {
         let cpu = self.cpu();
         self.cpus[cpu.index()].cycles = self.clock();
         self.cost.end(cpu);
-        self.alive -= 1;
+        self.alive -= usize::from(!self.aside[cpu.index()]);
         self.leave_core();
         self.open_barrier();
         self.take_next()

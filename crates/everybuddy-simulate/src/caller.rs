@@ -14,10 +14,9 @@ use everybuddy::{FrameAllocator, Pfn, Release, Request};
 use everybuddy_measure::replay::memory::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
+use crate::counted::{Counted, LOOK};
+use crate::services::Crew;
 use crate::timeline::Moment;
-
-/// Instructions between two looks for what another CPU provides.
-pub(crate) const LOOK: u32 = 200;
 
 /// How fast CPUs make calls, and what is recorded of them.
 #[derive(Clone, Copy)]
@@ -32,36 +31,9 @@ pub(crate) struct Pace {
     pub(crate) keeps_ends: bool,
 }
 
-/// What a CPU measured, in cycles.
-#[derive(Default)]
-pub(crate) struct Counted {
-    /// When the measurement began.
-    pub(crate) start: u64,
-    /// When the CPU was done.
-    pub(crate) end: u64,
-    /// When it made its last call. It may continue after it was done.
-    pub(crate) stop: u64,
-    /// The duration of each allocation, refused ones included.
-    pub(crate) allocate: Vec<u64>,
-    /// The duration of each free.
-    pub(crate) free: Vec<u64>,
-    /// When each of them ended, if that is wanted: allocations, frees.
-    pub(crate) ends: [Vec<u64>; 2],
-    /// Requests that were refused.
-    pub(crate) refused: u64,
-    /// The time in which the CPU waited for others outside of calls.
-    pub(crate) idle: u64,
-    /// Acquisitions of locks in calls.
-    pub(crate) locks: u64,
-    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
-    pub(crate) contended: u64,
-    /// What happened, if that is recorded.
-    pub(crate) moments: Vec<Moment>,
-}
-
 /// A CPU that makes calls and thinks in between.
 pub(crate) struct Caller<'t, 'c> {
-    system: &'t dyn FrameAllocator<Sim>,
+    crew: &'t Crew<'t>,
     cpu: &'c mut SimCpu,
     random: Random,
     think: u32,
@@ -72,13 +44,9 @@ pub(crate) struct Caller<'t, 'c> {
 
 impl<'t, 'c> Caller<'t, 'c> {
     /// Creates the caller of a CPU.
-    pub(crate) fn new(
-        pace: Pace,
-        system: &'t dyn FrameAllocator<Sim>,
-        cpu: &'c mut SimCpu,
-    ) -> Self {
+    pub(crate) fn new(pace: Pace, crew: &'t Crew<'t>, cpu: &'c mut SimCpu) -> Self {
         Self {
-            system,
+            crew,
             random: Random::new(pace.seed << 16 | u64::from(cpu.id().0)),
             think: pace.think,
             is_recorded: pace.is_recorded,
@@ -100,6 +68,7 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Lets the machine forget what happened to lines, on all CPUs.
     pub(crate) fn mark(&mut self) {
+        self.crew.marks.set(self.crew.marks.get() + 1);
         self.cpu.mark();
     }
 
@@ -165,7 +134,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Tells the system that this CPU makes no calls for a while.
     pub(crate) fn park(&mut self) {
         let before = self.cpu.now();
-        self.system.park(self.cpu);
+        self.crew.system.park(self.cpu);
         self.record("park", false, before);
     }
 
@@ -177,7 +146,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     ) -> (T, u64) {
         let (locks, waits) = self.waits();
         let before = self.cpu.now();
-        let result = call(self.system, self.cpu);
+        let result = call(self.crew.system, self.cpu);
         let cycles = self.cpu.now() - before;
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;

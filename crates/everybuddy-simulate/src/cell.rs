@@ -11,7 +11,9 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
-use everybuddy::{FrameRange, Memory, MetadataPart, Setup, SystemSpec, metadata_layout};
+use everybuddy::{
+    BuildError, FrameRange, Memory, MetadataPart, Setup, SystemSpec, metadata_layout,
+};
 use everybuddy_measure::Error;
 use everybuddy_sim::{
     Caches, Cores, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, Traffic, Waiters,
@@ -20,7 +22,9 @@ use everybuddy_sim::{
 use everybuddy_workload::Setting;
 
 use crate::Load;
-use crate::caller::{Counted, Pace};
+use crate::caller::Pace;
+use crate::counted::Counted;
+use crate::services::{Crew, Services};
 use crate::tasks;
 use crate::timeline::Moment;
 use crate::trace::Deal;
@@ -32,6 +36,9 @@ pub const INSTRUCTIONS: Instructions = Instructions { per_access: 7500 };
 
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
+
+/// The cycles after which virtual CPUs take turns, unless the plan says otherwise.
+const SLICE: u64 = 1_000_000;
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +61,10 @@ pub struct CellPlan<'p> {
     pub seed: u64,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
-    /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
+    /// The cycles after which virtual CPUs take turns, where there are more than the machine has; 0 for the default.
     pub slice: u64,
+    /// Where the services of systems run.
+    pub services: Services,
     /// Whether everything that happens is recorded.
     pub is_recorded: bool,
 }
@@ -129,6 +138,8 @@ pub struct Cell {
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
     pub memory_cycles: u64,
+    /// The cycles in which services had work on CPUs of their own, and the units of that work.
+    pub background: (u64, u64),
     /// Accesses outside the metadata; none, if nothing escapes the model.
     pub outside: u64,
 }
@@ -152,8 +163,11 @@ impl Cell {
 pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let CellPlan { spec, cpus, .. } = *plan;
     let ranges = [FrameRange::new(0, u64::from(plan.frames))];
-    let setup = Setup::new(&ranges, cpus);
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
+    // The CPUs of services are CPUs of the system.
+    let services = services(plan, &Setup::new(&ranges, cpus)).map_err(refuse)?;
+    let all = cpus.saturating_add(services);
+    let setup = Setup::new(&ranges, all);
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let region = Region::of(&memory);
@@ -162,21 +176,20 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let memory = Memory::new(&mut memory).describe(&mut listener);
     let system = build_any(spec, &setup, memory).map_err(refuse)?;
 
-    let mut machine = Machine::new(cpus)
-        .cost(
-            Caches::new(*plan.hardware)
-                .instructions(INSTRUCTIONS)
-                .seed(plan.seed),
-        )
+    let caches = Caches::new(*plan.hardware).instructions(INSTRUCTIONS);
+    let mut machine = Machine::new(all)
+        .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT);
-    if u32::from(cpus) > plan.hardware.cpus() {
+    if u32::from(all) > plan.hardware.cpus() {
+        let slice = if plan.slice == 0 { SLICE } else { plan.slice };
         let cores = Cores::new(plan.hardware.cpus() as u16);
-        let cores = cores.slice(plan.slice).switch_cost(SWITCH);
+        let cores = cores.slice(slice).switch_cost(SWITCH);
         machine = machine.cores(match plan.hardware.waiters {
             Waiters::Spin => cores,
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
+    let crew = Crew::new(system, cpus);
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -196,19 +209,23 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
                 &setting,
                 plan.phases,
                 pace,
-                system,
+                &crew,
                 &mut machine,
                 region,
             )
         }
         Load::Trace(traced) => {
             let deal = Deal::new(traced, cpus);
-            tasks::run(&deal, pace, system, &mut machine, region)
+            tasks::run(&deal, pace, &crew, &mut machine, region)
         }
     };
     let mut report =
         report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
 
+    let served = report.results.split_off(usize::from(cpus));
+    let background = served
+        .iter()
+        .fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
     let moments = report.results.iter_mut();
     let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
     let moments = match plan.is_recorded {
@@ -246,8 +263,20 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             .map(|part| part.traffic.cycles + part.traffic.waited)
             .sum(),
         parts,
+        background,
         outside: machine.model().outside(),
     })
+}
+
+/// Returns the number of CPUs that the services of a plan's system need.
+fn services(plan: &CellPlan<'_>, setup: &Setup<'_>) -> Result<u16, BuildError> {
+    if plan.services == Services::Callers {
+        return Ok(0);
+    }
+    let layout = metadata_layout::<Sim>(plan.spec, setup)?;
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let system = build_any(plan.spec, setup, Memory::new(&mut memory))?;
+    Ok(plan.services.cpus(system))
 }
 
 /// Returns the time until the last CPU was done, and the time in which CPUs waited for others or were done.
@@ -316,6 +345,16 @@ mod tests {
     }
 
     fn on(cpus: u16, system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
+        served(cpus, system, workload, think, (phases, Services::Callers))
+    }
+
+    fn served(
+        cpus: u16,
+        system: &str,
+        workload: &str,
+        think: u32,
+        (phases, services): (Phases, Services),
+    ) -> Cell {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&[workload.to_string()]).unwrap();
         let load = Load::Workload(variants[0]);
@@ -330,6 +369,7 @@ mod tests {
             seed: 1,
             phases,
             slice: 10_000,
+            services,
             is_recorded: false,
         };
         simulate(&plan).unwrap()
@@ -417,6 +457,26 @@ mod tests {
             // A CPU that is preempted holds up its call for a slice at least, and those that wait for its lock.
             assert!(twice.allocate.max > 10_000, "{system}");
         }
+    }
+
+    #[test]
+    fn services_work_on_cpus_of_their_own() {
+        let run = |system: &str, services| {
+            let how = (Phases::Together, services);
+            let cell = served(4, system, "burst:random", 1000, how);
+            assert_eq!(cell.outside, 0, "{system}");
+            cell
+        };
+        for system in ["serewa", "serewa+manager=thread", "spring"] {
+            let [alone, own] = [Services::Callers, Services::Own].map(|own| run(system, own));
+            assert_eq!((alone.background, own.preemptions), ((0, 0), 0), "{system}");
+            assert_eq!(own.calls(), alone.calls(), "{system}");
+            let (busy, units) = own.background;
+            assert!(units > 100, "{system}: {units}");
+            assert!(busy >= units && busy < own.cycles * 16, "{system}: {busy}");
+        }
+        let bs = [Services::Callers, Services::Own].map(|own| run("bs", own));
+        assert_eq!(bs[0], bs[1], "it has no services");
     }
 
     /// Returns the parts in which a CPU writes a line that another CPU has written last.

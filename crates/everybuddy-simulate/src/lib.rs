@@ -22,9 +22,8 @@
 //! # Not modelled
 //!
 //! What the model of caches leaves out ([`Caches`](everybuddy_sim::Caches)). The instructions between two accesses,
-//! except as an average over all systems ([`INSTRUCTIONS`](cell::INSTRUCTIONS)). Interrupts and preemption: each
-//! thread has a CPU of its own. Services on CPUs of their own: a system with services runs them when a request needs
-//! them. Accesses to the frames themselves.
+//! except as an average over all systems ([`INSTRUCTIONS`](cell::INSTRUCTIONS)). Interrupts. Accesses to the frames
+//! themselves.
 //!
 //! # Invariants
 //!
@@ -34,11 +33,13 @@ mod caller;
 pub mod cell;
 #[cfg(test)]
 mod clerk;
+mod counted;
 mod jobs;
 pub mod load;
 pub mod plan;
 pub mod rows;
 pub mod sensitivity;
+mod services;
 mod tasks;
 pub mod timeline;
 pub mod trace;
@@ -48,5 +49,6 @@ pub use cell::{Cell, Latency, PartTraffic};
 pub use load::Load;
 pub use plan::{CellId, Plan};
 pub use rows::Scaling;
+pub use services::Services;
 pub use trace::Traced;
 pub use workload::Phases;

@@ -22,6 +22,7 @@ use crate::Load;
 use crate::cell::{Cell, CellPlan, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
+use crate::services::Services;
 use crate::timeline;
 use crate::workload::Phases;
 
@@ -48,6 +49,8 @@ pub struct Plan {
     pub phases: Phases,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
+    /// Where the services of systems run.
+    pub services: Services,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
@@ -176,15 +179,32 @@ impl Plan {
             seed: id.seed,
             phases: self.phases,
             slice: self.slice,
+            services: self.services,
             is_recorded,
         })
+    }
+
+    /// Returns what the run does not do by default: how rows name it, and how readers do.
+    fn choices(&self) -> impl Iterator<Item = [&'static str; 2]> {
+        let apart = (self.phases == Phases::Apart).then_some(["+phases=apart", "CPUs are apart"]);
+        let own = self.services == Services::Own;
+        let own = own.then_some(["+services=own", "services have CPUs of their own"]);
+        apart.into_iter().chain(own)
+    }
+
+    /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.
+    pub fn remarks(&self) -> String {
+        let remarks = self.choices().map(|[_, remark]| format!("; {remark}"));
+        remarks.collect()
     }
 
     /// Returns a row of a cell that has everything but a measurement.
     fn base(&self, id: &CellId) -> Row {
         let spec = &self.specs[id.spec];
         Row {
-            experiment: "simulate".to_string(),
+            experiment: self
+                .choices()
+                .fold("simulate".to_string(), |name, [own, _]| name + own),
             source: self.loads[id.load].name().to_string(),
             system: spec.name().to_string(),
             options: choice::options(spec),
@@ -247,6 +267,7 @@ mod tests {
             shrink: 64,
             phases: Phases::Together,
             slice: 10_000,
+            services: Services::Callers,
             seeds: vec![1, 2],
         }
     }

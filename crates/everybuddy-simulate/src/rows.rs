@@ -78,6 +78,12 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         add("all", "contention_rate", "value", contended);
         add("all", "accesses", "value", per_call(accesses));
     }
+    if cell.background.1 > 0 {
+        let (busy, units) = cell.background;
+        let each = busy as f64 * 1e3 / mhz / cell.calls().max(1) as f64;
+        add("all", "background_time", "mean", each);
+        add("all", "background_time", "count", units as f64);
+    }
     add("all", "accesses_outside", "value", cell.outside as f64);
     for part in &cell.parts {
         let traffic = &part.traffic;
@@ -206,6 +212,7 @@ mod tests {
                 part("rare", 3, 0),
             ],
             memory_cycles: 1000,
+            background: (0, 0),
             outside: 0,
         };
         let base = Row {

@@ -13,13 +13,15 @@
 
 use std::cell::RefCell;
 
-use everybuddy::{Block, FrameAllocator, Hint, Pfn, Release, Request, Size};
+use everybuddy::{Block, Hint, Pfn, Release, Request, Size};
 use everybuddy_measure::replay::adapter::{PENDING, REFUSED};
 use everybuddy_measure::replay::memory::Random;
 use everybuddy_measure::replay::script::{Move, MoveKind};
-use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
+use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
 
-use crate::caller::{Caller, Counted, LOOK, Pace};
+use crate::caller::{Caller, Pace};
+use crate::counted::{Counted, LOOK};
+use crate::services::Crew;
 use crate::trace::{Deal, Turn};
 
 /// A CPU that has waited for long looks less often: the next look comes after this share of the wait.
@@ -47,7 +49,7 @@ fn starts(deal: &Deal<'_>, pace: Pace) -> Vec<u64> {
 pub(crate) fn run(
     deal: &Deal<'_>,
     pace: Pace,
-    system: &dyn FrameAllocator<Sim>,
+    crew: &Crew<'_>,
     machine: &mut Machine<Caches>,
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
@@ -55,9 +57,9 @@ pub(crate) fn run(
     let places = vec![PENDING; blocks * deal.copies as usize];
     let places = RefCell::new(places);
     let starts = starts(deal, pace);
-    machine.run(region, |cpu: &mut SimCpu| {
+    crew.run(machine, region, |cpu: &mut SimCpu| {
         let thread = Thread {
-            caller: Caller::new(pace, system, cpu),
+            caller: Caller::new(pace, crew, cpu),
             deal,
             places: &places,
         };

@@ -357,6 +357,7 @@ mod tests {
     use everybuddy_measure::rows::Row;
 
     use super::*;
+    use crate::Services;
     use crate::workload::Phases;
     use crate::{Load, Plan};
 
@@ -506,6 +507,7 @@ mod tests {
                 shrink: 64,
                 phases: Phases::Together,
                 slice: 10_000,
+                services: Services::Callers,
                 seeds: vec![1],
             };
             let (rows, _) = plan

@@ -16,11 +16,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use everybuddy::{Block, FrameAllocator, Pfn, Release, Request, Size};
-use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
+use everybuddy::{Block, Pfn, Release, Request, Size};
+use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
 use everybuddy_workload::{Body, Program, Setting, Step, Variant};
 
-use crate::caller::{Caller, Counted, LOOK, Pace};
+use crate::caller::{Caller, Pace};
+use crate::counted::{Counted, LOOK};
+use crate::services::Crew;
 
 /// Looks until a block is given up.
 const MOST_LOOKS: u32 = 100_000;
@@ -49,20 +51,20 @@ struct Held {
 /// Blocks on their way to a CPU.
 type Mailbox = RefCell<VecDeque<Held>>;
 
-/// Runs the workload, one thread on each CPU.
+/// Runs the workload, one thread on each CPU that makes calls.
 pub(crate) fn run(
     variant: &Variant,
     setting: &Setting,
     phases: Phases,
     pace: Pace,
-    system: &dyn FrameAllocator<Sim>,
+    crew: &Crew<'_>,
     machine: &mut Machine<Caches>,
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
     let mailboxes: Vec<Mailbox> = (0..setting.threads).map(|_| Mailbox::default()).collect();
     let (begun, done) = (Cell::new(0), Cell::new(0));
-    machine.run(region, |cpu: &mut SimCpu| {
-        let caller = Caller::new(pace, system, cpu);
+    crew.run(machine, region, |cpu: &mut SimCpu| {
+        let caller = Caller::new(pace, crew, cpu);
         let program = variant.program(setting, caller.index() as u16);
         let thread = Thread {
             caller,
@@ -237,7 +239,7 @@ mod tests {
             &setting,
             phases,
             pace,
-            clerk,
+            &Crew::new(clerk, 4),
             &mut machine,
             Region::NONE,
         );

@@ -23,7 +23,7 @@ use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size::{self, Size};
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Load, Phases, Plan, Traced};
+use everybuddy_simulate::{Load, Phases, Plan, Services, Traced};
 use everybuddy_trace::{Leniency, resolve};
 
 use crate::export::Outputs;
@@ -60,6 +60,8 @@ Examples:
         show what each CPU does, in the viewer ui.perfetto.dev
   everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
         twice as many virtual CPUs as the machine has: lock holders are preempted
+  everybuddy simulate --systems serewa --cpus 1,2,4 --services own
+        dividing and linking on CPUs of their own, and what they cost the callers
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
@@ -137,6 +139,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
+    /// Where services run: nowhere, so that callers do their work, or on CPUs of their own
+    #[arg(long, value_enum, default_value_t = Hosts::Callers)]
+    services: Hosts,
+
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
@@ -158,6 +164,13 @@ pub(super) struct Arguments {
 enum Meeting {
     Together,
     Apart,
+}
+
+/// Where the services of systems run.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hosts {
+    Callers,
+    Own,
 }
 
 /// Runs the command.
@@ -339,6 +352,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
         ("slice", plan.slice.to_string()),
+        ("services", format!("{:?}", plan.services)),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
     ]
 }
@@ -445,6 +459,10 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             Meeting::Apart => Phases::Apart,
         },
         slice: arguments.slice.unwrap_or(0),
+        services: match arguments.services {
+            Hosts::Callers => Services::Callers,
+            Hosts::Own => Services::Own,
+        },
         seeds: (1..=arguments.seeds).collect(),
     })
 }

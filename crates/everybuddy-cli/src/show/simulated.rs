@@ -45,7 +45,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         "",
         0,
         &format!(
-            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}. `p99`: 99 of 100 \
+            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
              part of the metadata on which calls spend most of their time with memory, on the largest number of CPUs, \
@@ -59,6 +59,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
                 1 => "one seed".to_string(),
                 seeds => format!("means of {seeds} seeds"),
             },
+            plan.remarks(),
         ),
     );
     out

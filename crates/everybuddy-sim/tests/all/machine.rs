@@ -449,6 +449,37 @@ fn all_leave_a_barrier_at_the_time_of_the_last() {
 }
 
 #[test]
+fn a_barrier_does_not_wait_for_a_cpu_that_stands_aside() {
+    let done = Cell::new(0);
+    let report = Machine::new(3)
+        .run(Region::NONE, |cpu: &mut SimCpu| {
+            if cpu.id().0 == 1 {
+                // The others are at the barrier already, and leave it now.
+                cpu.work(2000);
+                cpu.stand_aside();
+                while done.get() < 2 {
+                    cpu.work(10);
+                }
+                // A second time changes nothing.
+                cpu.stand_aside();
+                return vec![cpu.now()];
+            }
+            let mut times = Vec::new();
+            for round in 1..=2 {
+                cpu.work(500 * round);
+                cpu.barrier();
+                times.push(cpu.now());
+            }
+            done.set(done.get() + 1);
+            times
+        })
+        .unwrap();
+    assert_eq!(report.results[0], [2000, 3000]);
+    assert_eq!(report.results[2], report.results[0]);
+    assert!((3000..3020).contains(&report.results[1][0]));
+}
+
+#[test]
 fn a_barrier_that_not_all_reach_is_a_deadlock() {
     let word = SimAtomicU32::new(0);
     let error = Machine::new(2)

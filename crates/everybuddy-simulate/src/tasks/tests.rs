@@ -58,7 +58,8 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
-    let report = run(&deal, pace, &clerk, &mut machine, Region::NONE).unwrap();
+    let crew = Crew::new(&clerk, cpus);
+    let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let parked = clerk.parked.into_inner().unwrap();
     assert_eq!(
         parked.len(),
@@ -241,7 +242,8 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
         },
     );
     let deal = Deal::new(&traced, 2);
-    let report = run(&deal, pace, &clerk, &mut machine, Region::NONE).unwrap();
+    let crew = Crew::new(&clerk, 2);
+    let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let waited = report.results.iter().map(|own| own.idle).sum::<u64>();
     assert!(waited > 0);
     let times = clerk.times.into_inner().unwrap();
@@ -272,6 +274,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         seed: 1,
         phases: crate::Phases::Together,
         slice: 10_000,
+        services: crate::Services::Callers,
         is_recorded: false,
     })
     .unwrap()

@@ -70,14 +70,15 @@ fn about(machine: &Machine, plan: &Plan) -> String {
     };
     format!(
         "Nothing on this page was measured: all results are simulated. {systems} on up to {} CPUs of {} ({}, {} CPUs \
-         at {} MHz), with {} cycles between two calls; {seeds}. The simulator charges each access to shared memory by \
-         a model of caches, which docs/simulator.md describes together with its limits.",
+         at {} MHz), with {} cycles between two calls; {seeds}{}. The simulator charges each access to shared memory \
+         by a model of caches, which docs/simulator.md describes together with its limits.",
         plan.cpus.last().copied().unwrap_or(0),
         machine.name,
         machine.title,
         machine.hardware.cpus(),
         machine.hardware.mhz,
         plan.think,
+        plan.remarks(),
     )
 }
 

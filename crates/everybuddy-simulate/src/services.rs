@@ -1,0 +1,112 @@
+//! The services of a system, on CPUs of their own.
+//!
+//! # Purpose
+//!
+//! Some systems leave work to services: dividing, linking, merging. A kernel runs them as threads, and their accesses
+//! cost what those of callers cost. Where no service runs, a request does the work itself when it needs the result.
+//!
+//! # Invariants
+//!
+//! A service that finds work does the next unit immediately. Otherwise it looks again, less and less often, so that it
+//! does not take the lines that others need.
+
+use std::cell::Cell;
+
+use everybuddy::platform::CpuToken;
+use everybuddy::{FrameAllocator, Progress};
+use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
+
+use crate::counted::{Counted, LOOK};
+
+/// Where the services of systems run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Services {
+    /// Nowhere: callers do their work when they need it.
+    #[default]
+    Callers,
+    /// Each on a CPU of its own, after those of the callers.
+    Own,
+}
+
+impl Services {
+    /// Returns the number of virtual CPUs that the services of a system need.
+    pub(crate) fn cpus(self, system: &dyn FrameAllocator<Sim>) -> u16 {
+        match self {
+            Services::Callers => 0,
+            Services::Own => system.services().len() as u16,
+        }
+    }
+}
+
+/// Looks in vain before a service waits longer and longer.
+const LOOKS: u32 = 64;
+/// How often the time between two looks doubles at most: up to a thousand times [`LOOK`].
+const DOUBLES: u32 = 10;
+
+/// The CPUs of a run: those that make calls, and behind them one for each service.
+pub(crate) struct Crew<'s> {
+    /// The system.
+    pub(crate) system: &'s dyn FrameAllocator<Sim>,
+    /// The CPUs that make calls.
+    pub(crate) callers: u16,
+    /// How often a CPU has said that counting begins.
+    pub(crate) marks: Cell<u64>,
+}
+
+impl<'s> Crew<'s> {
+    /// Creates the CPUs of a run.
+    pub(crate) fn new(system: &'s dyn FrameAllocator<Sim>, callers: u16) -> Self {
+        let marks = Cell::new(0);
+        Self {
+            system,
+            callers,
+            marks,
+        }
+    }
+
+    /// Runs `body` on each CPU that makes calls, and the services on the others until all bodies have returned.
+    pub(crate) fn run(
+        &self,
+        machine: &mut Machine<Caches>,
+        region: Region,
+        body: impl Fn(&mut SimCpu) -> Counted,
+    ) -> Result<Report<Counted>, SimError> {
+        let left = Cell::new(self.callers);
+        machine.run(region, |cpu: &mut SimCpu| {
+            let service = cpu.id().0.checked_sub(self.callers);
+            if let Some(service) = service {
+                return self.serve(cpu, usize::from(service), &left);
+            }
+            let counted = body(cpu);
+            left.set(left.get() - 1);
+            counted
+        })
+    }
+
+    /// Does the work of a service until no CPU is left that makes calls.
+    fn serve(&self, cpu: &mut SimCpu, service: usize, left: &Cell<u16>) -> Counted {
+        cpu.stand_aside();
+        let mut counted = Counted::default();
+        let (mut idle, mut marks) = (0u32, 0);
+        while left.get() > 0 {
+            if self.marks.get() != marks {
+                // What was done before does not count.
+                marks = self.marks.get();
+                counted = Counted::default();
+            }
+            let before = cpu.now();
+            let progress = self.system.serve(cpu, service, 1);
+            if progress == Progress::More {
+                counted.busy += cpu.now() - before;
+                counted.units += 1;
+                idle = 0;
+                continue;
+            }
+            let doubled = (idle.saturating_sub(LOOKS) / LOOKS).min(DOUBLES);
+            cpu.work(LOOK << doubled);
+            idle = idle.saturating_add(1);
+        }
+        self.system.park(cpu);
+        counted
+    }
+}
