@@ -48,7 +48,7 @@ impl Bench<'_, '_> {
         self.orders().map(owed).collect()
     }
 
-    fn allocate(&mut self, order: Order) {
+    fn allocate(&mut self, order: Order) -> Delays {
         let mut probe = Delays::default();
         if let Some(head) = DEBT.allocate(self.structure, order, &mut probe) {
             let table = self.structure.table();
@@ -56,12 +56,18 @@ impl Bench<'_, '_> {
             self.held.push((head, order));
         }
         self.is_bounded(order, &probe);
+        probe
     }
 
     fn free(&mut self, pick: usize) -> Delays {
         let mut probe = Delays::default();
         let (head, order) = self.held.swap_remove(pick % self.held.len());
+        let slack = balance(self.structure, order);
         DEBT.free(self.structure, head, order, &mut probe);
+        // As DELAY-2: locally, globally, or globally with a second block.
+        let own = probe.0[order.index()];
+        assert!(slack < 2 || own == 0, "slack {slack}: {own} coalesced");
+        assert!(slack != 1 || own <= 1, "slack {slack}: {own} coalesced");
         self.is_bounded(order, &probe);
         probe
     }
@@ -149,7 +155,9 @@ proptest! {
 fn the_worst_order_of_delay_2_leaves_a_debt() {
     let frames = 1 << LARGEST;
     Bench::on(frames, |bench| {
-        (0..frames).for_each(|_| bench.allocate(Order::ZERO));
+        for _ in 0..frames {
+            bench.allocate(Order::ZERO);
+        }
         bench.held.sort_by_key(|(head, _)| {
             std::cmp::Reverse(head.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST)))
         });
@@ -159,5 +167,32 @@ fn the_worst_order_of_delay_2_leaves_a_debt() {
             most = most.max(bench.debts().iter().sum());
         }
         assert!(most > 0, "nothing was ever owed");
+    });
+}
+
+/// An allocation coalesces what is owed, too.
+#[test]
+fn an_allocation_pays() {
+    let frames = 1 << LARGEST;
+    Bench::on(frames, |bench| {
+        for _ in 0..frames {
+            bench.allocate(Order::ZERO);
+        }
+        let reversed = |frame: &Frame| frame.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST));
+        bench
+            .held
+            .sort_by_key(|(head, _)| std::cmp::Reverse(reversed(head)));
+        // An allocation makes up for two blocks of its own class, and a call pays two.
+        while bench.debts().iter().all(|owed| *owed < 3) {
+            assert!(!bench.held.is_empty(), "too little was ever owed");
+            bench.free(bench.held.len() - 1);
+        }
+        let before: i64 = bench.debts().iter().sum();
+        let paid: u32 = bench.allocate(Order::ZERO).0.iter().sum();
+        let after: i64 = bench.debts().iter().sum();
+        assert!(
+            paid > 0 && after < before,
+            "{paid} coalesced, {before} owed, then {after}"
+        );
     });
 }

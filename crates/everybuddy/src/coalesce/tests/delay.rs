@@ -179,6 +179,25 @@ fn run<C>(
     });
 }
 
+#[test]
+fn a_class_outside_the_lazy_space_is_reported() {
+    let delay = |rule| Delay {
+        rule,
+        reclaim: false,
+    };
+    with_structure::<Counting, _>(32, LARGEST, Tag::INTERIOR, |place| {
+        let structure = &Lists::new(place);
+        let class = structure.class(Order::ZERO);
+        class.slack.set(0);
+        let rules = [Rule::Slack, Rule::Debt, Rule::NEVER];
+        let checks = || rules.map(|rule| delay(rule).check(structure).is_ok());
+        assert_eq!(checks(), [true; 3]);
+        // The slack wraps below zero.
+        class.slack.set(u32::MAX);
+        assert_eq!(checks(), [false, true, true]);
+    });
+}
+
 /// Everything that can be seen of a run.
 pub(super) fn history<C>(policy: &C, frames: u32, steps: &Steps) -> Vec<(States, Option<u32>)>
 where
