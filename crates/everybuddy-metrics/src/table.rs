@@ -84,7 +84,8 @@ pub(crate) const OWN: &[Metric] = &[
                      number of its units (an area divided or linked, a request answered). The source is the trace, \
                      `:` and the service. By the clock: a unit lasts also while its thread is switched out or waits \
                      for a lock. Looking for work and sleeping do not count. `break-even`: per pair, median of the \
-                     rounds. `simulate`: all services, on simulated CPUs of their own.",
+                     rounds. `simulate`: the sum over all services, each on a simulated CPU of its \
+                     own; the source is the load.",
         counted: None,
     },
     Metric {
@@ -296,11 +297,11 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "max", "value"],
         formula: "blocks with movable and other frames / blocks with frames in use",
-        definition: "Share of the blocks of 2 MiB in use that contain movable frames and others: none of them can \
-                     become free by moving. Frames in lists count as free; frames that aging keeps in use cannot \
-                     move. Over the moments of the memory maps (eight, the fullest moment and the end), `value` at \
-                     one of them, after `@` its position. Only for traces that state the class of a request \
-                     (`migratetype`).",
+        definition: "Of the blocks of 2 MiB with frames in use, the share that contains both movable and other \
+                     frames. Moving frames cannot free such a block. Frames in lists count as free; frames that \
+                     aging keeps in use cannot move. At the moments of the memory maps: after each eighth of the \
+                     calls, and at the fullest moment. `value` is one of them, after `@` its position. Only for \
+                     traces that state the class of a request (`migratetype`).",
         counted: None,
     },
     Metric {
@@ -310,9 +311,9 @@ pub(crate) const OWN: &[Metric] = &[
         unit: "1",
         better: Lower,
         statistics: &["mean", "max", "value"],
-        formula: "frames in blocks of 2 MiB in which another class has more / frames in use",
-        definition: "Share of the frames in use that lie among frames of another class: unmovable, movable or \
-                     reclaimable. At the moments of `mixed_blocks`.",
+        formula: "frames of all but the most frequent class of each block of 2 MiB / frames in use",
+        definition: "Share of the frames in use that lie among frames of another class: unmovable, movable, \
+                     reclaimable or never freed. At the moments of `mixed_blocks`.",
         counted: None,
     },
     Metric {
@@ -323,8 +324,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Higher,
         statistics: &["mean", "value"],
         formula: "blocks with movable frames and no others",
-        definition: "Aligned blocks of an order (9: 2 MiB, 18: 1 GiB) that moving would free, given room elsewhere. \
-                     At the moments of `mixed_blocks`.",
+        definition: "Aligned blocks of an order (9: 2 MiB; 18: 1 GiB, if memory has as much) that moving would free, \
+                     given room elsewhere. At the moments of `mixed_blocks`.",
         counted: None,
     },
     Metric {

@@ -74,10 +74,10 @@ impl Default for Hint {
     }
 }
 
-/// How long frames are kept, and whether they can be moved, as far as the caller knows.
+/// What the caller knows about the mobility and the lifetime of its frames.
 ///
-/// A frame that stays prevents the blocks around it from becoming whole. A system that knows classes keeps frames of
-/// one class together; all others ignore it. The values are those of the column `migratetype` of traces.
+/// A frame that stays prevents the blocks around it from becoming whole. A system may therefore keep frames of one
+/// class together. The first three values are those of the column `migratetype` of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Class {
@@ -100,16 +100,6 @@ impl Class {
         Class::Reclaimable,
         Class::NeverFreed,
     ];
-
-    /// Returns the word by which options, rows and messages name the class.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Unmovable => "unmovable",
-            Class::Movable => "movable",
-            Class::Reclaimable => "reclaimable",
-            Class::NeverFreed => "never-freed",
-        }
-    }
 
     /// Returns the class with a value, if there is one.
     pub const fn from_value(value: u8) -> Option<Class> {

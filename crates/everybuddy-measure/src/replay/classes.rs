@@ -9,8 +9,9 @@
 //! # Invariants
 //!
 //! A frame is in use from its allocation to its free in the trace. What else a system keeps, in lists or as the rest of
-//! a larger block, counts as free. On several threads the order of calls is known up to a segment, so a moment can be
-//! wrong by the frames of one segment for each thread.
+//! a larger block, counts as free. On several threads the order of calls is known up to segments, and the order in which
+//! threads made them differs from that of the trace by as much. A map can then miss some frames, or show some that were
+//! freed before.
 
 use everybuddy::Class;
 
@@ -25,7 +26,7 @@ pub struct ClassMap {
     pub position: u32,
     /// Frames in use.
     pub frames: u64,
-    /// Frames in use in a block of 2 MiB in which another class has more frames.
+    /// Frames in use that are not of the class that has most frames in their block of 2 MiB.
     pub misplaced: u64,
     /// For each size of blocks, by increasing order.
     pub blocks: Vec<ClassBlocks>,
@@ -63,7 +64,7 @@ impl ClassMap {
 /// No class: the frame is free.
 const FREE: u8 = u8::MAX;
 
-/// Returns the class of a frame that aging keeps in use: page tables and caches of the kernel stay where they are.
+/// The class of a frame that aging keeps in use: page tables and caches of the kernel stay where they are.
 const TAKEN: Class = Class::Unmovable;
 
 /// Follows the blocks of a script to their places, and returns what lies where at each moment, in increasing order.
@@ -85,28 +86,34 @@ pub(crate) fn follow(
     }
     let mut done = vec![0; script.lanes.len()];
     let at = |position| {
-        for (lane, done) in script.lanes.iter().zip(&mut done) {
-            while let Some(segment) = lane.segments.get(*done) {
-                if segment.position >= position {
-                    break;
+        // Always the lane whose next segment comes first, as the threads of the replay do.
+        let next = |done: &[usize]| {
+            let lanes = script.lanes.iter().zip(done).enumerate();
+            let segments = lanes.filter_map(|(lane, (own, done))| {
+                let segment = own.segments.get(*done)?;
+                Some((segment.position, lane, *segment))
+            });
+            segments.min_by_key(|(position, ..)| *position)
+        };
+        while let Some((first, lane, segment)) = next(&done)
+            && first < position
+        {
+            let first = segment.first as usize;
+            for own in &script.lanes[lane].moves[first..first + segment.moves as usize] {
+                let place = places.get(own.block as usize).copied();
+                let Some(place) = place.filter(|place| *place != REFUSED) else {
+                    continue;
+                };
+                let (start, class) = match own.kind {
+                    MoveKind::Allocate => (place, own.flags().class() as u8),
+                    _ => (place + own.offset(), FREE),
+                };
+                let end = start as usize + own.order().frames() as usize;
+                if let Some(block) = frames.get_mut(start as usize..end) {
+                    block.fill(class);
                 }
-                let first = segment.first as usize;
-                for own in &lane.moves[first..first + segment.moves as usize] {
-                    let place = places.get(own.block as usize).copied();
-                    let Some(place) = place.filter(|place| *place != REFUSED) else {
-                        continue;
-                    };
-                    let (start, class) = match own.kind {
-                        MoveKind::Allocate => (place, own.flags().class() as u8),
-                        _ => (place + own.offset(), FREE),
-                    };
-                    let end = start as usize + own.order().frames() as usize;
-                    if let Some(block) = frames.get_mut(start as usize..end) {
-                        block.fill(class);
-                    }
-                }
-                *done += 1;
             }
+            done[lane] += 1;
         }
         map(position, &frames)
     };
@@ -198,6 +205,52 @@ mod tests {
         assert_eq!(maps[2].mixed(), Some(0.5));
         assert_eq!(maps[4].misplaced(), Some(1.0 / 3.0));
         assert!(maps.iter().all(|map| map.blocks.len() == 1), "no 1 GiB");
+    }
+
+    #[test]
+    fn the_rest_of_a_block_stays_where_it_is() {
+        let event = |at, migratetype, op, pfn, order| Event {
+            migratetype,
+            ..Event::new(at, 0, 1, op, pfn, order)
+        };
+        let events = vec![
+            event(0, 1, Op::Allocate, 0, 10),
+            event(1, -1, Op::Free, 512, 9),
+            event(2, 0, Op::Allocate, 2048, 0),
+        ];
+        let trace = Trace {
+            events,
+            ..Trace::default()
+        };
+        let script = Script::new("t", &resolve(&trace).unwrap(), None).unwrap();
+        let maps = follow(&script, &Memory::fresh(2048), &[0, 600], [3]);
+        let blocks = maps[0].blocks[0];
+        assert_eq!((blocks.used, blocks.mixed, blocks.movable), (2, 0, 1));
+    }
+
+    #[test]
+    fn threads_are_followed_in_the_order_of_the_trace() {
+        let event = |at, cpu, op, pfn| Event {
+            migratetype: 1,
+            ..Event::new(at, cpu, u32::from(cpu), op, pfn, 0)
+        };
+        // CPU 1 frees what CPU 0 allocated, and CPU 0 receives the same frame again.
+        let events = vec![
+            event(0, 0, Op::Allocate, 8),
+            event(1, 1, Op::Free, 8),
+            event(2, 0, Op::Allocate, 16),
+            event(3, 1, Op::Allocate, 24),
+            event(4, 0, Op::Free, 16),
+        ];
+        let trace = Trace {
+            events,
+            ..Trace::default()
+        };
+        let script = Script::new("t", &resolve(&trace).unwrap(), Some(2)).unwrap();
+        assert_eq!(script.lanes.len(), 2);
+        let maps = follow(&script, &Memory::fresh(1024), &[5, 5, 7], [1, 2, 3, 4, 5]);
+        let frames: Vec<u64> = maps.iter().map(|map| map.frames).collect();
+        assert_eq!(frames, [1, 0, 1, 2, 1]);
     }
 
     #[test]

@@ -284,3 +284,32 @@ impl<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> Adapter
         self.trouble
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everybuddy::Class;
+    use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    #[test]
+    fn a_request_has_the_class_of_its_move_and_the_flags_of_its_thread() {
+        let event = Event {
+            migratetype: 2,
+            ..Event::new(0, 0, 1, Op::Allocate, 0, 3)
+        };
+        let trace = Trace {
+            events: vec![event],
+            ..Trace::default()
+        };
+        let script = crate::replay::script::Script::new("t", &resolve(&trace).unwrap(), None);
+        let own = script.unwrap().lanes[0].moves[0];
+        for flags in [Flags::NONE, Flags::NO_WAIT] {
+            let request = request(&own, flags);
+            assert_eq!(request.flags.class(), Class::Reclaimable);
+            assert_eq!(
+                request.flags.contains(Flags::NO_WAIT),
+                flags == Flags::NO_WAIT
+            );
+        }
+    }
+}

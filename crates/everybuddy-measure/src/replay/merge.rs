@@ -85,7 +85,12 @@ impl Live {
     fn free_into(&self, steps: &mut Vec<Step>) {
         if self.parts.is_empty() {
             let kind = StepKind::Free;
-            steps.push(Step { kind, ..self.step });
+            let operand = 0;
+            steps.push(Step {
+                kind,
+                operand,
+                ..self.step
+            });
             return;
         }
         let is_free = |frame: u32| {
@@ -179,7 +184,11 @@ mod tests {
     use everybuddy_trace::{Event, Op, Trace, resolve};
 
     fn trace() -> Resolved {
-        let event = |time, cpu, op, pfn, order| Event::new(time, cpu, 7, op, pfn, order);
+        // Movable: a free has no class.
+        let event = |time, cpu, op, pfn, order| Event {
+            migratetype: if op == Op::Allocate { 1 } else { -1 },
+            ..Event::new(time, cpu, 7, op, pfn, order)
+        };
         let events = vec![
             event(0, 0, Op::Allocate, 0, 2),
             event(1, 1, Op::Allocate, 8, 0),
@@ -219,6 +228,18 @@ mod tests {
         assert_eq!(once.peak_frames, 2 * one.peak_frames);
         let empty = emptied(sequence);
         assert_eq!((empty.final_frames, empty.final_blocks), (0, 0));
+        // Each frame of a block is freed once, at its place.
+        let mut freed = BTreeMap::<u32, Vec<u32>>::new();
+        for step in empty.steps.iter().filter(|step| !step.kind.is_allocation()) {
+            let frames = step.offset()..step.offset() + step.frames() as u32;
+            freed.entry(step.block).or_default().extend(frames);
+        }
+        for step in empty.steps.iter().filter(|step| step.kind.is_allocation()) {
+            let mut frames = freed.remove(&step.block).unwrap();
+            frames.sort_unstable();
+            assert!(frames.into_iter().eq(0..step.frames() as u32), "{step:?}");
+            assert_eq!((step.offset(), step.migratetype()), (0, 1));
+        }
         assert_eq!(cut(one, 2).steps.len(), 3);
     }
 }

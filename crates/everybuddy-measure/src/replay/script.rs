@@ -85,7 +85,7 @@ pub struct RunEnd {
 pub struct Move {
     /// The number of the block.
     pub block: u32,
-    /// What else the call says: see [`offset`](Self::offset) and [`flags`](Self::flags).
+    /// For frees the offset, for allocations the flags: see [`offset`](Self::offset) and [`flags`](Self::flags).
     pub operand: u32,
     /// The hint that a kernel would provide.
     pub hint: Hint,
@@ -148,7 +148,7 @@ impl Script {
     /// The approximate number of samples of free memory in a replay, at equal distances in the trace, each by the
     /// thread that reaches its position.
     pub const SAMPLES: u32 = 200;
-    /// The number of memory maps, in addition to the end and the fullest moment.
+    /// Memory is mapped after each of this number of equal parts of the calls, and at the fullest moment.
     pub const MAPS: usize = 8;
     /// The maximum number of threads of a replay.
     pub const MOST_THREADS: u16 = 256;
