@@ -274,7 +274,7 @@ pub(crate) fn take_poke(cpu: CpuId) -> bool {
     with_engine(|engine| engine.schedule.borrow_mut().take_poke(cpu)).unwrap_or(false)
 }
 
-/// Holds the CPU until all others that have not ended are at the barrier too.
+/// Holds the CPU until all others that have neither ended nor stood aside are at the barrier too.
 pub(crate) fn barrier() {
     with_engine(|engine| {
         assert!(

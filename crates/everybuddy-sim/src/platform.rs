@@ -221,14 +221,14 @@ impl<B: Probe> SimCpu<B> {
         engine::work(instructions);
     }
 
-    /// Waits until all CPUs are here that have not ended and do not [stand aside](Self::stand_aside). Then all continue
-    /// at the same time, that of the last one. Free of charge otherwise, and without effect outside a run.
+    /// Waits until every CPU is here that has neither ended nor [stood aside](Self::stand_aside). Then all continue at
+    /// the same time, that of the last one. Free of charge otherwise, and without effect outside a run.
     pub fn barrier(&mut self) {
         engine::barrier();
     }
 
-    /// Lets [barriers](Self::barrier) of other CPUs no longer wait for this one, which must not call `barrier` any
-    /// more: for a CPU that serves the others until they have ended. Without effect outside a run.
+    /// Makes [barriers](Self::barrier) stop waiting for this CPU, which must not call `barrier` afterwards: for a CPU
+    /// that serves the others until they have ended. Without effect outside a run.
     pub fn stand_aside(&mut self) {
         engine::stand_aside();
     }

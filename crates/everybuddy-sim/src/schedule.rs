@@ -295,8 +295,13 @@ impl<'m> Schedule<'m> {
         self.take_next()
     }
 
-    /// Holds the running CPU until all CPUs that have not ended are here, and runs the earliest ready CPU.
+    /// Holds the running CPU until all CPUs are here that have neither ended nor stood aside. Runs the earliest ready
+    /// one.
     pub(crate) fn barrier(&mut self) -> Next {
+        debug_assert!(
+            !self.aside[self.cpu().index()],
+            "a CPU that stands aside is at a barrier"
+        );
         if self.now > self.last
             && let Some(over) = self.over()
         {

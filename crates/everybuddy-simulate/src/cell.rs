@@ -37,9 +37,6 @@ pub const INSTRUCTIONS: Instructions = Instructions { per_access: 7500 };
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
 
-/// The cycles after which virtual CPUs take turns, unless the plan says otherwise.
-const SLICE: u64 = 1_000_000;
-
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct CellPlan<'p> {
@@ -61,7 +58,7 @@ pub struct CellPlan<'p> {
     pub seed: u64,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
-    /// The cycles after which virtual CPUs take turns, where there are more than the machine has; 0 for the default.
+    /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
     /// Where the services of systems run.
     pub services: Services,
@@ -167,6 +164,13 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     // The CPUs of services are CPUs of the system.
     let services = services(plan, &Setup::new(&ranges, cpus)).map_err(refuse)?;
     let all = cpus.saturating_add(services);
+    if services > 0 && plan.slice == 0 && u32::from(all) > plan.hardware.cpus() {
+        return Err(Error::usage(format!(
+            "--services own: {cpus} CPUs and {services} for the services of {spec} are more than the machine has, {}\n\
+             help: choose fewer --cpus; or, with --slice N, let them take turns",
+            plan.hardware.cpus()
+        )));
+    }
     let setup = Setup::new(&ranges, all);
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -181,15 +185,14 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT);
     if u32::from(all) > plan.hardware.cpus() {
-        let slice = if plan.slice == 0 { SLICE } else { plan.slice };
         let cores = Cores::new(plan.hardware.cpus() as u16);
-        let cores = cores.slice(slice).switch_cost(SWITCH);
+        let cores = cores.slice(plan.slice).switch_cost(SWITCH);
         machine = machine.cores(match plan.hardware.waiters {
             Waiters::Spin => cores,
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
-    let crew = Crew::new(system, cpus);
+    let crew = Crew::new(system, cpus, plan.services.of(system));
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -276,7 +279,7 @@ fn services(plan: &CellPlan<'_>, setup: &Setup<'_>) -> Result<u16, BuildError> {
     let layout = metadata_layout::<Sim>(plan.spec, setup)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let system = build_any(plan.spec, setup, Memory::new(&mut memory))?;
-    Ok(plan.services.cpus(system))
+    Ok(plan.services.of(system).len() as u16)
 }
 
 /// Returns the time until the last CPU was done, and the time in which CPUs waited for others or were done.
@@ -467,16 +470,48 @@ mod tests {
             assert_eq!(cell.outside, 0, "{system}");
             cell
         };
-        for system in ["serewa", "serewa+manager=thread", "spring"] {
+        for system in ["serewa", "serewa+manager=thread"] {
             let [alone, own] = [Services::Callers, Services::Own].map(|own| run(system, own));
             assert_eq!((alone.background, own.preemptions), ((0, 0), 0), "{system}");
             assert_eq!(own.calls(), alone.calls(), "{system}");
             let (busy, units) = own.background;
-            assert!(units > 100, "{system}: {units}");
-            assert!(busy >= units && busy < own.cycles * 16, "{system}: {busy}");
+            assert!(units > 100 && busy > units, "{system}: {busy}, {units}");
+            // Each service works on one CPU.
+            assert!(
+                busy < own.cycles * 5 / 4 * 3,
+                "{system}: {busy} in {}",
+                own.cycles
+            );
         }
-        let bs = [Services::Callers, Services::Own].map(|own| run("bs", own));
-        assert_eq!(bs[0], bs[1], "it has no services");
+        // What is for idle moments of callers does not run all the time.
+        for system in ["bs", "spring"] {
+            let cells = [Services::Callers, Services::Own].map(|own| run(system, own));
+            assert_eq!(cells[0], cells[1], "{system} has no service with a thread");
+        }
+    }
+
+    #[test]
+    fn services_need_cpus_that_the_machine_has() {
+        let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+        let variants = choice::workloads(&["burst:in-order".to_string()]).unwrap();
+        let (spec, load) = ("serewa".parse().unwrap(), Load::Workload(variants[0]));
+        let plan = |slice| CellPlan {
+            hardware: &machine.hardware,
+            spec: &spec,
+            load: &load,
+            cpus: 16,
+            frames: 8192,
+            think: 1000,
+            shrink: 64,
+            seed: 1,
+            phases: Phases::Together,
+            slice,
+            services: Services::Own,
+            is_recorded: false,
+        };
+        let text = simulate(&plan(0)).unwrap_err().to_string();
+        assert!(text.starts_with("--services own: 16 CPUs and "), "{text}");
+        assert!(simulate(&plan(100_000)).unwrap().preemptions > 0);
     }
 
     /// Returns the parts in which a CPU writes a line that another CPU has written last.

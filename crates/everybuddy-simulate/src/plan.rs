@@ -346,6 +346,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_and_remarks_say_what_is_not_the_default() {
+        let mut plan = plan();
+        let id = plan.cells()[0];
+        let mut seen = |phases, services| {
+            (plan.phases, plan.services) = (phases, services);
+            (plan.base(&id).experiment, plan.remarks())
+        };
+        let (name, remarks) = seen(Phases::Together, Services::Callers);
+        assert_eq!((name.as_str(), remarks.as_str()), ("simulate", ""));
+        let (name, remarks) = seen(Phases::Apart, Services::Own);
+        assert_eq!(name, "simulate+phases=apart+services=own");
+        assert_eq!(remarks, "; CPUs are apart; services have CPUs of their own");
+    }
+
+    #[test]
     fn the_time_between_calls_is_given_in_cycles() {
         let mut plan = plan();
         plan.hardware.work = 250;

@@ -78,7 +78,7 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         add("all", "contention_rate", "value", contended);
         add("all", "accesses", "value", per_call(accesses));
     }
-    if cell.background.1 > 0 {
+    if is_together && cell.background.1 > 0 {
         let (busy, units) = cell.background;
         let each = busy as f64 * 1e3 / mhz / cell.calls().max(1) as f64;
         add("all", "background_time", "mean", each);
@@ -212,7 +212,7 @@ mod tests {
                 part("rare", 3, 0),
             ],
             memory_cycles: 1000,
-            background: (0, 0),
+            background: (600, 5),
             outside: 0,
         };
         let base = Row {
@@ -242,6 +242,8 @@ mod tests {
             ("contention_rate", "load", 0.5),
             ("preemptions", "load", 7.0),
             ("accesses", "load", 15.0),
+            // 600 cycles are 300 ns, of six calls.
+            ("background_time", "load", 50.0),
             ("memory_time_share", "load: lock", 0.4),
             ("memory_time_share", "load: map", 0.597),
             ("waits", "load: lock", 50.0),

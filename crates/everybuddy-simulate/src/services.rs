@@ -29,18 +29,21 @@ pub enum Services {
 }
 
 impl Services {
-    /// Returns the number of virtual CPUs that the services of a system need.
-    pub(crate) fn cpus(self, system: &dyn FrameAllocator<Sim>) -> u16 {
+    /// Returns the services of a system that get a CPU of their own: those that need a thread. The others are for idle
+    /// moments of callers, which a simulated caller does not have.
+    pub(crate) fn of(self, system: &dyn FrameAllocator<Sim>) -> Vec<usize> {
+        let services = system.services().iter().enumerate();
+        let threads = services.filter(|(_, service)| service.own_thread);
         match self {
-            Services::Callers => 0,
-            Services::Own => system.services().len() as u16,
+            Services::Callers => Vec::new(),
+            Services::Own => threads.map(|(number, _)| number).collect(),
         }
     }
 }
 
-/// Looks in vain before a service waits longer and longer.
+/// Looks in vain before the time between two looks first doubles, and between doublings.
 const LOOKS: u32 = 64;
-/// How often the time between two looks doubles at most: up to a thousand times [`LOOK`].
+/// The most doublings: up to 1,024 times [`LOOK`].
 const DOUBLES: u32 = 10;
 
 /// The CPUs of a run: those that make calls, and behind them one for each service.
@@ -49,17 +52,24 @@ pub(crate) struct Crew<'s> {
     pub(crate) system: &'s dyn FrameAllocator<Sim>,
     /// The CPUs that make calls.
     pub(crate) callers: u16,
+    /// The service of each CPU behind those, by its number.
+    pub(crate) services: Vec<usize>,
     /// How often a CPU has said that counting begins.
     pub(crate) marks: Cell<u64>,
 }
 
 impl<'s> Crew<'s> {
     /// Creates the CPUs of a run.
-    pub(crate) fn new(system: &'s dyn FrameAllocator<Sim>, callers: u16) -> Self {
+    pub(crate) fn new(
+        system: &'s dyn FrameAllocator<Sim>,
+        callers: u16,
+        services: Vec<usize>,
+    ) -> Self {
         let marks = Cell::new(0);
         Self {
             system,
             callers,
+            services,
             marks,
         }
     }
@@ -73,9 +83,9 @@ impl<'s> Crew<'s> {
     ) -> Result<Report<Counted>, SimError> {
         let left = Cell::new(self.callers);
         machine.run(region, |cpu: &mut SimCpu| {
-            let service = cpu.id().0.checked_sub(self.callers);
-            if let Some(service) = service {
-                return self.serve(cpu, usize::from(service), &left);
+            let behind = cpu.id().0.checked_sub(self.callers).map(usize::from);
+            if let Some(service) = behind.and_then(|behind| self.services.get(behind)) {
+                return self.serve(cpu, *service, &left);
             }
             let counted = body(cpu);
             left.set(left.get() - 1);

@@ -239,7 +239,7 @@ mod tests {
             &setting,
             phases,
             pace,
-            &Crew::new(clerk, 4),
+            &Crew::new(clerk, 4, Vec::new()),
             &mut machine,
             Region::NONE,
         );

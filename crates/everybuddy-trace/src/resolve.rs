@@ -52,7 +52,8 @@ pub struct Step {
     /// The number of pages from the faulting page to the end of that region, including that page; 0 if unknown. A
     /// free has the value of its allocation.
     pub left: u32,
-    /// For frees the offset, for allocations the mobility: see [`offset`](Self::offset) and [`migratetype`](Self::migratetype).
+    /// For frees the offset, for allocations the mobility: see [`offset`](Self::offset) and
+    /// [`migratetype`](Self::migratetype).
     pub operand: u32,
     /// CPU on which the call ran.
     pub cpu: u16,

@@ -139,7 +139,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// Where services run: nowhere, so that callers do their work, or on CPUs of their own
+    /// Where services run: nowhere, so that callers do the work, or on a CPU for each service
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
 
@@ -147,7 +147,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what each CPU does to FILE, in Perfetto's format: of one system, load and --cpus
+    /// Write what each calling CPU does to FILE, in Perfetto's format: of one system, load and --cpus
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 

@@ -9,9 +9,9 @@
 //! # Invariants
 //!
 //! A frame is in use from its allocation to its free in the trace. What else a system keeps, in lists or as the rest of
-//! a larger block, counts as free. On several threads the order of calls is known up to segments, and the order in which
-//! threads made them differs from that of the trace by as much. A map can then miss some frames, or show some that were
-//! freed before.
+//! a larger block, counts as free. On several threads the order of calls is known up to segments, and the order in
+//! which threads made them differs from that of the trace by as much. A map can then miss some frames, or show some
+//! that were freed before.
 
 use everybuddy::Class;
 

@@ -25,18 +25,18 @@ const FAITHFUL: &str = "Domains in a global spring, taken and put back by each v
 const DEVIATES: &str = "\
     A word of 16 bits per frame stores which domain a free block is in; the domain's holder writes it. A CPU takes \
     a domain by an exchange on the domain's own line, preferably the one that it had last, and puts it back by a \
-    store; only a CPU that finds it held takes the spring's lock. Such a CPU takes a domain to which no CPU \
-    returns. If there is none, it splits another one and keeps a part, as long as there are fewer domains than \
-    CPUs and both parts contain a block of the largest order. A ghost receives half of the blocks of each order, \
-    64 at most, or what was merged last and did not move yet; a second one receives all the rest. Merging moves no \
-    block immediately. After 16 blocks, times the number of domains, a CPU looks whether the domain that it \
-    watches was in use; this takes no lock. If no CPU acquired the domain during 8 looks, the CPU compares all \
-    domains, under the lock, at this look and the next ones. A domain that no CPU acquired during 8 comparisons \
-    has long been idle; this includes one that was made for a ghost. The two that have been idle longest are \
-    merged; a single one joins the domain of the CPU that looks. A request that its domain can't serve merges \
-    domains until one can. The paper specifies none of this, but that CPUs take domains from a global spring. \
-    +spring=locked does that under the spring's lock, takes the domain that was put back last, and merges the two \
-    lowest ones if neither was taken during 16 acquisitions per domain.";
+    store; only a CPU that finds it held takes the spring's lock. Such a CPU takes a free domain, preferably one \
+    to which no CPU returns. As long as there are fewer domains than CPUs, it splits that domain and keeps a part, \
+    if both parts contain a block of the largest order. A ghost receives half of the blocks of each order, 64 at \
+    most, or what was merged last and did not move yet; a second one receives all the rest. Merging moves no block \
+    immediately. After 16 blocks, times the number of domains, a CPU looks whether the domain that it watches was \
+    in use; this takes no lock. If no CPU acquired the domain during 8 looks, the CPU compares all domains, under \
+    the lock, at this look and the next ones. A domain that no CPU acquired during 8 comparisons has long been \
+    idle; this includes one that was made for a ghost. The two that have been idle longest are merged; a single \
+    one joins the domain of the CPU that looks. A request that its domain can't serve merges domains until one \
+    can. The paper specifies none of this, but that CPUs take domains from a global spring. +spring=locked does \
+    that under the spring's lock, takes the domain that was put back last, and merges the two lowest ones if \
+    neither was taken during 16 acquisitions per domain.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {

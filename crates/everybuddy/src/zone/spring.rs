@@ -22,9 +22,10 @@
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
 //! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
-//! but others free, takes one to which no CPU returns. If there is none, it splits one and keeps a part of it. It does
-//! so only while there are fewer domains than CPUs, and only if both parts contain a block of the largest order. If it
-//! took any domain, the CPU that returns there would be the next to find its domain held.
+//! but others free, takes one to which no CPU returns, if there is one. If it took any, the CPU that returns there
+//! would be the next to find its domain held. While there are fewer domains than CPUs, it prefers one that is large
+//! enough if all have such a CPU. It splits the domain that it takes, and keeps a part, if both parts contain a block
+//! of the largest order.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
@@ -396,8 +397,8 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Acquires a domain to which no CPU returns, for a CPU that found its own held. If there is none, and there are
-    /// fewer domains than CPUs, acquires one that can be divided. Under the lock. O(domains + CPUs), at first O(domains
-    /// × CPUs).
+    /// fewer domains than CPUs, acquires one that is large enough to be divided. Under the lock. O(domains), and
+    /// O(CPUs) more for each domain of which it is not known who returns to it.
     fn find_unused(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
         let divides = self.has_fewer_than_cpus();
         let mut large = None;
@@ -417,8 +418,8 @@ impl<'a, P: Platform> Spring<'a, P> {
         large.filter(|domain| all.records.at(*domain).try_hold())
     }
 
-    /// Returns `true` if a CPU returns to a domain: if it had that domain last. Under the lock. O(1), O(CPUs) if the
-    /// CPU changed.
+    /// Returns `true` if a CPU returns to a domain: if it had that domain last. Reads a line of that CPU. Under the
+    /// lock. O(1), O(CPUs) if it is another CPU than before.
     fn is_home(&self, root: &Root<P>) -> bool {
         let domain = root.domain.get();
         let returns = |ghost: &Ghost<P>| ghost.last.peek() == domain;
