@@ -31,8 +31,11 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
 
+/// A share, if it is defined.
+type Share = fn(&ClassMap) -> Option<f64>;
+
 /// Shares of what is in use that [`ClassMap`] states for blocks of its first order.
-const SHARES: [(&str, fn(&ClassMap) -> Option<f64>); 2] = [
+const SHARES: [(&str, Share); 2] = [
     ("mixed_blocks", ClassMap::mixed),
     ("misplaced_frames", ClassMap::misplaced),
 ];
