@@ -147,7 +147,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what each calling CPU does to FILE, in Perfetto's format: of one system, load and --cpus
+    /// Write what callers do to FILE, in Perfetto's format: of one system, load and --cpus
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
