@@ -119,7 +119,7 @@ fn parts_of_a_block() {
     let seen: Vec<_> = resolved
         .steps
         .iter()
-        .map(|step| (step.block, step.kind, step.operand))
+        .map(|step| (step.block, step.kind, step.offset()))
         .collect();
     let expected = [
         (0, StepKind::Allocate, 0),
