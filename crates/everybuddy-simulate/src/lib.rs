@@ -12,6 +12,8 @@
 //! | `workload` | the threads of a workload |
 //! | [`trace`] | a trace, and how its tasks are dealt out to CPUs |
 //! | `tasks` | the tasks of a trace |
+//! | `services` | the services of a system, on CPUs of their own |
+//! | `counted` | what a CPU measures |
 //! | [`cell`] | one system under one load with one number of CPUs |
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |

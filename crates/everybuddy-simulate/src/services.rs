@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Some systems leave work to services: dividing, linking, merging. A kernel runs them as threads, and their accesses
+//! Some systems leave work to services, such as dividing and linking. A kernel runs them as threads, and their accesses
 //! cost what those of callers cost. Where no service runs, a request does the work itself when it needs the result.
 //!
 //! # Invariants

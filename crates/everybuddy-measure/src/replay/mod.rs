@@ -24,6 +24,7 @@
 //! | [`pace`] | the reduction of many times to a few numbers, despite disturbances |
 //! | [`detail`] | distributions, the course of time, the placement of blocks |
 //! | [`outcome`] | the results, in numbers |
+//! | [`classes`] | which blocks frames of several classes share |
 //! | [`merge`] | several traces combined into one |
 //! | [`background_load`] | the machine of the measurement, and its background load |
 //!

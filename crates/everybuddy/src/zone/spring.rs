@@ -22,10 +22,10 @@
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
 //! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
-//! but others free, takes one to which no CPU returns, if there is one. If it took any, the CPU that returns there
-//! would be the next to find its domain held. While there are fewer domains than CPUs, it prefers one that is large
-//! enough if all have such a CPU. It splits the domain that it takes, and keeps a part, if both parts contain a block
-//! of the largest order.
+//! but others free, takes one to which no CPU returns. If it took any, the CPU that returns there would be the next to
+//! find its domain held. If there is none, and there are fewer domains than CPUs, it takes one that is large; otherwise
+//! any. As long as there are fewer domains than CPUs, it splits what it took and keeps a part, if both parts contain a
+//! block of the largest order.
 //!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).

@@ -150,17 +150,24 @@ proptest! {
     }
 }
 
-/// One half of every pair, and of every larger group, comes back before the other: where DELAY-2 coalesces 2, 4, 8, ...
-#[test]
-fn the_worst_order_of_delay_2_leaves_a_debt() {
+/// Holds every frame, in an order for [`Bench::free`] from the end: one half of every pair, and of every larger group,
+/// comes back before the other. DELAY-2 then coalesces 2, 4, 8, ... blocks in a call.
+fn in_the_worst_order(program: impl FnOnce(&mut Bench<'_, '_>)) {
     let frames = 1 << LARGEST;
     Bench::on(frames, |bench| {
         for _ in 0..frames {
             bench.allocate(Order::ZERO);
         }
-        bench.held.sort_by_key(|(head, _)| {
-            std::cmp::Reverse(head.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST)))
-        });
+        let reversed = |frame: &Frame| frame.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST));
+        let last_first = |(head, _): &(Frame, Order)| std::cmp::Reverse(reversed(head));
+        bench.held.sort_by_key(last_first);
+        program(bench);
+    });
+}
+
+#[test]
+fn the_worst_order_of_delay_2_leaves_a_debt() {
+    in_the_worst_order(|bench| {
         let mut most = 0;
         while !bench.held.is_empty() {
             bench.free(bench.held.len() - 1);
@@ -173,15 +180,7 @@ fn the_worst_order_of_delay_2_leaves_a_debt() {
 /// An allocation coalesces what is owed, too.
 #[test]
 fn an_allocation_pays() {
-    let frames = 1 << LARGEST;
-    Bench::on(frames, |bench| {
-        for _ in 0..frames {
-            bench.allocate(Order::ZERO);
-        }
-        let reversed = |frame: &Frame| frame.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST));
-        bench
-            .held
-            .sort_by_key(|(head, _)| std::cmp::Reverse(reversed(head)));
+    in_the_worst_order(|bench| {
         // An allocation makes up for two blocks of its own class, and a call pays two.
         while bench.debts().iter().all(|owed| *owed < 3) {
             assert!(!bench.held.is_empty(), "too little was ever owed");

@@ -9,6 +9,8 @@
 //! A CPU waits here only by entering the queue; the tests check that it is served. CPUs that work at the same moment
 //! are not modelled; see `tests/domains.rs` here and in `everybuddy-model`.
 
+#[path = "collide.rs"]
+mod collide;
 #[path = "compress.rs"]
 mod compress;
 #[path = "locked.rs"]
@@ -337,67 +339,6 @@ fn a_second_ghost_gets_all_the_rest() {
         rig.put(3, third);
         rig.is_sound();
     });
-}
-
-/// Gives the first CPUs a domain each, and puts them back. The other CPUs return to the domain of CPU 0.
-fn spread(rig: &Rig<'_>, cpus: u16) {
-    rig.divide(0, 1);
-    // CPUs return to the first domain at first, and find it held.
-    let held: Vec<_> = core::iter::once(0).chain(2..cpus).collect();
-    let held: Vec<_> = held.iter().map(|cpu| (*cpu, rig.take(*cpu))).collect();
-    held.iter().for_each(|(cpu, domain)| rig.put(*cpu, *domain));
-    assert_eq!(rig.roots().len(), usize::from(cpus));
-}
-
-/// A CPU that finds its domain held takes the one to which no CPU returns, and no other CPU loses its own.
-#[test]
-fn a_cpu_that_collides_takes_what_no_cpu_returns_to() {
-    with_rig(256, 2, u32::MAX, |rig| {
-        spread(rig, CPUS);
-        let last = || [0, 1, 2, 3].map(|cpu| rig.ghost(cpu).last.get());
-        let own = last();
-        for (cpu, holder) in (0..CPUS).flat_map(|cpu| (0..CPUS).map(move |other| (cpu, other))) {
-            if cpu == holder {
-                continue;
-            }
-            let held = rig.take(holder);
-            rig.ghost(cpu).last.set(held);
-            let taken = rig.take(cpu);
-            assert_eq!(
-                taken,
-                own[usize::from(cpu)],
-                "CPU {cpu}, and CPU {holder} holds"
-            );
-            rig.put(cpu, taken);
-            rig.put(holder, held);
-            assert_eq!(last(), own);
-        }
-        assert_eq!(rig.extensions(), 3);
-        rig.is_sound();
-    });
-}
-
-/// If there are fewer domains than CPUs, a CPU that finds its domain held divides one that is large enough, although
-/// it finds a smaller one first.
-#[test]
-fn a_cpu_that_collides_divides_a_large_domain() {
-    for empty in [1, 2] {
-        with_rig(256, 2, u32::MAX, |rig| {
-            spread(rig, 3);
-            let held = rig.take(0);
-            assert_eq!(rig.ghost(3).last.get(), held);
-            let small = rig.take(empty);
-            while rig.allocate(small, Order::ZERO).is_some() {}
-            rig.put(empty, small);
-            let taken = rig.take(3);
-            assert_eq!(rig.extensions(), 3, "the domain of CPU {empty} is empty");
-            assert_eq!(rig.roots().len(), 4);
-            assert!(!rig.blocks(taken).is_empty());
-            rig.put(3, taken);
-            rig.put(0, held);
-            rig.is_sound();
-        });
-    }
 }
 
 /// A ghost that finds a domain by itself leaves the queue, wherever it is in it; the others keep their turns.

@@ -1,0 +1,264 @@
+//! Cells: every system runs, nothing escapes the model, and sums are those that were computed by hand.
+
+use everybuddy::systems::{ROWS, Row};
+use everybuddy_measure::choice;
+
+use super::*;
+
+/// Runs a workload on four CPUs with little memory.
+fn small(system: &str, workload: &str, think: u32) -> Cell {
+    phased(system, workload, think, Phases::Together)
+}
+
+fn phased(system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
+    on(4, system, workload, think, phases)
+}
+
+fn on(cpus: u16, system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
+    served(cpus, system, workload, think, (phases, Services::Callers))
+}
+
+fn served(
+    cpus: u16,
+    system: &str,
+    workload: &str,
+    think: u32,
+    (phases, services): (Phases, Services),
+) -> Cell {
+    let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+    let variants = choice::workloads(&[workload.to_string()]).unwrap();
+    let load = Load::Workload(variants[0]);
+    let plan = CellPlan {
+        hardware: &machine.hardware,
+        spec: &system.parse().unwrap(),
+        load: &load,
+        cpus,
+        frames: 8192,
+        think,
+        shrink: 64,
+        seed: 1,
+        phases,
+        slice: 10_000,
+        services,
+        is_recorded: false,
+    };
+    simulate(&plan).unwrap()
+}
+
+#[test]
+fn an_access_stands_for_the_median_of_the_counts() {
+    let counts = include_str!("../../../../results/2026-11-21-epyc-2cpu-9/work.tsv");
+    let median = counts.lines().find(|line| line.starts_with("median"));
+    let median: f64 = median
+        .unwrap()
+        .rsplit('\t')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((median * 1000.0 - f64::from(INSTRUCTIONS.per_access)).abs() <= 50.0);
+}
+
+#[test]
+fn every_system_runs_and_nothing_escapes() {
+    for row in ROWS {
+        for workload in ["burst:in-order", "handover", "steady:50:mixed"] {
+            let cell = small(row.name, workload, 100);
+            let name = format!("{} on {workload}", row.name);
+            assert!(cell.calls() > 0 && cell.cycles > 0, "{name}");
+            assert_eq!(cell.outside, 0, "{name}");
+            assert!(!cell.parts.is_empty(), "{name}");
+            for part in &cell.parts {
+                assert_ne!(part.what, "unknown", "{name}");
+            }
+            let (allocate, free) = (&cell.allocate, &cell.free);
+            assert!(allocate.calls - cell.refused <= free.calls + 8192, "{name}");
+            for latency in [allocate, free] {
+                assert!(latency.p50 <= latency.p99 && latency.p99 <= latency.max);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_is_the_same_wherever_its_memory_lies() {
+    for system in ["bs", "lbs-31", "spring", "serewa"] {
+        let first = small(system, "burst:random", 50);
+        // Occupies the memory of the first run, more or less.
+        let _other: Vec<Vec<u8>> = (1..40).map(|pages| vec![1; pages * 4096 + 24]).collect();
+        assert_eq!(small(system, "burst:random", 50), first, "{system}");
+    }
+}
+
+#[test]
+fn cpus_that_are_apart_are_measured_while_all_of_them_make_calls() {
+    for system in ["is", "bs", "spring"] {
+        let together = small(system, "burst:in-order", 100);
+        let apart = phased(system, "burst:in-order", 100, Phases::Apart);
+        assert_eq!(apart.refused, 0, "{system}");
+        assert_eq!(apart.idle, 0, "{system}");
+        assert!(apart.calls() > together.calls() / 8, "{system}");
+        // Calls take no more time than there is: four CPUs, and a call of each that began before.
+        let spent = |latency: &Latency| latency.mean * latency.calls as f64;
+        let time = apart.cycles as f64 * 4.0;
+        let before = (apart.allocate.max.max(apart.free.max) * 4) as f64;
+        let calls = spent(&apart.allocate) + spent(&apart.free);
+        assert!(calls <= time + before, "{system}: {calls} > {time}");
+        assert!(apart.cycles > 0, "{system}");
+        if system == "bs" {
+            let ratio = apart.rate() / together.rate();
+            assert!((0.5..2.0).contains(&ratio), "one lock serves all: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn more_virtual_cpus_than_the_machine_has_take_turns() {
+    // The machine has 16 CPUs.
+    for system in ["bs", "is"] {
+        let all = on(16, system, "burst:in-order", 100, Phases::Together);
+        let twice = on(32, system, "burst:in-order", 100, Phases::Together);
+        assert_eq!(all.preemptions, 0, "{system}");
+        assert!(twice.preemptions > 100, "{system}: {}", twice.preemptions);
+        assert!(
+            twice.rate() < 1.1 * all.rate(),
+            "{system}: no more of them run together"
+        );
+        // A CPU that is preempted holds up its call for a slice at least, and those that wait for its lock.
+        assert!(twice.allocate.max > 10_000, "{system}");
+    }
+}
+
+#[test]
+fn services_work_on_cpus_of_their_own() {
+    let run = |system: &str, services| {
+        let how = (Phases::Together, services);
+        let cell = served(4, system, "burst:random", 1000, how);
+        assert_eq!(cell.outside, 0, "{system}");
+        cell
+    };
+    for system in ["serewa", "serewa+manager=thread"] {
+        let [alone, own] = [Services::Callers, Services::Own].map(|own| run(system, own));
+        assert_eq!((alone.background, own.preemptions), ((0, 0), 0), "{system}");
+        assert_eq!(own.calls(), alone.calls(), "{system}");
+        let (busy, units) = own.background;
+        assert!(units > 100 && busy > units, "{system}: {busy}, {units}");
+        // Each service works on one CPU.
+        assert!(
+            busy < own.cycles * 5 / 4 * 3,
+            "{system}: {busy} in {}",
+            own.cycles
+        );
+    }
+    // What is for idle moments of callers does not run all the time.
+    for system in ["bs", "spring"] {
+        let cells = [Services::Callers, Services::Own].map(|own| run(system, own));
+        assert_eq!(cells[0], cells[1], "{system} has no service with a thread");
+    }
+}
+
+#[test]
+fn services_need_cpus_that_the_machine_has() {
+    let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+    let variants = choice::workloads(&["burst:in-order".to_string()]).unwrap();
+    let (spec, load) = ("serewa".parse().unwrap(), Load::Workload(variants[0]));
+    let plan = |slice| CellPlan {
+        hardware: &machine.hardware,
+        spec: &spec,
+        load: &load,
+        cpus: 16,
+        frames: 8192,
+        think: 1000,
+        shrink: 64,
+        seed: 1,
+        phases: Phases::Together,
+        slice,
+        services: Services::Own,
+        is_recorded: false,
+    };
+    let text = simulate(&plan(0)).unwrap_err().to_string();
+    assert!(text.starts_with("--services own: 16 CPUs and "), "{text}");
+    assert!(simulate(&plan(100_000)).unwrap().preemptions > 0);
+}
+
+/// Returns the parts in which a CPU writes a line that another CPU has written last.
+fn handed_over(cell: &Cell) -> Vec<&'static str> {
+    let parts = cell.parts.iter();
+    let parts = parts.filter(|part| part.traffic.hand_overs > 0);
+    parts.map(|part| part.what).collect()
+}
+
+#[test]
+fn a_hit_writes_no_line_of_another_cpu_but_frame_records() {
+    // Systems with a list; those that take any have none by default.
+    let has_list = |row: &&Row| row.takes("high") && !row.takes("list");
+    for row in ROWS.iter().filter(has_list) {
+        let hits = on(8, row.name, "hot:order0", 1000, Phases::Together);
+        for part in handed_over(&hits) {
+            assert_eq!(part, "frame record", "{}", row.name);
+        }
+    }
+    // A system without a list shares more.
+    let bs = on(8, "bs", "hot:order0", 1000, Phases::Together);
+    assert!(handed_over(&bs).contains(&"zone lock"));
+}
+
+#[test]
+fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
+    for system in ["is", "lis-1", "lis-31"] {
+        let own = on(8, system, "burst:in-order", 1000, Phases::Together);
+        assert_eq!(handed_over(&own), [""; 0], "{system}");
+    }
+}
+
+#[test]
+fn a_cpu_that_is_done_is_idle_until_the_last_one_is() {
+    let counted = |start, end, idle| Counted {
+        start,
+        end,
+        idle,
+        free: vec![1; 10],
+        ..Counted::default()
+    };
+    let results = [counted(10, 60, 5), counted(20, 110, 7)];
+    assert_eq!(together(&results), (100, 5 + 50 + 7));
+}
+
+#[test]
+fn cpus_that_are_apart_are_measured_from_the_last_start_to_the_first_stop() {
+    let counted = |start, stop, ends: [&[u64]; 2]| Counted {
+        start,
+        stop,
+        idle: 3,
+        allocate: ends[0].iter().map(|end| end * 10).collect(),
+        free: ends[1].iter().map(|end| end * 10).collect(),
+        ends: ends.map(<[u64]>::to_vec),
+        ..Counted::default()
+    };
+    let mut results = [
+        counted(10, 100, [&[15, 20, 60], &[19, 90]]),
+        counted(20, 90, [&[25, 90], &[]]),
+    ];
+    assert_eq!(apart(&mut results), (70, 6));
+    assert_eq!(
+        (&results[0].allocate, &results[0].free),
+        (&vec![200, 600], &vec![900])
+    );
+    assert_eq!(
+        (&results[1].allocate, &results[1].free),
+        (&vec![250, 900], &vec![])
+    );
+    // CPUs that never make calls at the same time have no time in common.
+    let mut never = [counted(10, 20, [&[15], &[]]), counted(30, 40, [&[35], &[]])];
+    assert_eq!(apart(&mut never).0, 0);
+    assert!(never.iter().all(|own| own.allocate.is_empty()));
+}
+
+#[test]
+fn cpus_that_share_a_lock_wait_for_it() {
+    let bs = small("bs", "burst:in-order", 0);
+    let first = bs.parts.iter().find(|part| part.traffic.waits > 0);
+    assert_eq!(first.map(|part| part.what), Some("zone lock"));
+    let spaces = small("is", "burst:in-order", 0);
+    assert!(spaces.rate() > 2.0 * bs.rate(), "{spaces:?}, {bs:?}");
+}
