@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! A document names an experiment and not a file, so a new run refreshes it: of all runs below `results`, sorted by
-//! name, the last one counts that has rows of the experiment in the file that its command writes. Other files are named
-//! by their path.
+//! date and number, the last one counts that has rows of the experiment in the file that its command writes. Other
+//! files are named by their path.
 //!
 //! # Invariants
 //!
@@ -48,7 +48,7 @@ impl Results {
         let mut runs: Vec<String> = runs
             .filter_map(|run| run.ok()?.file_name().into_string().ok())
             .collect();
-        runs.sort();
+        runs.sort_by_cached_key(|run| numbered(run));
         let path = |run: &String| OUTPUTS.map(|file| format!("results/{run}/{file}"));
         let own = runs.iter().rev().flat_map(path);
         Self {
@@ -81,6 +81,38 @@ impl Results {
         }
         Ok(None)
     }
+}
+
+/// Returns the text with every number in ten digits, so that the tenth run of a day sorts after the ninth.
+fn numbered(name: &str) -> String {
+    let mut text = String::new();
+    for part in name.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
+        let digits = part.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        text += &format!("{digits:0>10}{}", &part[digits.len()..]);
+    }
+    text
+}
+
+#[test]
+fn the_tenth_run_of_a_day_sorts_after_the_ninth() {
+    let mut runs = [
+        "21-2cpu-10",
+        "21-2cpu",
+        "21-2cpu-9",
+        "20-2cpu-serewa",
+        "21-2cpu-2",
+    ];
+    runs.sort_by_cached_key(|run| numbered(run));
+    assert_eq!(
+        runs,
+        [
+            "20-2cpu-serewa",
+            "21-2cpu",
+            "21-2cpu-2",
+            "21-2cpu-9",
+            "21-2cpu-10"
+        ]
+    );
 }
 
 impl Results {
