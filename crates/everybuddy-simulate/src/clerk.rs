@@ -149,6 +149,9 @@ impl FrameAllocator<Sim> for Clerk {
     fn span(&self) -> Span {
         unreachable!()
     }
+    fn allocate_at(&self, _: &mut SimCpu, _: FrameRange) -> Result<Pfn, RegionError> {
+        unreachable!()
+    }
     fn max_order(&self) -> Order {
         Order::TEN
     }

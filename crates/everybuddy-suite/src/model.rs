@@ -32,6 +32,11 @@ impl Model {
             .any(|block| block.iter().all(|free| *free))
     }
 
+    /// Returns `true` if this frame is free.
+    pub fn is_free(&self, frame: Pfn) -> bool {
+        self.free.get(frame.index()).is_some_and(|free| *free)
+    }
+
     /// Notes that frames were allocated.
     ///
     /// # Panics

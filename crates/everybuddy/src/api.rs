@@ -13,10 +13,13 @@
 use core::fmt;
 
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Frames, Order, Pfn};
-use crate::platform::{CpuId, Platform};
+use crate::frame::{Block, Frames, Order, Pfn};
+use crate::place::{Node, Place, Search};
+use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
-use crate::request::{Release, Request, Size};
+use crate::request::{Flags, Release, Request, Size};
+use crate::runs::{Run, RunCall, Runs};
+use crate::shortage::Shortage;
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 
 /// Work that a system needs done apart from requests, on threads or idle CPUs that the host provides.
@@ -36,6 +39,17 @@ pub enum Progress {
     Idle,
     /// The budget was used up, and there is more work.
     More,
+}
+
+/// What happens to a free block that was visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// It stays allocated, and the visit goes on.
+    Keep,
+    /// It stays allocated, and the visit ends.
+    KeepAndStop,
+    /// It is freed, and the visit goes on.
+    Return,
 }
 
 /// A buddy system for page frames.
@@ -181,6 +195,163 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`RegionError`]; nothing changes.
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
+    /// Allocates exactly the frames of a range, in aligned blocks. If a CPU's list caches any of them, all lists are
+    /// drained first. O(range).
+    ///
+    /// Returns the first frame. The frames are freed as any others; [`Release::frames`] frees them at once.
+    ///
+    /// # Errors
+    /// [`RegionError`]; nothing is allocated. [`NotFree`](RegionError::NotFree) names the first frame that is not free.
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError>;
+
+    /// Allocates where a [`Place`] allows: on a node, below a limit, aligned beyond the size, in some colours.
+    ///
+    /// An ordinary request comes first. If its frames do not lie in the place, they are freed again, and the candidates
+    /// are searched by address. O(frames of the span) at worst, which is why such a request has a call of its own.
+    ///
+    /// A system without nodes is node 0: it ignores a preference, and has nothing for [`Node::Only`] of another one.
+    ///
+    /// ```
+    /// use everybuddy::prelude::*;
+    /// use everybuddy::{Colours, Place};
+    /// # use core::mem::MaybeUninit;
+    /// # let ranges = [FrameRange::new(0, 4096)];
+    /// # let setup = Setup::new(&ranges, 1);
+    /// # let mut memory = vec![MaybeUninit::uninit(); layout::<Bs, Native>(&Options::NONE, &setup)?.size() + 64];
+    /// # let system = build::<Bs, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+    /// # let cpus = NativeCpus::new(1);
+    /// # let mut cpu = cpus.claim(CpuId(0)).unwrap();
+    /// // Below frame 1024, and of the odd one of two colours by bit 4 of the frame number.
+    /// let place = Place::ANYWHERE.below(1024).coloured(Colours::new(1 << 4, 0b10).unwrap());
+    /// let frame = system.allocate_in(&mut cpu, Request::FRAME, &place)?;
+    /// assert!(frame.0 < 1024 && frame.0 >> 4 & 1 == 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`allocate`](Self::allocate).
+    #[cold]
+    fn allocate_in(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        place: &Place,
+    ) -> Result<Pfn, AllocateError> {
+        if matches!(place.node, Node::Only(1..)) {
+            return Err(AllocateError::Exhausted);
+        }
+        let start = self.allocate(cpu, request)?;
+        let frames = request.size.extent().frames();
+        if place.holds(self.span().physical(start), frames) {
+            return Ok(start);
+        }
+        let search = |cpu: &mut P::Cpu| {
+            Search {
+                span: self.span(),
+                state: &|pfn| self.frame_state(pfn),
+                take: &mut |range| self.allocate_at(cpu, range),
+            }
+            .run(frames, place)
+        };
+        let mut found = search(cpu);
+        if found.is_err() {
+            // What lists and queues hold is brought back only if nothing else is free.
+            let may_wait = !request.flags.contains(Flags::NO_WAIT);
+            let settled = may_wait && self.quiesce(cpu).is_ok();
+            if may_wait {
+                found = search(cpu);
+            }
+            if found.is_err() && !settled && self.snapshot(cpu).buffered_frames > 0 {
+                found = Err(AllocateError::Busy);
+            }
+        }
+        let release = Release {
+            start,
+            size: request.size,
+            hint: request.hint,
+        };
+        // It was allocated just now, so only a misuse can have freed it.
+        let _ = self.free(cpu, release);
+        found
+    }
+
+    /// Allocates `frames` frames as one run if there is one, otherwise as few aligned blocks as possible, none smaller
+    /// than `least` except the last one, which is cut to length. Returns the number of runs, which are in `out`.
+    ///
+    /// Larger blocks come first. One call takes at most as many blocks as `out` has room for.
+    ///
+    /// # Errors
+    /// Those of [`allocate`](Self::allocate); [`Exhausted`](AllocateError::Exhausted) also if `out` is too short. Then
+    /// nothing is allocated.
+    #[cold]
+    fn allocate_runs(
+        &self,
+        cpu: &mut P::Cpu,
+        frames: u32,
+        least: Order,
+        out: &mut [Run],
+    ) -> Result<usize, AllocateError> {
+        Runs {
+            max_order: self.max_order(),
+            call: &mut |call| match call {
+                RunCall::Allocate(request) => self.allocate(cpu, request),
+                RunCall::Free(run) => {
+                    // It was allocated just now, so only a misuse can have freed it.
+                    let _ = self.free(cpu, run.release());
+                    Ok(run.start)
+                }
+            },
+        }
+        .allocate(frames, least, out)
+    }
+
+    /// Returns what is free, to explain why a request failed. As costly as a [`snapshot`](Self::snapshot).
+    #[cold]
+    fn shortage(&self, cpu: &mut P::Cpu, request: Request) -> Shortage {
+        Shortage {
+            size: request.size,
+            free: self.snapshot(cpu),
+            own_list: self.buffered_frames(cpu.id()),
+            elsewhere: 0,
+            max_order: self.max_order(),
+        }
+    }
+
+    /// Allocates free blocks of `order` one after another, by address, and passes each to `visit`, which decides whether
+    /// it is kept. Returns how many were kept; they are freed as any others.
+    ///
+    /// No other CPU is stopped: a block that another CPU takes first is passed over, and so is what lists cache. A
+    /// balloon or a hypervisor finds in this way the memory that can be withdrawn from a guest. O(frames of the span).
+    #[cold]
+    fn visit_free(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        visit: &mut dyn FnMut(Block) -> Visit,
+    ) -> u64 {
+        let (span, frames) = (self.span(), order.frames());
+        let (mut kept, mut at) = (0, Pfn(0));
+        while at.0 < span.frames() && span.frames() - at.0 >= frames {
+            let block = Block::new(at, order);
+            let range = FrameRange::new(span.physical(at), u64::from(frames));
+            let is_free = matches!(self.frame_state(at), Some(FrameState::Free { .. }));
+            if order <= self.max_order() && is_free && self.allocate_at(cpu, range).is_ok() {
+                let decided = visit(block);
+                if decided == Visit::Return {
+                    // It was allocated just now, so only a misuse can have freed it.
+                    let _ = self.free(cpu, Release::block(block));
+                } else {
+                    kept += 1;
+                }
+                if decided == Visit::KeepAndStop {
+                    break;
+                }
+            }
+            at = Pfn(at.0 + frames);
+        }
+        kept
+    }
+
     /// Returns the span that relative frame numbers refer to. O(1).
     fn span(&self) -> Span;
 
@@ -255,6 +426,16 @@ pub(crate) enum Extent {
     Block(Order),
     /// A run that is not a single block.
     Run(u32),
+}
+
+impl Extent {
+    /// Returns the number of frames.
+    pub(crate) fn frames(self) -> u32 {
+        match self {
+            Extent::Block(order) => order.frames(),
+            Extent::Run(frames) => frames,
+        }
+    }
 }
 
 impl Size {

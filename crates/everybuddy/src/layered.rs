@@ -28,6 +28,9 @@ use crate::zone::{Caller, ZoneLayer};
 /// A request, tried once more after all lists were drained.
 type LastTry<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
 
+/// Work of the zone layer on a range of frames.
+type RangeWork<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<(), RegionError>;
+
 /// A per-CPU layer over a zone layer.
 pub struct Layered<P: Platform, F, Z> {
     front: F,
@@ -238,9 +241,20 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(RegionError::NoSuchCpu);
         }
         let (start, frames) = self.span.relative(range)?;
-        let mut withdrawn = Err(RegionError::Busy);
-        let withdraw = &mut |cpu: &mut P::Cpu, all_drained: bool| {
-            withdrawn = match self.zone.withdraw(&mut Caller::of(cpu), start, frames, to) {
+        self.with_lists_drained(cpu, &|zone, caller| {
+            zone.withdraw(caller, start, frames, to)
+        })
+    }
+
+    /// Calls `work`, which needs frames of a range, while no CPU caches any.
+    fn with_lists_drained(
+        &self,
+        cpu: &mut P::Cpu,
+        work: RangeWork<'_, P, Z>,
+    ) -> Result<(), RegionError> {
+        let mut worked = Err(RegionError::Busy);
+        let then = &mut |cpu: &mut P::Cpu, all_drained: bool| {
+            worked = match work(&self.zone, &mut Caller::of(cpu)) {
                 // A frame that another CPU still caches may be free soon; one that is in use will not.
                 Err(RegionError::NotFree(pfn)) if !all_drained && self.may_be_cached(pfn) => {
                     Err(RegionError::Busy)
@@ -248,8 +262,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
                 result => result,
             };
         };
-        self.front.with_all_drained(cpu, &self.zone, withdraw);
-        withdrawn
+        self.front.with_all_drained(cpu, &self.zone, then);
+        worked
     }
 }
 
@@ -470,6 +484,23 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         let (start, frames) = self.span.relative(range)?;
         self.zone
             .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
+    }
+
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(RegionError::NoSuchCpu);
+        }
+        let (start, frames) = self.span.relative(range)?;
+        let take = |zone: &Z, caller: &mut Caller<'_, P>| {
+            zone.allocate_at(caller, start, frames).map(|_| ())
+        };
+        match take(&self.zone, &mut Caller::of(cpu)) {
+            Err(RegionError::NotFree(pfn)) if F::CACHES && self.may_be_cached(pfn) => {
+                self.with_lists_drained(cpu, &take)?;
+            }
+            result => result?,
+        }
+        Ok(start)
     }
 
     fn services(&self) -> &'static [Service] {

@@ -43,26 +43,32 @@ mod frame_table;
 mod layered;
 mod lock;
 pub mod percpu;
+mod place;
 pub mod platform;
 mod probe;
 pub mod region;
 pub mod request;
+mod runs;
 pub mod serewa;
+mod shortage;
 mod snapshot;
 pub mod structure;
 pub mod systems;
 mod wrapping_slice;
 pub mod zone;
 
-pub use api::{FrameAllocator, Progress, Service};
+pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};
+pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{Class, Flags, Hint, Release, Request, Size};
+pub use runs::Run;
+pub use shortage::{Reason, Shortage};
 pub use snapshot::{Census, FrameState, Snapshot, Violation};
 pub use systems::{
     Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,

@@ -401,6 +401,19 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         }
     }
 
+    fn on_carve(&self, structure: &S, order: Order) {
+        // The block was globally free: everything is settled before a block is carved.
+        add::<P>(&structure.class(order).slack, 1);
+    }
+
+    fn keep_half(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        structure.insert(head, order);
+        record_move::<P>(probe);
+        // Two more blocks, one of them globally free: the next piece of the run is found in it.
+        add::<P>(&structure.class(order).total, 2);
+        add::<P>(&structure.class(order).slack, 1);
+    }
+
     fn settle(&self, structure: &S, probe: &mut P::Probe) {
         for order in Order::up_to(structure.max_order()) {
             while let Some(head) = Self::take_second(structure, order, probe) {

@@ -136,6 +136,33 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     /// Both are counted from its head.
     fn split_allocated(&self, _: &S, _: Order, _: u32, _: u32) {}
 
+    /// Removes a piece of a free block, and keeps the rest as free blocks. The caller tags the piece's head. O(orders).
+    fn carve(
+        &self,
+        structure: &S,
+        (whole, mut order): (Frame, Order),
+        (piece, least): (Frame, Order),
+        probe: &mut P::Probe,
+    ) {
+        structure.remove(whole, order);
+        record_move::<P>(probe);
+        self.on_carve(structure, order);
+        while order > least {
+            probe.record(Event::Split(order));
+            order = order.down();
+            self.keep_half(structure, piece.aligned(order).buddy(order), order, probe);
+        }
+    }
+
+    /// Notes that a free block of this order was removed, to be carved.
+    fn on_carve(&self, _: &S, _: Order) {}
+
+    /// Inserts the half of a carved block that was not asked for.
+    fn keep_half(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
+        structure.insert(head, order);
+        record_move::<P>(probe);
+    }
+
     /// Checks what the policy guarantees about a structure. O(orders).
     ///
     /// # Errors

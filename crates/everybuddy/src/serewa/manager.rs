@@ -279,6 +279,25 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         }
     }
 
+    /// Calls `work` under the lock when the queues are empty, or as soon as it succeeds.
+    fn with_finished<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        work: impl Fn(&mut P::Probe) -> Result<T, RegionError>,
+    ) -> Result<T, RegionError> {
+        for _ in 0..MAX_POLLS {
+            let finished = self.finish(caller.probe);
+            let guard = Guard::lock(self.lock, caller.probe);
+            // A part of the run may have passed through a queue just now.
+            match work(guard.probe) {
+                Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
+                Err(RegionError::NotFree(_)) if self.contents(None) != Contents::Nothing => {}
+                result => return result,
+            }
+        }
+        Err(RegionError::Busy)
+    }
+
     /// Returns the content of the queues. A block that a manager allocates for a caller that left counts as being
     /// processed, except for the manager that serves CPU `served`, which would wait for itself. Under the lock.
     fn contents(&self, served: Option<CpuId>) -> Contents {
@@ -483,18 +502,20 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        for _ in 0..MAX_POLLS {
-            let finished = self.finish(caller.probe);
-            let guard = Guard::lock(self.lock, caller.probe);
-            let result = range::withdraw(&self.structure, &Eager, start, frames, to, guard.probe);
-            // A part of it may have passed through a queue just now.
-            match result {
-                Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
-                Err(RegionError::NotFree(_)) if self.contents(None) != Contents::Nothing => {}
-                result => return result,
-            }
-        }
-        Err(RegionError::Busy)
+        self.with_finished(caller, |probe| {
+            range::withdraw(&self.structure, &Eager, start, frames, to, probe)
+        })
+    }
+
+    fn allocate_at(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+    ) -> Result<Frame, RegionError> {
+        self.with_finished(caller, |probe| {
+            range::allocate_at(&self.structure, &Eager, start, frames, probe)
+        })
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {

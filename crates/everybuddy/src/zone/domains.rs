@@ -431,6 +431,18 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         .ok_or(RegionError::Busy)?
     }
 
+    fn allocate_at(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+    ) -> Result<Frame, RegionError> {
+        self.with_range_lock_merged(caller, |held, probe| {
+            range::allocate_at(held, &Eager, start, frames, probe)
+        })
+        .ok_or(RegionError::Busy)?
+    }
+
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         self.with_merged(caller, |_, _| ());
         true

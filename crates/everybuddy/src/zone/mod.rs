@@ -155,6 +155,14 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         to: Tag,
     ) -> Result<(), RegionError>;
 
+    /// Allocates exactly this run of free frames, in aligned blocks. O(frames).
+    fn allocate_at(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+    ) -> Result<Frame, RegionError>;
+
     /// Performs all delayed coalescing, and files everything that waits in queues. Returns `false` if another thread
     /// works on an area and did not finish in time. O(blocks × orders) where something was delayed, otherwise O(1).
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool;

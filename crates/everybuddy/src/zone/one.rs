@@ -232,6 +232,16 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         range::withdraw(structure, policy, start, frames, to, guard.probe)
     }
 
+    fn allocate_at(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+    ) -> Result<Frame, RegionError> {
+        let guard = self.enter_whole(caller);
+        range::allocate_at(&self.structure, &self.policy, start, frames, guard.probe)
+    }
+
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         if C::DELAYS {
             let guard = self.enter_whole(caller);

@@ -1,4 +1,4 @@
-//! Runs of frames: exact requests, partial frees, adding and withdrawing memory.
+//! Runs of frames: exact requests, given frames, partial frees, adding and withdrawing memory.
 //!
 //! # Purpose
 //!
@@ -257,4 +257,33 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         at = rest;
     }
     Ok(())
+}
+
+/// Allocates exactly this run of free frames, in aligned blocks. O(frames).
+pub(crate) fn allocate_at<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    structure: &S,
+    policy: &C,
+    start: Pfn,
+    frames: u32,
+    probe: &mut P::Probe,
+) -> Result<Frame, RegionError> {
+    let table = structure.table();
+    policy.settle(structure, probe);
+    let first = check_withdraw(structure, start, frames)?;
+    for (head, order) in pieces(first, frames, structure.max_order()) {
+        let mut taken = 0;
+        // A piece consists of several free blocks only where memory was initially divided so.
+        while taken < order.frames() {
+            let at = head.offset(taken);
+            let Some((whole, found)) = free_block_at(structure, at.pfn()) else {
+                break;
+            };
+            let least = found.min(order);
+            policy.carve(structure, (whole, found), (at, least), probe);
+            table.set_tag(at, Tag::INTERIOR);
+            taken += least.frames();
+        }
+        table.set_tag(head, Tag::allocated(order));
+    }
+    Ok(first)
 }

@@ -207,15 +207,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(())
     }
 
-    /// Withdraws a range, space by space. Under the range lock.
-    fn withdraw_parts(
+    /// Checks that a range is free, space by space, and coalesces what is delayed. Under the range lock.
+    fn check_parts(
         &self,
         ranges: &mut Guard<'_, P>,
         start: Pfn,
         frames: u32,
-        to: Tag,
-    ) -> Result<(), RegionError> {
-        range::run(self.table, start, frames)?;
+    ) -> Result<Frame, RegionError> {
+        let first = range::run(self.table, start, frames)?;
         for (index, start, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RegionError::OutsideSpan);
@@ -225,6 +224,18 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             self.update_pool(index, space, guard.probe);
             range::check_withdraw(&space.structure, start, frames)?;
         }
+        Ok(first)
+    }
+
+    /// Withdraws a range, space by space. Under the range lock.
+    fn withdraw_parts(
+        &self,
+        ranges: &mut Guard<'_, P>,
+        start: Pfn,
+        frames: u32,
+        to: Tag,
+    ) -> Result<(), RegionError> {
+        self.check_parts(ranges, start, frames)?;
         for (index, part, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RegionError::OutsideSpan);
@@ -445,6 +456,42 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     ) -> Result<(), RegionError> {
         let mut ranges = Guard::lock(self.range_lock, caller.probe);
         self.withdraw_parts(&mut ranges, start, frames, to)
+    }
+
+    fn allocate_at(
+        &self,
+        caller: &mut Caller<'_, P>,
+        start: Pfn,
+        frames: u32,
+    ) -> Result<Frame, RegionError> {
+        // The range lock: no other CPU removes a space's memory meanwhile.
+        let mut ranges = Guard::lock(self.range_lock, caller.probe);
+        let first = self.check_parts(&mut ranges, start, frames)?;
+        for (index, part, frames) in self.parts(start, frames) {
+            let Some(space) = self.spaces.get(index as usize) else {
+                return Err(RegionError::OutsideSpan);
+            };
+            let guard = Guard::lock(space.lock, ranges.probe);
+            let structure = &space.structure;
+            let taken = range::allocate_at(structure, &self.policy, part, frames, guard.probe);
+            let Err(error) = taken else {
+                space.adjust(frames, 0);
+                self.update_pool(index, space, guard.probe);
+                continue;
+            };
+            drop(guard);
+            // Another CPU allocated a frame after the check. A part that cannot be freed was freed by a misuse.
+            if part.0 > start.0 {
+                let caller = &mut Caller {
+                    cpu: caller.cpu,
+                    probe: ranges.probe,
+                    nested: false,
+                };
+                let _ = self.free_run(caller, first, part.0 - start.0);
+            }
+            return Err(error);
+        }
+        Ok(first)
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {

@@ -1,0 +1,235 @@
+//! Where frames may lie: nodes, address limits, alignment, colours.
+//!
+//! # Purpose
+//!
+//! Some requests cannot use any frame: a device reaches only low addresses, a task stays on its node, a cache is
+//! partitioned by colour. They are few. Such a request goes through a call of its own,
+//! [`allocate_in`](crate::FrameAllocator::allocate_in), so that the code of an ordinary hit does not change.
+//!
+//! # Invariants
+//!
+//! 1. A block that a search returns satisfies every restriction of its place.
+//! 2. A search only goes upwards, so it ends.
+//!
+//! # Design decisions
+//!
+//! A system without zones finds such a frame by looking at the candidates in ascending order, each in O(orders), and
+//! by taking the first that is free. That is slow in memory without free candidates, but it needs nothing of the
+//! system except [`allocate_at`](crate::FrameAllocator::allocate_at). Where limits are common, [`Nodes`](crate::Nodes)
+//! keeps limited memory in zones of its own.
+
+use crate::error::{AllocateError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::region::{FrameRange, Span};
+use crate::snapshot::FrameState;
+
+/// The node that a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Node {
+    /// The node of the calling CPU, then the others by distance.
+    #[default]
+    Home,
+    /// This node, then the others by distance.
+    Preferred(u8),
+    /// Only this node.
+    Only(u8),
+}
+
+/// A set of frame colours: classes of frames that share sets of a cache, or banks of memory.
+///
+/// # Examples
+/// ```
+/// use everybuddy::Colours;
+///
+/// // 16 colours by bits 2 to 5 of the frame number; two of them are allowed.
+/// let colours = Colours::new(0b11_1100, 1 << 3 | 1 << 9).unwrap();
+/// assert_eq!(colours.of(0b10_0111), 9);
+/// assert!(colours.allow(0b10_0111) && !colours.allow(0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colours {
+    mask: u64,
+    allowed: u64,
+}
+
+impl Colours {
+    /// No restriction: all frames have colour 0, which is allowed.
+    pub const ALL: Colours = Colours {
+        mask: 0,
+        allowed: 1,
+    };
+
+    /// Creates a set. The bits of `mask` select the bits of a physical frame number that make its colour, lowest bit
+    /// first; bit c of `allowed` allows colour c. Returns `None` if the mask has more than 6 bits.
+    pub const fn new(mask: u64, allowed: u64) -> Option<Colours> {
+        match mask.count_ones() {
+            0..=6 => Some(Colours { mask, allowed }),
+            _ => None,
+        }
+    }
+
+    /// Returns the colour of a physical frame. O(colour bits).
+    pub const fn of(self, frame: u64) -> u8 {
+        let (mut mask, mut colour, mut bit) = (self.mask, 0, 0);
+        while mask != 0 {
+            let lowest = mask & mask.wrapping_neg();
+            colour |= ((frame & lowest != 0) as u8) << bit;
+            mask &= mask - 1;
+            bit += 1;
+        }
+        colour
+    }
+
+    /// Returns `true` if the colour of a physical frame is allowed.
+    pub const fn allow(self, frame: u64) -> bool {
+        self.allowed >> self.of(frame) & 1 == 1
+    }
+}
+
+/// Where the frames of a request may lie.
+///
+/// # Examples
+/// ```
+/// use everybuddy::{Order, Place};
+///
+/// // Frames of 4 KiB below 4 GiB, from a multiple of 64 KiB on.
+/// let place = Place::ANYWHERE.below(1 << 20).aligned(Order::new(4).unwrap());
+/// assert_ne!(place, Place::ANYWHERE);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node.
+    pub node: Node,
+    /// All frames have physical numbers below this one: 2^20 for a device that reaches 4 GiB of 4 KiB frames.
+    pub limit: u64,
+    /// The first frame's physical number is a multiple of the number of frames of this order. A larger request is
+    /// aligned to its own size in any case.
+    pub alignment: Order,
+    /// The colours of all frames.
+    pub colours: Colours,
+}
+
+impl Place {
+    /// No restriction.
+    pub const ANYWHERE: Place = Place {
+        node: Node::Home,
+        limit: u64::MAX,
+        alignment: Order::ZERO,
+        colours: Colours::ALL,
+    };
+
+    /// Sets the node.
+    #[must_use]
+    pub const fn on(self, node: Node) -> Place {
+        Place { node, ..self }
+    }
+
+    /// Sets the limit: all frames have physical numbers below `limit`.
+    #[must_use]
+    pub const fn below(self, limit: u64) -> Place {
+        Place { limit, ..self }
+    }
+
+    /// Sets the alignment.
+    #[must_use]
+    pub const fn aligned(self, alignment: Order) -> Place {
+        Place { alignment, ..self }
+    }
+
+    /// Sets the colours.
+    #[must_use]
+    pub const fn coloured(self, colours: Colours) -> Place {
+        Place { colours, ..self }
+    }
+
+    /// Returns `true` if a run of physical frames satisfies limit, alignment and colours.
+    pub fn holds(&self, start: u64, frames: u32) -> bool {
+        let end = start.checked_add(u64::from(frames));
+        start.is_multiple_of(u64::from(self.alignment.frames()))
+            && end.is_some_and(|end| end <= self.limit && self.colours_hold(start, end))
+    }
+
+    fn colours_hold(&self, start: u64, end: u64) -> bool {
+        self.colours == Colours::ALL || (start..end).all(|frame| self.colours.allow(frame))
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::ANYWHERE
+    }
+}
+
+/// A search for a free run in a place: what it asks of the system.
+pub(crate) struct Search<'s> {
+    /// The system's frames.
+    pub(crate) span: Span,
+    /// Returns the use of a frame.
+    pub(crate) state: &'s dyn Fn(Pfn) -> Option<FrameState>,
+    /// Allocates exactly the frames of a range.
+    pub(crate) take: &'s mut dyn FnMut(FrameRange) -> Result<Pfn, RegionError>,
+}
+
+impl Search<'_> {
+    /// Takes the first free run, by address, that a place holds. The request is not larger than the largest block.
+    ///
+    /// It fails as busy if it saw no such run, but could not take a free frame in time.
+    pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Pfn, AllocateError> {
+        let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
+        let step = u64::from(own.max(place.alignment).frames());
+        let end = (self.span.base() + u64::from(self.span.frames())).min(place.limit);
+        let mut failure = AllocateError::Exhausted;
+        let mut at = self.span.base();
+        loop {
+            at = match at.checked_next_multiple_of(step) {
+                Some(start) if start + u64::from(frames) <= end => start,
+                _ => return Err(failure),
+            };
+            let state = self.span.pfn(at).and_then(self.state);
+            if let Some(FrameState::Allocated { head, order }) = state {
+                // No frame of the block is free.
+                at = self.span.physical(head) + u64::from(order.frames());
+                continue;
+            }
+            if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(at, frames) {
+                at += 1;
+                continue;
+            }
+            match (self.take)(FrameRange::new(at, u64::from(frames))) {
+                Ok(start) => return Ok(start),
+                Err(RegionError::NotFree(pfn)) => at = self.span.physical(pfn).max(at) + 1,
+                Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
+                Err(_) => {
+                    failure = AllocateError::Busy;
+                    at += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_the_selected_bits() {
+        let colours = Colours::new(0b1010_0010, 0b1000_0001).unwrap();
+        assert_eq!(colours.of(0), 0);
+        assert_eq!(colours.of(0b1010_0010), 7);
+        assert_eq!(colours.of(0b0101_1101), 0);
+        assert_eq!(colours.of(0b0010_0000), 2);
+        assert!(colours.allow(0b1111_1111) && !colours.allow(0b0000_0010));
+        assert_eq!(Colours::new(0x7f, 1), None);
+        assert!((0..100).all(|frame| Colours::ALL.allow(frame)));
+    }
+
+    #[test]
+    fn a_place_holds_what_satisfies_all_of_it() {
+        let place = Place::ANYWHERE.below(64).aligned(Order::new(2).unwrap());
+        assert!(place.holds(60, 4) && !place.holds(60, 5) && !place.holds(62, 1));
+        assert!(!place.holds(u64::MAX - 3, 8));
+        let even = place.coloured(Colours::new(1, 1).unwrap());
+        assert!(even.holds(8, 1) && !even.holds(8, 2));
+    }
+}

@@ -1,0 +1,185 @@
+//! Many frames in few runs.
+//!
+//! # Purpose
+//!
+//! A buffer that a device reads by a table of runs, or a mapping of a process, need not be contiguous. It needs few
+//! runs, because each costs an entry of the table.
+//!
+//! # Invariants
+//!
+//! An allocation that fails frees what it had taken.
+
+use crate::error::AllocateError;
+use crate::frame::{Order, Pfn};
+use crate::request::{Release, Request};
+
+/// Frames that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The first frame.
+    pub start: Pfn,
+    /// The number of frames.
+    pub frames: u32,
+}
+
+impl Run {
+    /// Returns the release of all its frames.
+    pub const fn release(self) -> Release {
+        Release::frames(self.start, self.frames)
+    }
+}
+
+/// A call of the system.
+pub(crate) enum RunCall {
+    Allocate(Request),
+    Free(Run),
+}
+
+/// An allocation of runs: what it asks of the system.
+pub(crate) struct Runs<'s> {
+    pub(crate) max_order: Order,
+    pub(crate) call: &'s mut dyn FnMut(RunCall) -> Result<Pfn, AllocateError>,
+}
+
+impl Runs<'_> {
+    /// Allocates `frames` frames in as few runs as possible.
+    pub(crate) fn allocate(
+        mut self,
+        frames: u32,
+        least: Order,
+        out: &mut [Run],
+    ) -> Result<usize, AllocateError> {
+        let mut taken = 0;
+        let result = self.fill(frames, least, out, &mut taken);
+        if result.is_err() {
+            for run in out.iter().take(taken) {
+                let _ = (self.call)(RunCall::Free(*run));
+            }
+        }
+        result.map(|()| taken)
+    }
+
+    /// Fills `out` and counts what was allocated.
+    fn fill(
+        &mut self,
+        frames: u32,
+        least: Order,
+        out: &mut [Run],
+        taken: &mut usize,
+    ) -> Result<(), AllocateError> {
+        if least > self.max_order {
+            return Err(AllocateError::TooLarge {
+                largest: self.max_order,
+            });
+        }
+        let mut left = frames;
+        // The smallest block that failed: no larger one is tried again.
+        let mut most = self.max_order;
+        loop {
+            let place = out.get_mut(*taken).ok_or(AllocateError::Exhausted)?;
+            let most_frames = most.frames();
+            // What is left, as one run; or the largest block that is not larger than what is left.
+            let whole = left <= most_frames;
+            let request = match whole {
+                true => Request::frames(left),
+                false => Request::order(most),
+            };
+            let asked = if whole { left } else { most_frames };
+            match (self.call)(RunCall::Allocate(request)) {
+                Ok(start) => {
+                    *place = Run {
+                        start,
+                        frames: asked,
+                    };
+                    *taken += 1;
+                    left -= asked;
+                    if left == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(AllocateError::Exhausted) => {
+                    // A run of this length needs a block of the order that covers it.
+                    let failed = Order::covering(asked).unwrap_or(most).min(most);
+                    if failed <= least {
+                        return Err(AllocateError::Exhausted);
+                    }
+                    most = failed.down();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Frees blocks of some orders, as a system that has `blocks[order]` of each and splits none.
+    fn allocate(
+        blocks: &mut [u32],
+        frames: u32,
+        least: u8,
+        room: usize,
+    ) -> Result<Vec<u32>, AllocateError> {
+        let before = blocks.to_vec();
+        let mut out = std::vec![Run::default(); room];
+        let largest = Order::new(blocks.len() as u8 - 1).unwrap();
+        let order_of = |frames| Order::covering(frames).unwrap().index();
+        let result = Runs {
+            max_order: largest,
+            call: &mut |call| match call {
+                RunCall::Allocate(request) => {
+                    let asked = request.size.extent().frames();
+                    let found = (order_of(asked)..blocks.len()).find(|order| blocks[*order] > 0);
+                    let found = found.ok_or(AllocateError::Exhausted)?;
+                    blocks[found] -= 1;
+                    Ok(Pfn(found as u32))
+                }
+                RunCall::Free(run) => {
+                    blocks[run.start.index()] += 1;
+                    Ok(run.start)
+                }
+            },
+        }
+        .allocate(frames, Order::new(least).unwrap(), &mut out);
+        if result.is_err() {
+            assert_eq!(blocks, before, "all is free again");
+        }
+        result.map(|runs| out[..runs].iter().map(|run| run.frames).collect())
+    }
+
+    #[test]
+    fn one_run_if_there_is_one_otherwise_the_largest_blocks_first() {
+        assert_eq!(allocate(&mut [0, 0, 0, 1], 7, 0, 4), Ok(std::vec![7]));
+        // 7 frames would need a block of 8.
+        assert_eq!(allocate(&mut [4, 2, 1, 0], 7, 0, 4), Ok(std::vec![4, 2, 1]));
+        assert_eq!(
+            allocate(&mut [9, 0, 1, 0], 7, 0, 4),
+            Ok(std::vec![4, 1, 1, 1])
+        );
+        // More than a largest block: two of them, and the rest in one run.
+        assert_eq!(
+            allocate(&mut [0, 0, 0, 3], 21, 0, 4),
+            Ok(std::vec![8, 8, 5])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_had_leaves_everything_as_it_was() {
+        let exhausted = Err(AllocateError::Exhausted);
+        assert_eq!(allocate(&mut [9, 0, 1, 0], 7, 0, 3), exhausted, "no room");
+        assert_eq!(
+            allocate(&mut [9, 0, 1, 0], 7, 1, 9),
+            exhausted,
+            "pieces too small"
+        );
+        assert_eq!(allocate(&mut [2, 0, 1, 0], 7, 0, 9), exhausted, "memory");
+        let largest = Order::new(3).unwrap();
+        assert_eq!(
+            allocate(&mut [0, 0, 0, 1], 7, 4, 9),
+            Err(AllocateError::TooLarge { largest })
+        );
+    }
+}
