@@ -16,7 +16,10 @@
 //! |---|---|
 //! | build a system | [`systems::build`]; [`systems`] has a type for each one and lists the compositions |
 //! | allocate and free | [`FrameAllocator`], [`Request`], [`Release`] |
+//! | ask for certain frames: below a limit, aligned, of a colour, or exactly these | [`Place`], [`FrameAllocator::allocate_in`], [`FrameAllocator::allocate_at`] |
+//! | learn why a request failed | [`FrameAllocator::shortage`] |
 //! | describe a machine | [`Setup`], [`FrameRange`] |
+//! | divide memory by node and by address | [`Nodes`] |
 //! | choose a system at run time | [`SystemSpec`], [`systems::build_any`] |
 //! | exchange a layer, a lock or a policy | [`systems::Options`]: `bs+zone=spaces`, `lbs-31+lock=ticket` |
 //! | run in a kernel | [`platform::Bare`] |
@@ -42,6 +45,7 @@ pub mod frame;
 mod frame_table;
 mod layered;
 mod lock;
+mod nodes;
 pub mod percpu;
 mod place;
 pub mod platform;
@@ -62,6 +66,7 @@ pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Order, Pfn};
 pub use lock::{RawLock, SpinLock, TicketLock};
+pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};

@@ -51,6 +51,16 @@ impl<'r> Setup<'r> {
         }
     }
 
+    /// Returns the memory, as ascending ranges of physical frames.
+    pub const fn ranges(&self) -> &'r [FrameRange] {
+        self.ranges
+    }
+
+    /// Returns the number of CPUs that may ever exist.
+    pub const fn cpus(&self) -> u16 {
+        self.cpus
+    }
+
     /// Returns the frames of all ranges.
     pub(super) fn frames(&self) -> u64 {
         self.ranges

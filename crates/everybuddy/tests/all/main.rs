@@ -8,6 +8,7 @@ mod lists;
 mod managers;
 mod metadata;
 mod native;
+mod nodes;
 mod oracle;
 mod predictive;
 mod silent;

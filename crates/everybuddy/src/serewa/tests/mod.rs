@@ -25,7 +25,7 @@ use crate::frame_table::{FrameTable, Record, Tag};
 use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
 use crate::region::FrameRange;
-use crate::request::Request;
+use crate::request::{Release, Request};
 use crate::serewa::Presplit;
 use crate::serewa::area::Area;
 use crate::serewa::queue::{AreaQueue, Contents, Slot};
@@ -260,4 +260,28 @@ fn a_division_that_memory_can_not_give_is_given_as_far_as_it_goes() {
         .sum();
     assert_eq!((frames, before[4]), (4096, 3));
     assert_eq!(before[0], 4096 - 3 * 16);
+}
+
+#[test]
+fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
+    let mut wanted = [0; Order::LIMIT.index() + 1];
+    wanted[0] = 4096;
+    let division = Presplit::new(wanted);
+    let ranges = [FrameRange::new(0, 4096)];
+    let setup = Setup::new(&ranges, 1).with_presplit(&division);
+    let spec: SystemSpec = "serewa".parse().unwrap();
+    let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
+    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let system = crate::build_any::<Counting>(&spec, &setup, (&mut memory[..]).into()).unwrap();
+    let cpus = crate::platform::NativeCpus::new(1);
+    let mut cpu = cpus.claim(CpuId(0)).unwrap();
+    let given = system.allocate_at(&mut cpu, FrameRange::new(64, 24));
+    assert_eq!(given, Ok(Pfn(64)));
+    system.check(&mut cpu).unwrap();
+    for (start, order) in [(64, 4), (80, 3)] {
+        let block = crate::Block::new(Pfn(start), Order::new(order).unwrap());
+        system.free(&mut cpu, Release::block(block)).unwrap();
+    }
+    let census = system.check(&mut cpu).unwrap();
+    assert_eq!(census.free + census.queued, 4096);
 }
