@@ -198,7 +198,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Allocates exactly the frames of a range, in aligned blocks. If a CPU's list caches any of them, all lists are
     /// drained first. O(range).
     ///
-    /// Returns the first frame. The frames are freed as any others; [`Release::frames`] frees them at once.
+    /// Returns the first frame. The frames are freed as any others; [`Release::frames`] frees them together.
     ///
     /// # Errors
     /// [`RegionError`]; nothing is allocated. [`NotFree`](RegionError::NotFree) names the first frame that is not free.
@@ -317,8 +317,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
         }
     }
 
-    /// Allocates free blocks of `order` one after another, by address, and passes each to `visit`, which decides whether
-    /// it is kept. Returns how many were kept; they are freed as any others.
+    /// Allocates free blocks of `order` one after another, by address, and passes each to `visit`, which decides
+    /// whether it is kept. Returns how many were kept; they are freed as any others.
     ///
     /// No other CPU is stopped: a block that another CPU takes first is passed over, and so is what lists cache. A
     /// balloon or a hypervisor finds in this way the memory that can be withdrawn from a guest. O(frames of the span).

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! An error says that no block is free. Whoever must act on it needs to know whether memory is short, or scattered, or
+//! An error says that no block is free. To act on it, a kernel needs to know whether memory is short, or scattered, or
 //! held in the lists of other CPUs, or free in another place. An error of eight bytes cannot say that, and so a second
 //! call does.
 //!
@@ -49,8 +49,8 @@ pub enum Reason {
 }
 
 impl Shortage {
-    /// Returns the largest order of which a block is free in the zone layer: the largest block that a request would have
-    /// been given.
+    /// Returns the largest order of which a block is free in the zone layer: the largest block that a request would
+    /// have been given.
     pub fn largest(&self) -> Option<Order> {
         let mut orders = Order::up_to(self.max_order).rev();
         orders.find(|order| self.free.available_blocks(*order) > 0)

@@ -119,7 +119,7 @@ fn one_cpu_takes_given_frames<P: Platform>(
     is_as_new(system, cpu, ranges);
 }
 
-/// Frames of a place are below its limit, aligned and of its colours; and all of them can be had.
+/// Frames of a place are below its limit, aligned and of its colours; and all of them are found.
 pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0x801, 200), FrameRange::new(0x900, 150)];
     let two_of_eight = Colours::new(0b1101, 1 << 2 | 1 << 5).unwrap();
@@ -181,7 +181,7 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     });
 }
 
-/// Many frames come in one run if there is one, otherwise in the largest blocks that are free; if they cannot be had,
+/// Many frames come in one run if there is one, otherwise in the largest blocks that are free; if there are too few,
 /// nothing is allocated, and the shortage says why.
 pub fn many_frames_come_in_few_runs<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];

@@ -1,0 +1,286 @@
+//! The interface of all systems, for zones.
+//!
+//! # Purpose
+//!
+//! Each call goes to the zones that it concerns, with frame numbers translated.
+//!
+//! # Invariants
+//!
+//! Those of [`nodes`](super).
+
+use super::Nodes;
+use crate::api::{FrameAllocator, Progress, Service};
+use crate::error::{AllocateError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::place::Place;
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
+use crate::region::{FrameRange, Span};
+use crate::request::{Flags, Release, Request, Size};
+use crate::shortage::Shortage;
+use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+
+/// Returns the number of frames that a release names; 0 if there are none.
+fn frames_of(size: Size) -> u64 {
+    u64::from(size.extent().frames())
+}
+
+impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_, P, S> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        self.allocate_from(cpu, request, &Place::ANYWHERE)
+    }
+
+    fn allocate_in(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        place: &Place,
+    ) -> Result<Pfn, AllocateError> {
+        self.allocate_from(cpu, request, place)
+    }
+
+    fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        let (zone, inner) = self.release_in(release)?;
+        zone.system.free(cpu, inner)?;
+        zone.refund(frames_of(release.size));
+        Ok(())
+    }
+
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        let mut given = 0;
+        // The nearest zone serves as much as it can in one call, unless it has a reserve.
+        let home = (self.home(cpu.id()), &Place::ANYWHERE);
+        self.check_size(request)?;
+        if let Some((_, zone)) = self.next_zone(home, None)
+            && zone.reserve == 0
+        {
+            let quick = request.with_flags(Flags::NO_WAIT);
+            given = match zone.system.allocate_bulk(cpu, quick, out) {
+                Ok(given) => given,
+                Err(AllocateError::Exhausted | AllocateError::Busy) => 0,
+                Err(error) => return Err(error),
+            };
+            for pfn in out.iter_mut().take(given) {
+                pfn.0 += self.shift(zone);
+            }
+        }
+        while let Some(place) = out.get_mut(given) {
+            match self.allocate(cpu, request) {
+                Ok(pfn) => *place = pfn,
+                Err(error) if given == 0 => return Err(error),
+                Err(_) => break,
+            }
+            given += 1;
+        }
+        Ok(given)
+    }
+
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+        if cpu.0 >= self.cpus {
+            return Err(AllocateError::NoSuchCpu);
+        }
+        let frames = self.check_size(request)?;
+        self.try_zones(cpu, frames, &Place::ANYWHERE, &mut |system| {
+            system.allocate_nested(cpu, request)
+        })
+    }
+
+    fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        let (zone, inner) = self.release_in(release)?;
+        zone.system.free_nested(cpu, inner)?;
+        zone.refund(frames_of(release.size));
+        Ok(())
+    }
+
+    fn drain(&self, cpu: &mut P::Cpu) {
+        self.zones.iter().for_each(|zone| zone.system.drain(cpu));
+    }
+
+    fn drain_parked(&self, cpu: &mut P::Cpu, other: CpuId) -> Result<(), AllocateError> {
+        let mut drained = Ok(());
+        for zone in self.zones {
+            drained = drained.and(zone.system.drain_parked(cpu, other));
+        }
+        drained
+    }
+
+    fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
+        let mut settled = Ok(());
+        for zone in self.zones {
+            settled = settled.and(zone.system.quiesce(cpu));
+        }
+        settled
+    }
+
+    fn park(&self, cpu: &mut P::Cpu) {
+        self.zones.iter().for_each(|zone| zone.system.park(cpu));
+    }
+
+    fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            zone.system.add(cpu, range)?;
+            zone.refund(range.frames);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            zone.withdraw(range, || zone.system.remove(cpu, range))
+        })
+    }
+
+    fn reserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            zone.withdraw(range, || zone.system.reserve(cpu, range))
+        })
+    }
+
+    fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            zone.system.unreserve(cpu, range)?;
+            zone.refund(range.frames);
+            Ok(())
+        })
+    }
+
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            let start = zone.withdraw(range, || zone.system.allocate_at(cpu, range))?;
+            Ok(Pfn(start.0 + self.shift(zone)))
+        })
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    fn cpus(&self) -> u16 {
+        self.cpus
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        let systems = self.zones.iter().map(|zone| zone.system.metadata_bytes());
+        systems.sum::<usize>() + size_of_val(self.zones)
+    }
+
+    fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {
+        let mut all = Snapshot {
+            free_blocks: [0; Order::LIMIT.index() + 1],
+            buffered_frames: 0,
+            domains: 0,
+        };
+        for zone in self.zones {
+            add_snapshot(&mut all, &zone.system.snapshot(cpu));
+        }
+        all
+    }
+
+    /// What is free on the CPU's own node, and how much elsewhere.
+    fn shortage(&self, cpu: &mut P::Cpu, request: Request) -> Shortage {
+        let (id, home) = (cpu.id(), self.home(cpu.id()));
+        let mut near = Snapshot {
+            free_blocks: [0; Order::LIMIT.index() + 1],
+            buffered_frames: 0,
+            domains: 0,
+        };
+        let mut far = near;
+        for zone in self.zones {
+            let part = if zone.node == home {
+                &mut near
+            } else {
+                &mut far
+            };
+            add_snapshot(part, &zone.system.snapshot(cpu));
+        }
+        Shortage {
+            size: request.size,
+            free: near,
+            own_list: self.buffered_frames(id),
+            elsewhere: far.free_frames() + far.buffered_frames,
+            max_order: self.max_order,
+        }
+    }
+
+    fn buffered_frames(&self, cpu: CpuId) -> u64 {
+        let zones = self.zones.iter();
+        zones.map(|zone| zone.system.buffered_frames(cpu)).sum()
+    }
+
+    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+        if pfn.0 >= self.span.frames() {
+            return None;
+        }
+        let Some((zone, inner)) = self.zone_of(pfn) else {
+            return Some(FrameState::Hole);
+        };
+        let here = |head: Pfn| Pfn(head.0 + self.shift(zone));
+        Some(match zone.system.frame_state(inner)? {
+            FrameState::Allocated { head, order } => FrameState::Allocated {
+                head: here(head),
+                order,
+            },
+            FrameState::Free { head } => FrameState::Free { head: here(head) },
+            state => state,
+        })
+    }
+
+    fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
+        let mut all = Census::default();
+        let mut frames = 0;
+        for zone in self.zones {
+            let own = zone.system.check(cpu).map_err(|violation| Violation {
+                pfn: Pfn(violation.pfn.0 + self.shift(zone)),
+                ..violation
+            })?;
+            let free = own.free + own.buffered + own.queued;
+            if zone.reserve > 0 && zone.free.load(Ordering::Relaxed) != free {
+                return Err(Violation {
+                    pfn: Pfn(self.shift(zone)),
+                    what: "the free frames of a zone with a reserve are miscounted",
+                });
+            }
+            all.add(&own);
+            frames += u64::from(zone.system.span().frames());
+        }
+        // Between zones there is no memory.
+        all.holes += u64::from(self.span.frames()) - frames;
+        Ok(all)
+    }
+
+    fn services(&self) -> &'static [Service] {
+        let services = self.zones.iter().map(|zone| zone.system.services());
+        services
+            .max_by_key(|services| services.len())
+            .unwrap_or(&[])
+    }
+
+    fn serve(&self, cpu: &mut P::Cpu, service: usize, budget: u32) -> Progress {
+        let mut progress = Progress::Idle;
+        for zone in self.zones {
+            if service < zone.system.services().len()
+                && zone.system.serve(cpu, service, budget) == Progress::More
+            {
+                progress = Progress::More;
+            }
+        }
+        progress
+    }
+}
+
+/// Adds the free blocks of another part of memory.
+fn add_snapshot(all: &mut Snapshot, part: &Snapshot) {
+    for (all, part) in all.free_blocks.iter_mut().zip(part.free_blocks) {
+        *all += part;
+    }
+    all.buffered_frames += part.buffered_frames;
+    all.domains += part.domains;
+}

@@ -1,0 +1,102 @@
+//! A zone: memory of one node, and the count of its reserve.
+//!
+//! # Purpose
+//!
+//! Devices that reach only low addresses must find some of them free, although other requests may use them too.
+//!
+//! # Invariants
+//!
+//! Those of [`nodes`](super), invariant 2.
+
+use core::fmt;
+
+use crate::api::FrameAllocator;
+use crate::error::RegionError;
+use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::region::FrameRange;
+
+/// Memory of one node, in a system of its own.
+pub struct Zone<'z, P: Platform, S: ?Sized> {
+    pub(super) system: &'z S,
+    pub(super) node: u8,
+    /// Frames that only requests may have that no higher zone can serve.
+    pub(super) reserve: u64,
+    /// Free frames; counted only if there is a reserve.
+    pub(super) free: P::AtomicU64,
+}
+
+impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
+    /// Creates a zone of a system, whose frames all belong to `node`.
+    pub fn new(node: u8, system: &'z S) -> Self {
+        Self {
+            system,
+            node,
+            reserve: 0,
+            free: P::AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps `reserve` frames for requests that are limited to this zone and lower ones. `free` is the number of frames
+    /// that are free now.
+    #[must_use]
+    pub fn with_reserve(self, reserve: u64, free: u64) -> Self {
+        Self {
+            reserve,
+            free: P::AtomicU64::new(free),
+            ..self
+        }
+    }
+
+    /// Takes frames from the count. Returns `false`, and takes nothing, if they belong to the reserve.
+    pub(super) fn charge(&self, frames: u32, may_use_reserve: bool) -> bool {
+        if self.reserve == 0 {
+            return true;
+        }
+        let kept = if may_use_reserve { 0 } else { self.reserve };
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            let left = free.wrapping_sub(u64::from(frames));
+            if (left as i64) < kept as i64 {
+                return false;
+            }
+            // Relaxed: the number guards nothing, and the frames themselves are handed over by the zone.
+            let charged =
+                self.free
+                    .compare_exchange(free, left, Ordering::Relaxed, Ordering::Relaxed);
+            match charged {
+                Ok(_) => return true,
+                Err(seen) => free = seen,
+            }
+        }
+    }
+
+    /// Gives frames back to the count.
+    pub(super) fn refund(&self, frames: u64) {
+        if self.reserve > 0 {
+            self.free.fetch_add(frames, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes free frames out of the zone by `work`, and out of the count.
+    pub(super) fn withdraw<T>(
+        &self,
+        range: FrameRange,
+        work: impl FnOnce() -> Result<T, RegionError>,
+    ) -> Result<T, RegionError> {
+        let result = work()?;
+        if self.reserve > 0 {
+            self.free.fetch_sub(range.frames, Ordering::Relaxed);
+        }
+        Ok(result)
+    }
+}
+
+impl<P: Platform, S: FrameAllocator<P> + ?Sized> fmt::Debug for Zone<'_, P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Zone")
+            .field("node", &self.node)
+            .field("span", &self.system.span())
+            .field("reserve", &self.reserve)
+            .finish_non_exhaustive()
+    }
+}
