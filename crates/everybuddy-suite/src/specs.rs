@@ -70,6 +70,10 @@ pub fn specs() -> Vec<SystemSpec> {
             ));
             texts.push(format!("{}+zone=one", row.name));
         }
+        if takes("steal") {
+            texts.push(format!("{}+steal=mixed", row.name));
+            texts.push(format!("{}+order=3+steal=mixed", row.name));
+        }
         if takes("lock") {
             let line = if takes("line") { "+line=beside" } else { "" };
             texts.push(format!("{}+lock=ticket{line}", row.name));

@@ -21,7 +21,7 @@ use crate::percpu::PerCpu;
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
-use crate::request::{Flags, Hint, Release, Request, Size};
+use crate::request::{Class, Flags, Hint, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use crate::zone::{Caller, ZoneLayer};
 
@@ -94,7 +94,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if let Some(order) = Order::covering(frames) {
             cpu.probe().record(Event::Bypass(order));
         }
-        match self.zone.allocate_run(&mut Caller::of(cpu), frames) {
+        match self
+            .zone
+            .allocate_run(&mut Caller::asking(cpu, flags.class()), frames)
+        {
             Err(AllocateError::Exhausted) => self.search(cpu, flags, &|zone, caller| {
                 zone.allocate_run(caller, frames)
             }),
@@ -117,7 +120,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(self.too_large());
         }
         let hint = Hint::of(origin, left);
-        match self.front.allocate(cpu, &self.zone, order, hint) {
+        match self
+            .front
+            .allocate(cpu, &self.zone, order, hint, flags.class())
+        {
             Ok(head) => Ok(head.pfn()),
             Err(error) => self.allocate_failed(cpu, order, flags, error),
         }
@@ -162,7 +168,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
         let mut tried = Err(AllocateError::Exhausted);
         let last_try = &mut |cpu: &mut P::Cpu, all_drained: bool| {
-            tried = match last_try(&self.zone, &mut Caller::of(cpu)) {
+            tried = match last_try(&self.zone, &mut Caller::asking(cpu, flags.class())) {
                 Err(AllocateError::Exhausted) if !all_drained => Err(AllocateError::Busy),
                 result => result.map(Frame::pfn),
             };
@@ -332,13 +338,17 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             let wanted = places.len() as u32;
             cpu.probe().record(Event::Bypass(order));
             let tag = Tag::allocated(order);
-            given += self
-                .zone
-                .allocate_bulk(&mut Caller::of(cpu), order, wanted, tag, |head| {
+            given += self.zone.allocate_bulk(
+                &mut Caller::asking(cpu, request.flags.class()),
+                order,
+                wanted,
+                tag,
+                |head| {
                     if let Some(place) = places.next() {
                         *place = head.pfn();
                     }
-                }) as usize;
+                },
+            ) as usize;
         }
         self.allocate_one_by_one(cpu, request, out, given)
     }
@@ -386,6 +396,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             cpu,
             probe: &mut probe,
             nested: true,
+            class: request.flags.class(),
         };
         let result = match request.size.extent() {
             Extent::Block(order) if order > self.max_order => Err(self.too_large()),
@@ -411,6 +422,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             cpu,
             probe: &mut probe,
             nested: true,
+            class: Class::Unmovable,
         };
         match release.size {
             Size::Order(order) => {

@@ -21,12 +21,14 @@ pub mod ascend;
 pub mod debt;
 pub mod delay;
 pub mod eager;
+pub mod mobility;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use ascend::Ascend;
 pub(crate) use delay::Delay;
 pub(crate) use eager::Eager;
+pub(crate) use mobility::ByMobility;
 
 use crate::frame::{Order, Pfn};
 use crate::frame_table::Frame;

@@ -36,7 +36,7 @@ use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{CpuId, Platform};
-use crate::request::Hint;
+use crate::request::{Class, Hint};
 use crate::zone::ZoneLayer;
 
 /// A per-CPU layer: the blocks that each CPU caches for itself.
@@ -75,6 +75,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         zone: &Z,
         order: Order,
         hint: Hint,
+        class: Class,
     ) -> Result<Frame, AllocateError>;
 
     /// Frees a block that [`push`](Self::push) did not cache, by a drain or into the zone layer, or returns an error.

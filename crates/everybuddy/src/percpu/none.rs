@@ -18,7 +18,7 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
-use crate::request::Hint;
+use crate::request::{Class, Hint};
 use crate::zone::{Caller, ZoneLayer};
 
 /// A layer that caches nothing.
@@ -51,12 +51,13 @@ impl<P: Platform> PerCpu<P> for NoList {
         zone: &Z,
         order: Order,
         _: Hint,
+        class: Class,
     ) -> Result<Frame, AllocateError> {
         if !Z::UNKNOWN_CPUS_ARE_BUSY && cpu.id().0 >= self.cpus {
             return Err(AllocateError::NoSuchCpu);
         }
         cpu.probe().record(Event::Bypass(order));
-        zone.allocate(&mut Caller::of(cpu), order)
+        zone.allocate(&mut Caller::asking(cpu, class), order)
     }
 
     #[inline]

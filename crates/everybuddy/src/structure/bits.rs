@@ -91,6 +91,33 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         word.set(word.get() & (!1u64).rotate_left(group % 64));
     }
 
+    /// Returns the blocks of `order` within the block of order `whole` that starts at `head`, lowest address first. A
+    /// bit that changes while the iterator is in use may be missed. O(blocks / 64 + bits).
+    pub(crate) fn within(
+        &self,
+        head: Frame,
+        whole: Order,
+        order: Order,
+    ) -> impl Iterator<Item = Frame> + use<'a, P> {
+        let first = (head.pfn().0 - self.first) >> order.get();
+        let blocks = 1u32 << (whole.get() - order.get());
+        let words = self.words;
+        let start = self.starts[order.index() & (LEVELS - 1)];
+        (first / 64..(first + blocks).div_ceil(64)).flat_map(move |word| {
+            let mut bits = words[(start + word) as usize].get();
+            // Fewer blocks than bits of a word: those of the neighbours are masked.
+            if blocks < 64 {
+                bits = bits >> (first % 64) << (first % 64);
+                bits &= u64::MAX >> (64 - (first % 64 + blocks));
+            }
+            core::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+                bits &= bits - 1;
+                Some(head.offset((word * 64 + bit - first) << order.get()))
+            })
+        })
+    }
+
     /// Returns how many bits are set. O(frames / 32).
     pub(crate) fn ones(&self) -> u64 {
         let words = self.words.iter();

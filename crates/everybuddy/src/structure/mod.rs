@@ -27,6 +27,7 @@ pub mod free_list;
 pub mod inverse;
 pub(crate) mod levels;
 pub mod local_lists;
+pub mod mobility_lists;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -35,6 +36,8 @@ pub use bit_scan::BitScan;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
+pub use mobility_lists::BlockType;
+pub(crate) use mobility_lists::MobilityLists;
 #[cfg(test)]
 pub(crate) use tests::with_structure;
 pub use tree::Trees;
@@ -42,18 +45,23 @@ pub use tree::Trees;
 pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
 pub use levels::{LEVELS, Level};
 
+use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
 use crate::probe::Probe;
+use crate::request::Class;
 use crate::snapshot::Violation;
 
-/// The bits that a structure needs: plain, one per aligned block of each order; or summed, with summaries above.
+/// The bits that a structure needs: plain, one per aligned block of each order; summed, with summaries above; or typed,
+/// with the types of page blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
     /// Those of [`bits::LevelBits`]: slightly more than two per frame.
     Plain,
     /// Those of [`BitScan`]: slightly more than 2.03 per frame.
     Summed,
+    /// Those of [`MobilityLists`]: the plain ones, and two for each largest block.
+    Typed,
 }
 
 impl Bits {
@@ -61,6 +69,7 @@ impl Bits {
     pub(crate) const fn of(kind: StructureKind) -> Self {
         match kind {
             StructureKind::Bits => Bits::Summed,
+            StructureKind::MobilityLists => Bits::Typed,
             _ => Bits::Plain,
         }
     }
@@ -70,6 +79,7 @@ impl Bits {
         match self {
             Bits::Plain => bits::words(blocks, max_order),
             Bits::Summed => bit_scan::words(blocks, max_order),
+            Bits::Typed => bits::words(blocks, max_order) + mobility_lists::type_words(blocks),
         }
     }
 }
@@ -80,6 +90,8 @@ pub struct Place<'a, P: Platform> {
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
     pub(crate) levels: &'a [levels::Level<P>; levels::LEVELS],
+    /// Further lists, empty, for structures with lists of several types.
+    pub(crate) more_levels: &'a [CachePadded<[Level<P>; LEVELS]>],
     /// The classes of locally and globally free blocks; empty for structures without them.
     pub(crate) classes: &'a [local_lists::Class<P>],
     /// The bits, all zero, in as many words as the structure's [`Bits`] need.
@@ -105,6 +117,7 @@ impl<'a, P: Platform> Place<'a, P> {
         Self {
             table,
             levels,
+            more_levels: &[],
             classes: &[],
             bits,
             first: 0,
@@ -127,6 +140,10 @@ pub trait Structure<P: Platform>: Send + Sync {
 
     /// Returns the largest order.
     fn max_order(&self) -> Order;
+
+    /// Notes the class of the request that is about to be served. A structure without types ignores it.
+    #[inline(always)]
+    fn select(&self, _: Class) {}
 
     /// Inserts a block that is not in.
     fn insert(&self, head: Frame, order: Order);
@@ -196,6 +213,8 @@ pub enum StructureKind {
     Frames,
     /// Free blocks in one list per order, each block locally or globally free: delayed coalescing.
     LocalLists,
+    /// Free blocks in one list per order and type of page block.
+    MobilityLists,
 }
 
 /// A structure that orders its blocks by address.

@@ -12,7 +12,7 @@ use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Setup, SystemSpec};
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
-use crate::coalesce::{Ascend, Coalesce, Delay, Eager};
+use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -189,6 +189,10 @@ impl Parameters {
             line: self.line,
             bits: Bits::of(self.composition.structure),
             classes: self.composition.structure == StructureKind::LocalLists,
+            more_lists: match self.composition.structure {
+                StructureKind::MobilityLists => 3,
+                _ => 0,
+            },
         }
     }
 
@@ -217,6 +221,14 @@ impl Policy for Eager {
 impl Policy for Ascend {
     fn of(_: &Parameters) -> Self {
         Ascend
+    }
+}
+
+impl Policy for ByMobility {
+    fn of(parameters: &Parameters) -> Self {
+        ByMobility {
+            steal: parameters.steal,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod compose;
 mod delayed;
 mod ibuddy;
 mod linux6;
+mod mobility;
 mod options;
 mod parameters;
 mod row;
@@ -35,6 +36,7 @@ pub use compose::Compose;
 pub use delayed::*;
 pub use ibuddy::*;
 pub use linux6::*;
+pub use mobility::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
 pub use row::{Obstacle, Row};
@@ -46,6 +48,7 @@ pub use standard::*;
 pub use values::*;
 
 pub use crate::coalesce::delay::Rule;
+pub use crate::coalesce::mobility::Steal;
 pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
 pub use crate::percpu::linux6::Tuning;
@@ -84,6 +87,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
+    Mobility,
 }
 
 /// The list of all compositions.
@@ -121,6 +125,7 @@ compositions! {
     Delayed, LinuxDelayed, PcpDelayed, PredictedDelayed,
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
+    MobilityBuddy,
 }
 
 /// What is done with the type of a composition.

@@ -16,7 +16,7 @@ use super::values::{
     BulkKind, Count, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio, Slots,
     SpaceFrames, Switch, ZoneKind,
 };
-use super::{Rule, Setup};
+use super::{Rule, Setup, Steal};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
@@ -236,6 +236,11 @@ options! {
     queue = "queue": Slots, "256",
         "The number of slots of each queue between requests and services.",
         for has_services, sets |parameters, slots, _| parameters.services.slots = slots.get();
+    steal = "steal": Steal, "`linux`",
+        "When a request takes frames of page blocks of another type: by Linux's rules, or so that few page blocks have \
+         frames of several classes.",
+        for |row| row.structure() == StructureKind::MobilityLists,
+        sets |parameters, steal, _| parameters.steal = steal;
     fraction = "fraction": Fraction, "none: the high watermark tunes itself",
         "The inverse of the share of memory that all lists may keep: Linux's percpu_pagelist_high_fraction.",
         for |row| row.list() == ListKind::Linux6,
@@ -270,7 +275,9 @@ fn is_elastic(row: &Row) -> bool {
 
 /// A row whose zone layer can be exchanged.
 fn takes_zone(row: &Row) -> bool {
-    !has_services(row) && row.list() != ListKind::Linux6
+    !has_services(row)
+        && row.list() != ListKind::Linux6
+        && row.structure() != StructureKind::MobilityLists
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
@@ -473,6 +480,7 @@ mod tests {
             ("serewa", "linking=idle", |p| {
                 p.services.linking = Linking::Idle
             }),
+            ("mobility", "steal=mixed", |p| p.steal = Steal::Mixed),
             ("linux-6", "fraction=64", |p| {
                 (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
             }),

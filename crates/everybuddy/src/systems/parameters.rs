@@ -14,7 +14,7 @@ use super::spec::SystemSpec;
 use super::values::{
     BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
 };
-use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
+use super::{Bound, Predict, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -93,6 +93,8 @@ pub struct Parameters {
     pub division: bool,
     /// Whether delayed coalescing is done before a request is refused.
     pub reclaim: bool,
+    /// When page blocks change their type.
+    pub steal: Steal,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -162,6 +164,7 @@ impl SystemSpec {
             rule: rule(self.row.rule, &options)?,
             division: is_separated && is_on(options.division),
             reclaim: false,
+            steal: Steal::default(),
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
@@ -411,6 +414,10 @@ impl fmt::Display for Parameters {
         match structure {
             StructureKind::Trees => f.write_str(", balanced trees")?,
             StructureKind::Bits => f.write_str(", bit scans")?,
+            StructureKind::MobilityLists => f.write_str(match self.steal {
+                Steal::Linux => ", lists by mobility",
+                Steal::Mixed => ", lists by mobility and of mixed blocks",
+            })?,
             StructureKind::Lists | StructureKind::Frames | StructureKind::LocalLists => {}
         }
         if self.spring == SpringKind::Locked {

@@ -177,6 +177,7 @@ impl fmt::Display for Layers {
             StructureKind::Bits => " > bitmaps with summaries",
             StructureKind::Frames => return f.write_str(" > single frames by level and bitmap"),
             StructureKind::LocalLists => " > lists of locally and globally free blocks",
+            StructureKind::MobilityLists => " > free lists by mobility and bitmap",
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),

@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use crate::coalesce::mobility::Steal;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
@@ -195,6 +196,12 @@ named_values!(
     "`any` or `single`",
     "any" = Self::Any,
     "single" = Self::Single
+);
+named_values!(
+    Steal,
+    "`linux` or `mixed`",
+    "linux" = Self::Linux,
+    "mixed" = Self::Mixed
 );
 named_values!(
     LockKind,

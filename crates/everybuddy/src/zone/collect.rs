@@ -46,6 +46,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             cpu: caller.cpu,
             probe: &mut *collecting.probe,
             nested: false,
+            class: caller.class,
         };
         let mut own: Option<HeldDomain<'a, P>> = None;
         loop {

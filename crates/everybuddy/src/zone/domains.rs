@@ -239,6 +239,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             cpu: caller.cpu,
             probe: guard.probe,
             nested,
+            class: caller.class,
         };
         self.with_domain(inner, None, |held, probe| (work(held, probe), 1))
     }
@@ -254,6 +255,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             cpu: caller.cpu,
             probe: guard.probe,
             nested: false,
+            class: caller.class,
         };
         self.with_merged(inner, work)
     }

@@ -50,6 +50,8 @@ pub(crate) struct ZoneGeometry {
     pub(crate) bits: Bits,
     /// Whether the structure has classes of locally and globally free blocks.
     pub(crate) classes: bool,
+    /// How many lists of an order the structure has besides the first.
+    pub(crate) more_lists: usize,
 }
 
 /// A part: its lock, and the memory of its structure.
@@ -74,6 +76,7 @@ impl ZoneGeometry {
         let parts = self.parts() as usize;
         let plan = plan.slices::<P::Cell<u64>>(self.words_of_part(), parts);
         let plan = plan.slice::<CachePadded<Classes<P>>>(if self.classes { parts } else { 0 });
+        let plan = plan.slice::<CachePadded<Lists<P>>>(self.more_lists * parts);
         match self.line {
             Line::Own => plan
                 .slice::<CachePadded<ZoneLock<P>>>(parts)
@@ -97,6 +100,10 @@ impl ZoneGeometry {
             |_| CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new())),
         )?;
         let lists = || core::array::from_fn(|_| Level::new());
+        let more = self.more_lists;
+        let more_levels = arena.slice("lists of further types", more * parts, |_| {
+            CachePadded::<Lists<P>>::new(lists())
+        })?;
         let (alone, apart, beside) = match self.line {
             Line::Own => (
                 arena.slice("zone lock", parts, |_| {
@@ -126,6 +133,7 @@ impl ZoneGeometry {
             let place = Place {
                 table,
                 levels,
+                more_levels: &more_levels[at * more..][..more],
                 classes: classes.get(at).map_or(&[], |classes| &classes[..]),
                 bits: &bits[at * words..][..words],
                 first: (part * blocks) << max_order.get(),

@@ -47,6 +47,7 @@ use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
+use crate::request::Class;
 use crate::snapshot::{Census, Snapshot, Violation};
 
 /// The caller of the zone layer.
@@ -57,6 +58,8 @@ pub(crate) struct Caller<'c, P: Platform> {
     pub(crate) probe: &'c mut P::Probe,
     /// Whether the call interrupted an operation of this CPU. Such a caller only tries locks.
     pub(crate) nested: bool,
+    /// The class of the request.
+    pub(crate) class: Class,
 }
 
 impl<'c, P: Platform> Caller<'c, P> {
@@ -67,6 +70,16 @@ impl<'c, P: Platform> Caller<'c, P> {
             cpu: cpu.id(),
             probe: cpu.probe(),
             nested: false,
+            class: Class::Unmovable,
+        }
+    }
+
+    /// Creates the caller that holds a token and requests frames of a class.
+    #[inline]
+    pub(crate) fn asking(cpu: &'c mut P::Cpu, class: Class) -> Self {
+        Self {
+            class,
+            ..Self::of(cpu)
         }
     }
 }

@@ -86,7 +86,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
+        let class = caller.class;
         let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        self.structure.select(class);
         let head = self
             .policy
             .allocate(&self.structure, order, guard.probe)
@@ -105,7 +107,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
             .ok_or(AllocateError::TooLarge {
                 largest: self.max_order(),
             })?;
+        let class = caller.class;
         let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        self.structure.select(class);
         let head = self
             .policy
             .allocate(&self.structure, order, guard.probe)
@@ -128,9 +132,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         tag: Tag,
         sink: impl FnMut(Frame),
     ) -> u32 {
+        let class = caller.class;
         let Some(mut guard) = self.enter(caller) else {
             return 0;
         };
+        self.structure.select(class);
         let parts = (&self.structure, &self.policy);
         self.bulk
             .allocate(&mut guard, parts, order, wanted, tag, sink)

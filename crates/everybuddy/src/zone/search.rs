@@ -68,6 +68,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 cpu: caller.cpu,
                 probe: guard.probe,
                 nested: caller.nested,
+                class: caller.class,
             };
             if !self.exchange(&mut inner, Some((own, space)), order)? {
                 break;

@@ -486,6 +486,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                     cpu: caller.cpu,
                     probe: ranges.probe,
                     nested: false,
+                    class: caller.class,
                 };
                 let _ = self.free_run(caller, first, part.0 - start.0);
             }

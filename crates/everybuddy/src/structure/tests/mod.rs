@@ -12,6 +12,7 @@ use std::vec::Vec;
 use super::levels::Level;
 use super::local_lists::Class;
 use super::{Bits, Place};
+use crate::cache_padded::CachePadded;
 use crate::frame::Order;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -39,9 +40,13 @@ pub(crate) fn with_part<P: Platform, R>(
     let records: Vec<_> = (0..frames).map(|_| Record::<P>::new(tag)).collect();
     let words = bits.words(blocks, max_order);
     let words: Vec<_> = (0..words).map(|_| P::Cell::new(0)).collect();
+    let more = core::array::from_fn::<_, 3, _>(|_| {
+        CachePadded::new(core::array::from_fn(|_| Level::new()))
+    });
     test(Place {
         table: FrameTable::new(&records),
         levels: &core::array::from_fn(|_| Level::new()),
+        more_levels: &more,
         classes: &core::array::from_fn::<Class<P>, { super::levels::LEVELS }, _>(|_| Class::new()),
         bits: &words,
         first: (which * blocks) << largest,

@@ -108,7 +108,12 @@ impl<'a> Rig<'a> {
     fn on<R>(&self, cpu: u16, work: impl FnOnce(&mut Caller<'_, Machine>) -> R) -> R {
         let probe = &mut *self.counts.borrow_mut();
         let (cpu, nested) = (CpuId(cpu), false);
-        work(&mut Caller { cpu, probe, nested })
+        work(&mut Caller {
+            cpu,
+            probe,
+            nested,
+            class: crate::Class::Unmovable,
+        })
     }
 
     fn extensions(&self) -> u64 {

@@ -1,0 +1,252 @@
+//! Free lists by the mobility of what they are for: page blocks belong to a type.
+//!
+//! # Purpose
+//!
+//! A frame that stays keeps the block around it from becoming whole. If frames that stay lie in few blocks, the others
+//! can become whole again, or can be made whole by moving what is in them.
+//!
+//! # Source
+//!
+//! Linux 6.12, mm/page_alloc.c: a page block has a type, and each free block is in the list of the type of the page
+//! block that contains it. Which types there are, and when a page block changes its type, is a policy:
+//! [`mobility`](crate::coalesce::mobility).
+//!
+//! # Invariants
+//!
+//! 1. A page block is a block of the largest order, aligned. Its free blocks are in the lists of its type.
+//! 2. The bits are those of the standard buddy's free lists, and do not depend on the type.
+//!
+//! # Complexity
+//!
+//! As [`free_list`](super::free_list), except that changing a type is O(frames of a page block / 64 + free blocks). Two
+//! bits per page block in addition.
+
+use super::bits::LevelBits;
+use super::levels::LevelLists;
+use super::{Place, Placed, Structure, StructureKind};
+use crate::frame::{Order, Pfn};
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{Platform, SharedCell};
+use crate::request::Class;
+use crate::snapshot::Violation;
+
+/// The type of a page block: what its free frames are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BlockType {
+    /// Frames that can be moved. All page blocks at first.
+    Movable = 0,
+    /// Frames that stay.
+    Unmovable = 1,
+    /// Frames that stay, but are freed when memory is short.
+    Reclaimable = 2,
+    /// Frames of any kind: the page block was pure before, and no other block could serve a request.
+    Mixed = 3,
+}
+
+impl BlockType {
+    /// All types, by value.
+    pub(crate) const ALL: [BlockType; 4] = [
+        BlockType::Movable,
+        BlockType::Unmovable,
+        BlockType::Reclaimable,
+        BlockType::Mixed,
+    ];
+
+    /// Returns the type of page block that a class prefers.
+    pub(crate) const fn of(class: Class) -> Self {
+        match class {
+            Class::Movable => Self::Movable,
+            Class::Reclaimable => Self::Reclaimable,
+            Class::Unmovable | Class::NeverFreed => Self::Unmovable,
+        }
+    }
+}
+
+/// Page blocks whose types share a word.
+const TYPES_PER_WORD: u32 = 32;
+
+/// Returns the number of words for the types of `blocks` page blocks, and for the type that the present request is for.
+pub(super) fn type_words(blocks: u32) -> usize {
+    blocks.div_ceil(TYPES_PER_WORD) as usize + 1
+}
+
+/// Bitmap, and free lists by type.
+pub struct MobilityLists<'a, P: Platform> {
+    lists: [LevelLists<'a, P>; BlockType::ALL.len()],
+    bits: LevelBits<'a, P>,
+    /// The types of page blocks, two bits each.
+    types: &'a [P::Cell<u64>],
+    /// The type that the present request is for.
+    wanted: &'a P::Cell<u64>,
+    first: u32,
+    max_order: Order,
+}
+
+impl<'a, P: Platform> MobilityLists<'a, P> {
+    /// Returns the lists of a type.
+    #[inline(always)]
+    fn of(&self, kind: BlockType) -> &LevelLists<'a, P> {
+        &self.lists[kind as usize]
+    }
+
+    /// Returns the word of a page block's type, and the position in it.
+    #[inline(always)]
+    fn locate(&self, frame: Frame) -> (&'a P::Cell<u64>, u32) {
+        let block = (frame.pfn().0 - self.first) >> self.max_order.get();
+        let word = &self.types[(block / TYPES_PER_WORD) as usize];
+        (word, block % TYPES_PER_WORD * 2)
+    }
+
+    /// Returns the type of the page block that contains a frame. O(1).
+    #[inline(always)]
+    pub(crate) fn type_at(&self, frame: Frame) -> BlockType {
+        let (word, shift) = self.locate(frame);
+        BlockType::ALL[(word.get() >> shift & 3) as usize]
+    }
+
+    /// Returns the type that the present request is for. O(1).
+    pub(crate) fn wanted(&self) -> BlockType {
+        BlockType::ALL[(self.wanted.get() & 3) as usize]
+    }
+
+    /// Returns the first free block of a type and an order. O(1).
+    pub(crate) fn first_of(&self, kind: BlockType, order: Order) -> Option<Frame> {
+        self.of(kind).first(order)
+    }
+
+    /// Returns the free frames of the page block that contains a frame. O(frames of a page block / 64).
+    pub(crate) fn free_in_page_block(&self, frame: Frame) -> u32 {
+        let head = frame.aligned(self.max_order);
+        let free = |order: Order| {
+            let heads = self.bits.within(head, self.max_order, order);
+            heads.count() as u32 * order.frames()
+        };
+        Order::up_to(self.max_order).map(free).sum()
+    }
+
+    /// Changes the type of the page block that contains a frame, and moves its free blocks to the lists of that type.
+    pub(crate) fn retype(&self, frame: Frame, to: BlockType) {
+        let from = self.type_at(frame);
+        let head = frame.aligned(self.max_order);
+        for order in Order::up_to(self.max_order) {
+            for block in self.bits.within(head, self.max_order, order) {
+                self.of(from).unlink(block, order);
+                self.of(to).push(block, order);
+            }
+        }
+        let (word, shift) = self.locate(frame);
+        word.set(word.get() & !(3 << shift) | (to as u64) << shift);
+    }
+}
+
+impl<'a, P: Platform> Placed<'a, P> for MobilityLists<'a, P> {
+    const KIND: StructureKind = StructureKind::MobilityLists;
+
+    fn new(place: Place<'a, P>) -> Self {
+        let plain = place.bits.len() - type_words(place.blocks);
+        let (bits, types) = place.bits.split_at(plain);
+        let [types @ .., wanted] = types else {
+            unreachable!("the words of types include that of the request");
+        };
+        let [second, third, fourth] = place.more_levels else {
+            unreachable!("the memory was planned with lists for each type");
+        };
+        let sets = [place.levels, &**second, &**third, &**fourth];
+        Self {
+            lists: sets.map(|levels| LevelLists::new(place.table, levels)),
+            bits: LevelBits::new(bits, place.first, place.blocks, place.max_order),
+            types,
+            wanted,
+            first: place.first,
+            max_order: place.max_order,
+        }
+    }
+}
+
+impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
+    const INDIVIDUAL: bool = false;
+
+    #[inline(always)]
+    fn table(&self) -> FrameTable<'_, P> {
+        self.lists[0].table()
+    }
+
+    #[inline(always)]
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    #[inline(always)]
+    fn select(&self, class: Class) {
+        self.wanted.set(BlockType::of(class) as u64);
+    }
+
+    #[inline]
+    fn insert(&self, head: Frame, order: Order) {
+        self.bits.set(head, order);
+        self.of(self.type_at(head)).push(head, order);
+    }
+
+    #[inline]
+    fn remove(&self, head: Frame, order: Order) {
+        self.bits.clear(head, order);
+        self.of(self.type_at(head)).unlink(head, order);
+    }
+
+    fn take(&self, order: Order) -> Option<Frame> {
+        let head = self.first_of(self.wanted(), order)?;
+        self.remove(head, order);
+        Some(head)
+    }
+
+    #[inline]
+    fn contains(&self, head: Frame, order: Order) -> bool {
+        self.bits.get(head, order)
+    }
+
+    fn blocks(&self, order: Order) -> u32 {
+        if order > self.max_order {
+            return 0;
+        }
+        self.lists.iter().map(|lists| lists.length(order)).sum()
+    }
+
+    fn largest(&self) -> Option<Order> {
+        let mut orders = Order::up_to(self.max_order).rev();
+        orders.find(|order| self.blocks(*order) > 0)
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let mut blocks = 0u64;
+        for (kind, order) in BlockType::ALL
+            .into_iter()
+            .flat_map(|kind| Order::up_to(self.max_order).map(move |order| (kind, order)))
+        {
+            self.of(kind).check(order, |head| {
+                let pfn = head.pfn();
+                let fail = |what| Err(Violation { pfn, what });
+                if !pfn.is_aligned(order) {
+                    return fail("a free block is not aligned to its order");
+                }
+                if !self.contains(head, order) {
+                    return fail("a block is in its list, but its bit is clear");
+                }
+                if self.type_at(head) != kind {
+                    return fail(
+                        "a free block is in the list of another type than that of its page block",
+                    );
+                }
+                Ok(())
+            })?;
+            blocks += u64::from(self.of(kind).length(order));
+        }
+        if self.bits.ones() != blocks {
+            return Err(Violation {
+                pfn: Pfn(0),
+                what: "a bit is set without a block in a list",
+            });
+        }
+        Ok(())
+    }
+}
