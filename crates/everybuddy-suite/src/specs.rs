@@ -95,6 +95,31 @@ pub fn specs() -> Vec<SystemSpec> {
                 row.name
             ));
         }
+        if takes("drain") {
+            texts.push(format!("{}+drain=merged", row.name));
+            texts.push(format!("{}+batch=7+high=20+order=3+drain=merged", row.name));
+            texts.push(format!("{}+batch=31+high=186+drain=merged", row.name));
+            if takes("percpu") {
+                texts.push(format!(
+                    "{}+batch=7+high=20+percpu=locked+drain=merged",
+                    row.name
+                ));
+            }
+            if takes("zone") {
+                let small = "batch=7+high=20+order=3+zone=spaces+space=32KiB";
+                texts.push(format!("{}+{small}+drain=merged", row.name));
+            }
+            if takes("idle") {
+                let elastic = "batch=7+high=20+order=3+zone=domains+idle=1";
+                texts.push(format!("{}+{elastic}+drain=merged", row.name));
+            }
+            if takes("bulk") {
+                texts.push(format!(
+                    "{}+batch=31+high=186+bulk=rows+drain=merged",
+                    row.name
+                ));
+            }
+        }
         if takes("queue") {
             // Queues that are always full, and such as never are; each way to join the services.
             texts.push(format!("{}+queue=1", row.name));

@@ -131,6 +131,13 @@ impl Tag {
         Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
     }
 
+    /// Returns the order of a block that this CPU's list caches. Returns `None` for any other word.
+    #[inline]
+    pub(crate) fn buffered_by(self, cpu: CpuId) -> Option<Order> {
+        let order = self.order();
+        (self == Tag::buffered(order, cpu)).then_some(order)
+    }
+
     /// The first frame of an area of `frames` frames, at most a largest block, that waits in a queue.
     #[inline(always)]
     pub(crate) const fn queued(frames: u32) -> Tag {

@@ -18,6 +18,7 @@
 //! |---|---|---|
 //! | no list | [`none`] | \[iBuddy\]: `BS` |
 //! | one list, batch and watermarks, or bypass | [`linux`] | \[iBuddy\] §2.1, §2.4, §4 |
+//! | the same, each batch merged before it drains | `merge` | linux-mm, 2026-04-03 |
 //! | one list, moves as many frames as a run is predicted to need | [`predictive`] | \[Spring\] §III-C |
 //! | one list per order, with a self-tuning high watermark | [`linux6`] | Linux 6.12 |
 
@@ -27,6 +28,7 @@ pub mod buffered;
 pub(crate) mod block_ring;
 pub mod linux;
 pub mod linux6;
+mod merge;
 pub mod none;
 pub mod predictive;
 

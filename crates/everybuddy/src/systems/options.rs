@@ -13,8 +13,8 @@ use core::fmt;
 use super::parameters::Parameters;
 use super::row::Row;
 use super::values::{
-    BulkKind, Count, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio, Slots,
-    SpaceFrames, Switch, ZoneKind,
+    BulkKind, Count, DrainKind, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio,
+    Slots, SpaceFrames, Switch, ZoneKind,
 };
 use super::{Rule, Setup};
 use crate::frame::Order;
@@ -202,6 +202,11 @@ options! {
                 && matches!(row.list(), ListKind::Linux | ListKind::Linux6 | ListKind::Predictive)
         },
         sets |parameters, bulk, _| parameters.bulk.rows = bulk == BulkKind::Rows;
+    drain = "drain": DrainKind, "`single`",
+        "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
+        // A class of delayed coalescing counts blocks by the order of their allocation.
+        for |row| row.list() == ListKind::Linux && !delays(row),
+        sets |parameters, drain, _| parameters.watermarks.merged = drain == DrainKind::Merged;
     reclaim = "reclaim": Switch, "`off`; `on` in `never`",
         "Whether delayed coalescing is done before a request is refused.",
         for delays, sets |parameters, reclaim, _| parameters.reclaim = reclaim.is_on();
@@ -440,6 +445,7 @@ mod tests {
             }),
             ("bs", "line=beside", |p| p.line = Line::Beside),
             ("lbs-31", "bulk=rows", |p| p.bulk.rows = true),
+            ("lbs-31", "drain=merged", |p| p.watermarks.merged = true),
             ("delay-2", "reclaim=on", |p| p.reclaim = true),
             ("never", "reclaim=off", |p| p.reclaim = false),
             ("delay-2", "debt=on", |p| p.rule = Rule::Debt),

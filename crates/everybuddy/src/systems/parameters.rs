@@ -12,7 +12,8 @@ use super::options::{OPTIONS, Options};
 use super::row::Row;
 use super::spec::SystemSpec;
 use super::values::{
-    BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
+    BulkKind, Count, DrainKind, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch,
+    ZoneKind,
 };
 use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
@@ -183,6 +184,7 @@ impl SystemSpec {
                 batch: 1,
                 high: high.unwrap_or(6 * by_memory),
                 bypass: true,
+                merged: false,
             },
             // A list of fixed length: Linux's ratio the other way round.
             (_, Some(_)) => {
@@ -191,6 +193,7 @@ impl SystemSpec {
                     batch: batch.unwrap_or((high / 6).max(1)),
                     high,
                     bypass: false,
+                    merged: false,
                 }
             }
             (_, None) => {
@@ -199,6 +202,7 @@ impl SystemSpec {
                     batch,
                     high: high.unwrap_or(6 * batch),
                     bypass: false,
+                    merged: false,
                 }
             }
         };
@@ -279,6 +283,12 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
         );
     }
+    if options.drain == Some(DrainKind::Merged) && !composition.check {
+        return contradiction(
+            "drain",
+            "`single` with check=off: only a record that names its list can be merged outside the lock",
+        );
+    }
     // A domain is held without a lock, and keeps free blocks only.
     if zone == ZoneKind::Domains {
         if hold != Hold::Batch {
@@ -351,10 +361,14 @@ impl fmt::Display for Parameters {
                     batch,
                     high,
                     bypass,
+                    merged,
                 } = self.watermarks;
                 match bypass {
                     true => write!(f, "bypass, high mark {high}")?,
                     false => write!(f, "batch {batch}, high mark {high}")?,
+                }
+                if merged {
+                    f.write_str(", drains merged")?;
                 }
             }
             ListKind::Linux6 => {
@@ -552,6 +566,7 @@ mod tests {
             ("lbs-31+spring=locked", "spring"),
             ("lbs-31+hold=when-contended", "hold"),
             ("lbs-31+bulk=rows+hold=iteration", "hold"),
+            ("lbs-31+drain=merged+check=off", "drain"),
             ("lbs-31+zone=domains+hold=iteration", "hold"),
             ("lbs-31+zone=domains+line=own", "line"),
             ("is+zone=domains", "zone"),

@@ -147,6 +147,22 @@ named_values!(
     "rows" = Self::Rows
 );
 
+/// What a per-CPU list does with the frames of a drain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DrainKind {
+    /// It returns them to the zone one by one.
+    #[default]
+    Single,
+    /// It merges them into larger blocks outside the zone's lock, and returns these.
+    Merged,
+}
+named_values!(
+    DrainKind,
+    "`single` or `merged`",
+    "single" = Self::Single,
+    "merged" = Self::Merged
+);
+
 /// How CPUs and services take turns at a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueSync {
