@@ -1,7 +1,7 @@
 //! Which systems a property is tried on: all rows of the systems' table, and variants of them.
 
 use everybuddy::SystemSpec;
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{ListKind, ROWS};
 
 /// Returns what the suite runs over: all rows, and variants of those that have lists.
 pub fn specs() -> Vec<SystemSpec> {
@@ -51,6 +51,11 @@ pub fn specs() -> Vec<SystemSpec> {
             if takes("percpu") {
                 texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
             }
+        }
+        if row.list() == ListKind::PcpBuddy {
+            // Page blocks of 8 and of 32 frames, which are often whole, and marks that are often reached.
+            texts.push(format!("{}+batch=2+high=3+order=3", row.name));
+            texts.push(format!("{}+batch=7+high=40+order=5", row.name));
         }
         if takes("high") && !takes("batch") {
             texts.push(format!("{}+high=3", row.name));

@@ -21,6 +21,7 @@
 //! | the same, each batch merged before it drains | `merge` | linux-mm, 2026-04-03 |
 //! | one list, moves as many frames as a run is predicted to need | [`predictive`] | \[Spring\] §III-C |
 //! | one list per order, with a self-tuning high watermark | [`linux6`] | Linux 6.12 |
+//! | a buddy allocator of owned page blocks | [`pcp_buddy`] | linux-mm, 2026-04-03 |
 
 pub(crate) mod access;
 pub mod buffered;
@@ -30,6 +31,8 @@ pub mod linux;
 pub mod linux6;
 mod merge;
 pub mod none;
+pub(crate) mod page_blocks;
+pub mod pcp_buddy;
 pub mod predictive;
 
 pub(crate) use none::NoList;

@@ -23,6 +23,7 @@ mod ibuddy;
 mod linux6;
 mod options;
 mod parameters;
+mod pcp_buddy;
 mod row;
 mod serewa;
 mod setup;
@@ -37,6 +38,7 @@ pub use ibuddy::*;
 pub use linux6::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
+pub use pcp_buddy::*;
 pub use row::{Obstacle, Row};
 pub use serewa::*;
 pub use setup::Setup;
@@ -84,6 +86,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
+    PcpBuddy,
 }
 
 /// The list of all compositions.
@@ -114,7 +117,7 @@ macro_rules! compositions {
 // users seconds.
 compositions! {
     Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
-    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked,
+    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, OwnedPages,
     BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,

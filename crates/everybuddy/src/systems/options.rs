@@ -138,11 +138,14 @@ options! {
         "The list that each CPU keeps, in a system that takes any.",
         for delays;
     batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
-        128 in `spring`",
+        128 in `spring`; Linux 6.12's formula in `pcp-buddy`",
         "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
         refill.",
-        for |row| matches!(row.list(), ListKind::Linux | ListKind::Predictive) || delays(row);
-    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB",
+        for |row| {
+            matches!(row.list(), ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy) || delays(row)
+        };
+    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in `pcp-buddy` the smallest \
+        one of `linux-6`, but at least two page blocks",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
         for |row| is_long(row.list()) || delays(row);
     predict = "predict": Predict, "`both`",
@@ -265,7 +268,7 @@ fn delays(row: &Row) -> bool {
 fn is_long(list: ListKind) -> bool {
     matches!(
         list,
-        ListKind::Linux | ListKind::Bypass | ListKind::Predictive
+        ListKind::Linux | ListKind::Bypass | ListKind::Predictive | ListKind::PcpBuddy
     )
 }
 
@@ -275,14 +278,17 @@ fn is_elastic(row: &Row) -> bool {
 
 /// A row whose zone layer can be exchanged.
 fn takes_zone(row: &Row) -> bool {
-    !has_services(row) && row.list() != ListKind::Linux6
+    !has_services(row) && !matches!(row.list(), ListKind::Linux6 | ListKind::PcpBuddy)
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
 fn has_variants_of_hits(row: &Row) -> bool {
     row.zone() == ZoneKind::One
         && row.structure() == StructureKind::Lists
-        && !matches!(row.list(), ListKind::None | ListKind::Predictive)
+        && !matches!(
+            row.list(),
+            ListKind::None | ListKind::Predictive | ListKind::PcpBuddy
+        )
 }
 
 fn has_services(row: &Row) -> bool {

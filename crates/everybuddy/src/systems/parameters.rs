@@ -19,6 +19,7 @@ use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
@@ -186,6 +187,22 @@ impl SystemSpec {
                 bypass: true,
                 merged: false,
             },
+            // The marks of Linux 6.12 before they tune themselves, with room for two page blocks.
+            (ListKind::PcpBuddy, _) => {
+                let Tuning {
+                    batch: own,
+                    high_min,
+                    ..
+                } = Tuning::linux(setup.frames(), setup.cpus);
+                let page_block = page_block(options.order.unwrap_or(Order::TEN));
+                let batch = batch.unwrap_or(own);
+                Watermarks {
+                    batch,
+                    high: high.unwrap_or(high_min.max(2 * page_block.frames()).max(batch)),
+                    bypass: false,
+                    merged: false,
+                }
+            }
             // A list of fixed length: Linux's ratio the other way round.
             (_, Some(_)) => {
                 let high = high.unwrap_or(6 * by_memory);
@@ -206,7 +223,11 @@ impl SystemSpec {
                 }
             }
         };
-        if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
+        let has_marks = matches!(
+            list,
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy
+        );
+        if has_marks && marks.high < marks.batch {
             return match self.options.high {
                 Some(_) => contradiction("high", "at least the frames of a batch"),
                 None => contradiction("batch", "at most the high watermark"),
@@ -356,7 +377,7 @@ impl fmt::Display for Parameters {
         } = self.composition;
         match list {
             ListKind::None => f.write_str("no per-CPU list")?,
-            ListKind::Linux | ListKind::Bypass => {
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => {
                 let Watermarks {
                     batch,
                     high,
@@ -460,7 +481,7 @@ impl Parameters {
     pub fn batch(&self) -> Option<u32> {
         match self.composition.list {
             ListKind::None | ListKind::Predictive => None,
-            ListKind::Linux | ListKind::Bypass => Some(self.watermarks.batch),
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => Some(self.watermarks.batch),
             ListKind::Linux6 => Some(self.tuning.batch),
         }
     }

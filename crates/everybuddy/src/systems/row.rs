@@ -156,6 +156,7 @@ impl fmt::Display for Layers {
                 "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself"
             }
             ListKind::Predictive => "one list per CPU, its length predicted",
+            ListKind::PcpBuddy => "lists per CPU by order, of page blocks that the CPU owns",
         })?;
         if let Some(high) = high {
             write!(f, ", high watermark {}", high.get())?;

@@ -83,6 +83,8 @@ pub enum ListKind {
     Linux6,
     /// Spring Buddy's list, whose length is predicted: as in `spring`.
     Predictive,
+    /// A buddy allocator of owned page blocks: as in `pcp-buddy`, and only there.
+    PcpBuddy,
 }
 named_values!(
     ListKind,
