@@ -150,9 +150,17 @@ fn a_frame_goes_to_the_list_of_its_page_blocks_owner() {
         system
             .free(first, Release::block(Block::new(pair, order(1))))
             .unwrap();
-        // A whole page block has no owner when it returns.
+        // A whole page block has no owner when it returns: its frames stay where they are freed.
         system.drain(second);
         assert_eq!((kept(0), kept(1)), (452, 0));
+        let unowned = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
+        assert_eq!(
+            unowned.0 >> 9,
+            other[0].0 >> 9,
+            "the smallest block that is free"
+        );
+        free(system, first, &[unowned]);
+        assert_eq!((kept(0), kept(1)), (453, 0));
         free(system, second, &held[40..]);
     });
 }
