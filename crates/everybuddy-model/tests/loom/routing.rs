@@ -8,7 +8,7 @@
 //!
 //! The numbers at each model bound the preemptions, see [`bound`].
 
-use everybuddy::{Block, FreeError, Release, Request};
+use everybuddy::{Block, CpuId, FreeError, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Worker, bound};
 
@@ -95,6 +95,23 @@ fn a_remote_free_meets_a_drain_of_its_owners_list() {
             },
         ]);
     });
+}
+
+/// A CPU waits for its own list if another CPU is freeing into it: at most what is freed later stays in the list.
+#[test]
+fn a_drain_waits_for_a_remote_free() {
+    exhaust::<Plain>(
+        "pcp-buddy+order=0+batch=3",
+        3,
+        2,
+        Some(bound(&[2, 3])),
+        |machine| {
+            let held = owned_and_handed(machine, 3);
+            machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
+            machine.at_once(&[&|w| w.drain(), &|w| w.free(held[0])]);
+            machine.on(0, |w| assert!(w.raw().0.buffered_frames(CpuId(0)) <= 1));
+        },
+    );
 }
 
 /// The page block returns whole to the zone, and the other CPU becomes its owner.

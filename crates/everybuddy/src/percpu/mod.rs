@@ -11,7 +11,8 @@
 //!    at the same moment, both may find it allocated and both may cache it. The later tag wins, and the block is
 //!    dropped when it would leave the other list. Hits therefore need no atomic operation. One case remains
 //!    undetected: a free that began before the other free and ends after the block was allocated again. That is a
-//!    free of another owner's block, which no allocator can distinguish from a correct one.
+//!    free of another owner's block, which no allocator can distinguish from a correct one. A list that links blocks
+//!    through their records could not drop one, so [`pcp_buddy`] claims a block by an atomic exchange of its tag.
 //! 2. A request fails only if every list was empty at its last attempt: see [`buffered`].
 //!
 //! | layer | file | source |

@@ -33,6 +33,7 @@
 //! - A miss splits a block in advance, into up to 32 blocks of the requested order, so that the next requests hit.
 //! - A page block that becomes whole only in the zone keeps its owner until a CPU claims it, or until the owner's next
 //!   refill finds it whole. No frame of it is allocated then, so no free goes astray.
+//! - A CPU that is offline or parked still owns page blocks, and frees go to its lists until these are drained.
 //! - A CPU remembers 32 page blocks with parts in the zone. If there are more, it forgets the oldest.
 //!
 //! # Complexity

@@ -9,9 +9,12 @@
 //!
 //! Acquisitions of the zone's lock and operations under it are counted, never timed.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, FreeError, Pfn, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
@@ -204,5 +207,72 @@ fn chunks_are_taken_without_ownership() {
         assert_eq!((kept(0), kept(1)), (255, 1), "it stays where it is freed");
         system.quiesce(&mut first).unwrap();
         assert_eq!(system.check(&mut first).unwrap().free, 511);
+    });
+}
+
+/// A chunk that another CPU took from an owned page block is in that CPU's list, and the owner does not merge it.
+#[test]
+fn a_frame_in_another_list_is_not_merged() {
+    let ranges = [FrameRange::new(0, 512)];
+    on("pcp-buddy+batch=2", &Setup::new(&ranges, 2), |system| {
+        let cpus = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
+        let mut held = allocate(system, &mut first, 512);
+        held.sort_unstable();
+        free(system, &mut first, &[held[1], held[3]]);
+        system.drain(&mut first);
+        // The zone has these two frames only. The other CPU takes both, and keeps one.
+        let taken = allocate(system, &mut second, 1);
+        let kept = |cpu| system.buffered_frames(CpuId(cpu));
+        assert_eq!((kept(0), kept(1)), (0, 1));
+        let cached = held[if taken[0] == held[1] { 3 } else { 1 }];
+        let buddy = Pfn(cached.0 - 1);
+        free(system, &mut first, &[buddy]);
+        assert_eq!((kept(0), kept(1)), (1, 1));
+        system.drain(&mut first);
+        assert_eq!((kept(0), kept(1)), (0, 1));
+        let census = system.check(&mut first).unwrap();
+        assert_eq!((census.free, census.buffered), (1, 1));
+        free(system, &mut second, &taken);
+        let gone = [held[1], held[3], buddy];
+        held.retain(|frame| !gone.contains(frame));
+        free(system, &mut second, &held);
+        system.quiesce(&mut first).unwrap();
+        assert_eq!(system.check(&mut first).unwrap().free, 512);
+        assert_eq!(system.snapshot(&mut first).free_blocks[9], 1);
+    });
+}
+
+/// While a CPU looks for frames in all lists, another CPU's free goes to the zone, and the last try finds it.
+#[test]
+fn a_free_during_a_drain_of_all_cpus_goes_to_the_zone() {
+    let ranges = [FrameRange::new(0, 1)];
+    on("pcp-buddy+order=0", &Setup::new(&ranges, 2), |system| {
+        let cpus = NativeCpus::new(2);
+        let (now, is_time) = mpsc::channel();
+        let (done, is_done) = mpsc::channel();
+        let mut first = claim(&cpus, 0);
+        let frame = allocate(system, &mut first, 1)[0];
+        let mut drains = false;
+        first.probe().listener = Some(Box::new(move |event| match event {
+            Event::Reclaim => drains = true,
+            // All lists are empty; the last try begins.
+            Event::LockWanted if drains => {
+                drains = false;
+                now.send(()).unwrap();
+                is_done.recv().unwrap();
+            }
+            _ => {}
+        }));
+        std::thread::scope(|scope| {
+            let cpus = &cpus;
+            scope.spawn(move || {
+                let mut second = claim(cpus, 1);
+                is_time.recv_timeout(Duration::from_secs(20)).unwrap();
+                free(system, &mut second, &[frame]);
+                done.send(()).unwrap();
+            });
+            assert_eq!(system.allocate(&mut first, Request::FRAME), Ok(frame));
+        });
     });
 }
