@@ -16,9 +16,9 @@
 //!
 //! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
 //!    [`FrameTable::frame`], which checks the number (and which [`FrameTable::right`] uses); by [`FrameTable::next`],
-//!    [`FrameTable::previous`] and [`FrameTable::link`], which return only what was stored as a frame; and by [`Frame::offset`] and
-//!    [`Frame::buddy`], whose callers argue that the result belongs to a block within the zone. A table outside a
-//!    zone is made by [`FrameTable::over`], whose caller guarantees the same.
+//!    [`FrameTable::previous`] and [`FrameTable::link`], which return only what was stored as a frame; and by
+//!    [`Frame::offset`] and [`Frame::buddy`], whose callers argue that the result belongs to a block within the zone. A
+//!    table outside a zone is made by [`FrameTable::over`], whose caller guarantees the same.
 //! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. Consider the starts of the blocks that may
 //!    contain a frame, by ascending order: the first record with another word is the head of the block that contains
 //!    it. Frames that wait in a queue are the exception. Of such an area, which need not be a block, only the first

@@ -309,7 +309,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
             }
             let head = table.frame(Pfn(entries.at(start + next).get()))?;
             next += 1;
-            // What another CPU's list has, or a holder, is no block of this list: the zone drops it.
+            // What another CPU's list or a holder has does not belong to this list, and the zone drops it.
             let order = table.tag(head).buffered_by(owner).unwrap_or(Order::ZERO);
             Some((head, order, Self::tag(order, owner)))
         });

@@ -38,8 +38,8 @@
 //!
 //! # Complexity
 //!
-//! A hit of a request is O(1); a hit of a free takes one atomic read-modify-write besides the lock. A drain visits every
-//! cached block.
+//! A hit of a request is O(1); a hit of a free takes one atomic read-modify-write besides the lock. A drain visits
+//! every cached block.
 
 use super::buffered::{CpuList, FreeOutcome};
 use super::linux::Watermarks;

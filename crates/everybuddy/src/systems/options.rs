@@ -144,8 +144,8 @@ options! {
         for |row| {
             matches!(row.list(), ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy) || delays(row)
         };
-    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in `pcp-buddy` the smallest \
-        one of `linux-6`, but at least two page blocks",
+    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in \
+        `pcp-buddy` the smallest one of `linux-6`, but at least two page blocks",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
         for |row| is_long(row.list()) || delays(row);
     predict = "predict": Predict, "`both`",

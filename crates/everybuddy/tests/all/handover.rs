@@ -1,4 +1,4 @@
-//! Frames that one CPU allocates and another frees, and many frames that are freed at once.
+//! Frames that one CPU allocates and another frees, and many frames that are freed together.
 //!
 //! # Purpose
 //!
@@ -60,7 +60,7 @@ fn handover(name: &str) -> Counts {
     })
 }
 
-/// A CPU frees at once what it allocated long ago.
+/// A CPU frees a large amount of memory that another CPU allocated.
 fn exit(name: &str) -> Counts {
     with(name, |system, first, second| {
         let frames = allocate(system, first, 20_000);
