@@ -1,7 +1,7 @@
 //! Which systems a property is tried on: all rows of the systems' table, and variants of them.
 
 use everybuddy::SystemSpec;
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{ListKind, ROWS};
 
 /// Returns what the suite runs over: all rows, and variants of those that have lists.
 pub fn specs() -> Vec<SystemSpec> {
@@ -52,6 +52,11 @@ pub fn specs() -> Vec<SystemSpec> {
                 texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
             }
         }
+        if row.list() == ListKind::PcpBuddy {
+            // Page blocks of 8 and of 32 frames, which are often whole, and marks that are often reached.
+            texts.push(format!("{}+batch=2+high=3+order=3", row.name));
+            texts.push(format!("{}+batch=7+high=40+order=5", row.name));
+        }
         if takes("high") && !takes("batch") {
             texts.push(format!("{}+high=3", row.name));
             texts.push(format!("{}+high=700", row.name));
@@ -98,6 +103,31 @@ pub fn specs() -> Vec<SystemSpec> {
                 "{}+{small}+batch=31+high=186+hold=iteration",
                 row.name
             ));
+        }
+        if takes("drain") {
+            texts.push(format!("{}+drain=merged", row.name));
+            texts.push(format!("{}+batch=7+high=20+order=3+drain=merged", row.name));
+            texts.push(format!("{}+batch=31+high=186+drain=merged", row.name));
+            if takes("percpu") {
+                texts.push(format!(
+                    "{}+batch=7+high=20+percpu=locked+drain=merged",
+                    row.name
+                ));
+            }
+            if takes("zone") {
+                let small = "batch=7+high=20+order=3+zone=spaces+space=32KiB";
+                texts.push(format!("{}+{small}+drain=merged", row.name));
+            }
+            if takes("idle") {
+                let elastic = "batch=7+high=20+order=3+zone=domains+idle=1";
+                texts.push(format!("{}+{elastic}+drain=merged", row.name));
+            }
+            if takes("bulk") {
+                texts.push(format!(
+                    "{}+batch=31+high=186+bulk=rows+drain=merged",
+                    row.name
+                ));
+            }
         }
         if takes("queue") {
             // Queues that are always full, and such as never are; each way to join the services.

@@ -145,7 +145,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
 
 /// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
 /// batch, and lists in front of delayed coalescing.
-const VARIANTS: [&str; 20] = [
+const VARIANTS: [&str; 21] = [
     "serewa+queue=1",
     "serewa+structure=list+remnants=first",
     "serewa+structure=bitmap+sync=lock",
@@ -154,6 +154,7 @@ const VARIANTS: [&str; 20] = [
     "serewa+separate=off+structure=bitmap",
     "lbs-31+percpu=locked",
     "linux-6+percpu=locked",
+    "lbs-31+drain=merged",
     "bs+zone=spaces",
     "lbs-31+zone=spaces+bulk=rows",
     "lbs-31+bulk=rows",

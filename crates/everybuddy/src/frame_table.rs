@@ -9,15 +9,16 @@
 //!   second word is the head of the previous one. In a tree the first word is the left child, and the second word is
 //!   the right child and the node's lean;
 //! - [`Tag::END`]: the same, for the last block of its list, or without a left child;
-//! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or reserved.
+//! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or reserved. The
+//!   second word of a buffered block's head may link it to the next block of a per-CPU list.
 //!
 //! # Invariants
 //!
 //! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
-//!    [`FrameTable::frame`], which checks the number (and which [`FrameTable::right`] uses); by [`FrameTable::next`]
-//!    and [`FrameTable::previous`], which return only what was stored as a frame; and by [`Frame::offset`] and
-//!    [`Frame::buddy`], whose callers argue that the result belongs to a block within the zone. A table outside a
-//!    zone is made by [`FrameTable::over`], whose caller guarantees the same.
+//!    [`FrameTable::frame`], which checks the number (and which [`FrameTable::right`] uses); by [`FrameTable::next`],
+//!    [`FrameTable::previous`] and [`FrameTable::link`], which return only what was stored as a frame; and by
+//!    [`Frame::offset`] and [`Frame::buddy`], whose callers argue that the result belongs to a block within the zone. A
+//!    table outside a zone is made by [`FrameTable::over`], whose caller guarantees the same.
 //! 2. A frame inside a block, free or not, has the tag [`Tag::INTERIOR`]. Consider the starts of the blocks that may
 //!    contain a frame, by ascending order: the first record with another word is the head of the block that contains
 //!    it. Frames that wait in a queue are the exception. Of such an area, which need not be a block, only the first
@@ -129,6 +130,19 @@ impl Tag {
     #[inline(always)]
     pub(crate) const fn buffered(order: Order, cpu: CpuId) -> Tag {
         Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
+    }
+
+    /// The head of a block that one CPU claims from others, on its way to the zone. No CPU has the number of this tag.
+    #[inline(always)]
+    pub(crate) const fn claimed(order: Order) -> Tag {
+        Self::buffered(order, CpuId(u16::MAX))
+    }
+
+    /// Returns the order of a block that this CPU's list caches. Returns `None` for any other word.
+    #[inline]
+    pub(crate) fn buffered_by(self, cpu: CpuId) -> Option<Order> {
+        let order = self.order();
+        (self == Tag::buffered(order, cpu)).then_some(order)
     }
 
     /// The first frame of an area of `frames` frames, at most a largest block, that waits in a queue.
@@ -312,6 +326,19 @@ impl<'a, P: Platform> FrameTable<'a, P> {
     pub(crate) fn set_previous(&self, frame: Frame, previous: Option<Frame>) {
         let word = previous.map_or(Tag::END.0, |previous| previous.0);
         self.record(frame).second.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the block that follows a buffered block in the list that links it; the frame must be the head of a
+    /// buffered block.
+    #[inline(always)]
+    pub(crate) fn link(&self, frame: Frame) -> Option<Frame> {
+        self.previous(frame)
+    }
+
+    /// Links a buffered block's head to `next`. Its tag stays as it is.
+    #[inline(always)]
+    pub(crate) fn set_link(&self, frame: Frame, next: Option<Frame>) {
+        self.set_previous(frame, next);
     }
 
     /// Returns a node's right child, and the side of the higher child, if one is higher. The frame must be a free

@@ -7,6 +7,7 @@ mod domains;
 mod locks;
 mod misuse;
 mod protocol;
+mod routing;
 mod serewa;
 mod spaces;
 mod zone;

@@ -366,6 +366,15 @@ models!(spring_runs, Shared, "spring+zone=one+high=8"; [2] an_asker_comes_betwee
 models!(spring_runs_plain, Plain, "spring+zone=one+high=8"; [2] an_asker_comes_between_two_runs; );
 all_models!(linux6, Plain, [2], [0, 1], "linux-6");
 all_models!(linux6_locked, Plain, [2], [0, 1], "linux-6+percpu=locked");
+all_models!(pcp_buddy, Plain, [2], [0, 1], "pcp-buddy+batch=1+high=2");
+models!(
+    linux_merged, Plain, "lbs-31+batch=2+high=4+drain=merged";
+    [2] a_running_cpu_that_keeps_all_gives_up_one;
+    [2] a_block_is_made_of_what_a_running_cpu_keeps,
+    [2] a_block_is_made_of_what_both_keep,
+    [2] an_owner_may_drain_while_its_list_is_fetched,
+    [2] two_askers_for_what_both_keep_answer_each_other
+);
 
 // Every access to plain memory is checked for races. A hit may look at a list that is being drained, but only with
 // `peek`, as a hint.

@@ -197,6 +197,8 @@ fn lists_survive_switches_at_every_access() {
         "spring+high=4",
         "linux-6",
         "linux-6+percpu=locked",
+        "lbs-31+batch=4+high=7+order=2+drain=merged",
+        "pcp-buddy+batch=2+high=6+order=2",
         "lis-31+batch=2+high=4+order=1+space=8KiB",
         "lis-31+batch=2+high=4+order=2+lock=ticket+hold=when-contended",
         "spring-core+order=2+idle=1",

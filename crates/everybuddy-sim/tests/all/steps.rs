@@ -25,7 +25,7 @@ fn small(row: &Row) -> String {
     for (key, value) in [("space", "256KiB"), ("high", "12"), ("batch", "2")] {
         let applies = match key {
             "space" => row.zone() == ZoneKind::Spaces,
-            "batch" => row.list() == ListKind::Linux,
+            "batch" => matches!(row.list(), ListKind::Linux | ListKind::PcpBuddy),
             _ => row.list() != ListKind::None,
         };
         if row.takes(key) && applies {

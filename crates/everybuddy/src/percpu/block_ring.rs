@@ -11,6 +11,7 @@
 //! power of two), are the list, with the youngest at the top. The heads of the blocks are tagged as buffered by the
 //! CPU that owns the list; without checks (`CHECK` is false), as allocated. One CPU touches the list at a time.
 
+use super::merge;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
@@ -282,6 +283,41 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
             moved += 1;
             Some((head, order, tag))
         });
+        self.ends.set(ends);
+        moved
+    }
+
+    /// Does what [`drain`](Self::drain) does with single frames, and merges them into larger blocks first, outside the
+    /// zone's lock.
+    pub(crate) fn drain_merged<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        owner: CpuId,
+        zone: &Z,
+        wanted: u32,
+    ) -> u32 {
+        let (table, entries) = (zone.table(), self.entries);
+        let mut ends = self.ends.get();
+        let (start, moved) = (ends.bottom, wanted.min(ends.top - ends.bottom));
+        merge::sort::<P>(entries, start, moved);
+        let largest = (table, zone.max_order());
+        let blocks = merge::merge::<P>(entries, start, moved, largest, owner, caller.probe);
+        let mut next = 0;
+        zone.free_bulk(caller, || {
+            if next == blocks {
+                return None;
+            }
+            let head = table.frame(Pfn(entries.at(start + next).get()))?;
+            next += 1;
+            // What another CPU's list or a holder has does not belong to this list, and the zone drops it.
+            let order = table.tag(head).buffered_by(owner).unwrap_or(Order::ZERO);
+            Some((head, order, Self::tag(order, owner)))
+        });
+        ends.bottom += moved;
+        if ends.bottom >= entries.len() {
+            ends.bottom -= entries.len();
+            ends.top -= entries.len();
+        }
         self.ends.set(ends);
         moved
     }

@@ -40,6 +40,9 @@
 //! [`Locked`](super::access::Locked) is Linux's method: each operation tries the list's own lock, and a requester
 //! acquires it and drains the list itself. The watermarks, the drain requests and the order of steps are the same.
 //!
+//! A list that [routes](CpuList::ROUTES) frees also accepts blocks from other CPUs: these try its lock as its owner
+//! does, and find it open or closed.
+//!
 //! # Invariants
 //!
 //! A list is touched by the holder of its CPU's token while the CPU's state is running, by the requester that took it
@@ -72,6 +75,17 @@ pub(crate) enum FreeOutcome {
 pub(crate) trait CpuList<P: Platform>: Send + Sync {
     /// Whether cached blocks are tagged as buffered, so that misuse is detected; see the option `check`.
     const TAGS: bool;
+
+    /// Whether a free may belong into the list of another CPU than the one that frees. Such lists need a lock, and
+    /// claim the blocks that they accept by an exchange of their tags.
+    const ROUTES: bool = false;
+
+    /// Returns the CPU whose list a freed block belongs to, or `None` if that is the list of the freeing CPU.
+    #[inline(always)]
+    fn home(&self, head: Frame) -> Option<CpuId> {
+        let _ = head;
+        None
+    }
 
     /// Returns `true` if the list caches blocks of this order.
     fn caches(&self, order: Order) -> bool;
@@ -193,6 +207,18 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     #[inline(always)]
     fn slot(&self, cpu: CpuId) -> Option<&'a Slot<P, L>> {
         self.slots.get(cpu.index())
+    }
+
+    /// Returns the slot into which a CPU frees a block: `own`, unless the list routes frees.
+    #[inline(always)]
+    fn home(&self, own: &'a Slot<P, L>, head: Frame) -> &'a Slot<P, L> {
+        if L::ROUTES
+            && let Some(home) = own.list.home(head)
+            && let Some(slot) = self.slot(home)
+        {
+            return slot;
+        }
+        own
     }
 
     /// Ends parking. Called by the owner, before it touches its list.
@@ -391,6 +417,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(slot) = self.slot(cpu.id()) else {
             return false;
         };
+        let slot = self.home(slot, head);
         let Some(_held) = A::enter(&slot.remote.lock) else {
             return false;
         };
@@ -438,6 +465,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(slot) = self.slot(caller.cpu) else {
             return Err(FreeError::NoSuchCpu);
         };
+        let slot = self.home(slot, head);
         if let Some(_held) = A::enter(&slot.remote.lock) {
             let open = self.begin(caller, slot, zone);
             if open
@@ -448,13 +476,30 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
                 return Ok(());
             }
         }
-        zone.free(caller, head, order, Tag::allocated(order))?;
+        let mut tag = Tag::allocated(order);
+        if L::ROUTES {
+            // Another CPU may free the same block into a list at this moment. One of the two claims it. The tag names
+            // no list, so that no merge takes the block for one of a list.
+            let claimed = Tag::claimed(order);
+            if !zone.table().exchange(head, tag, claimed) {
+                return Err(zone.table().diagnose(head));
+            }
+            tag = claimed;
+        }
+        zone.free(caller, head, order, tag)?;
         caller.probe.record(Event::Bypass(order));
         Ok(())
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z) {
         let caller = &mut Caller::of(cpu);
+        if L::ROUTES {
+            // A CPU that frees into this list may hold its lock at this moment.
+            if let Some(slot) = self.slot(caller.cpu) {
+                self.drain_remote(caller, zone, caller.cpu, slot, 0);
+            }
+            return;
+        }
         if let Some(slot) = self.slot(caller.cpu)
             && let Some(_held) = A::enter(&slot.remote.lock)
         {

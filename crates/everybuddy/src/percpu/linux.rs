@@ -19,7 +19,8 @@
 //! # Design decisions
 //!
 //! The list is a ring in an array, in the order of Linux's list: the youngest frame is allocated first, a batch is
-//! allocated in the order in which the zone returned it, and the oldest frames are drained.
+//! allocated in the order in which the zone returned it, and the oldest frames are drained. With `drain=merged`, the
+//! frames of a drain are first merged into larger blocks (`merge`), outside the zone's lock.
 //!
 //! # Complexity
 //!
@@ -46,6 +47,8 @@ pub struct Watermarks {
     pub high: u32,
     /// Whether requests and frees at the watermarks go past the list one by one.
     pub bypass: bool,
+    /// Whether the frames of a drain are merged into larger blocks before the zone's lock is acquired.
+    pub merged: bool,
 }
 
 impl Watermarks {
@@ -105,7 +108,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         u64::from(bottom) | u64::from(bottom + room) << 32
     }
 
-    /// Returns up to `frames` of the oldest frames to the zone, under one lock.
+    /// Returns up to `frames` of the oldest frames to the zone, under one lock; merged before, if the option says so.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -113,7 +116,11 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         zone: &Z,
         frames: u32,
     ) {
-        let moved = self.ring.drain(caller, owner, zone, Order::ZERO, frames);
+        let moved = if self.watermarks.merged {
+            self.ring.drain_merged(caller, owner, zone, frames)
+        } else {
+            self.ring.drain(caller, owner, zone, Order::ZERO, frames)
+        };
         caller.probe.record(Event::Drain { frames: moved });
     }
 }

@@ -17,10 +17,12 @@ use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
-use crate::percpu::access::Access;
+use crate::percpu::access::{Access, Locked};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::linux6::Linux6List;
+use crate::percpu::page_blocks::PageBlocks;
+use crate::percpu::pcp_buddy::PcpBuddyList;
 use crate::percpu::predictive::PredictiveList;
 use crate::percpu::{NoList, PerCpu};
 use crate::platform::Platform;
@@ -72,7 +74,7 @@ where
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = ArenaPlan::default().slice::<Record<P>>(span.frames() as usize);
         let plan = Z::plan(plan, parameters, span, cpus);
-        F::plan(plan, parameters, cpus).slice::<Self>(1)
+        F::plan(plan, parameters, span, cpus).slice::<Self>(1)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
@@ -386,7 +388,7 @@ pub(crate) trait MakeFront<'m, P: Platform>: PerCpu<P> + Sized {
     const ACCESS: ListAccess;
     const CHECK: bool;
 
-    fn plan(plan: ArenaPlan, parameters: &Parameters, cpus: u16) -> ArenaPlan;
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
 }
@@ -396,7 +398,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for NoList {
     const ACCESS: ListAccess = ListAccess::Token;
     const CHECK: bool = true;
 
-    fn plan(plan: ArenaPlan, _: &Parameters, _: u16) -> ArenaPlan {
+    fn plan(plan: ArenaPlan, _: &Parameters, _: Span, _: u16) -> ArenaPlan {
         plan
     }
 
@@ -424,7 +426,12 @@ macro_rules! lists {
             };
             const CHECK: bool = CHECK;
 
-            fn plan(plan: ArenaPlan, parameters: &Parameters, cpus: u16) -> ArenaPlan {
+            fn plan(
+                plan: ArenaPlan,
+                parameters: &Parameters,
+                _: Span,
+                cpus: u16,
+            ) -> ArenaPlan {
                 let plan = $list::<P, CHECK>::plan(plan, parameters.$numbers, cpus);
                 Self::plan(plan, cpus)
             }
@@ -441,6 +448,28 @@ lists! {
     LinuxList = Linux by watermarks;
     Linux6List = Linux6 by tuning;
     PredictiveList = Predictive by bound;
+}
+
+impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, Locked> {
+    const LIST: ListKind = ListKind::PcpBuddy;
+    const ACCESS: ListAccess = ListAccess::Locked;
+    const CHECK: bool = true;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = PageBlocks::<P>::plan(plan, span.frames(), parameters.max_order);
+        Self::plan(plan, cpus)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
+        let Parameters {
+            max_order,
+            watermarks,
+            ..
+        } = builder.parameters;
+        let pages = PageBlocks::new(arena, builder.span.frames(), max_order)?;
+        Self::new(arena, cpus, |cpu| PcpBuddyList::new(cpu, watermarks, pages))
+    }
 }
 
 #[cfg(test)]

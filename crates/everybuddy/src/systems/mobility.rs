@@ -29,10 +29,10 @@ impl System for Mobility {
         faithful: "Free lists by type and order; the types of page blocks; the order in which other types are tried; \
             when a page block changes its type, and when a movable request takes the smallest block instead.",
         deviates: "A page block is a largest block (4 MiB); in Linux it is a huge page (2 MiB), and two of different \
-            types are not merged. The frames in use that are of the request's class are not counted when a page block \
-            is about to change its type. Frames that are never freed count as unmovable. No reserve for atomic \
-            requests, no isolation, and no per-CPU lists, which Linux keeps by type. With steal=mixed, page blocks that \
-            serve several classes are a type of their own: not a design of Linux.",
+            types are not merged. The frames in use that are of the request's class are not counted when a page \
+            block is about to change its type. Frames that are never freed count as unmovable. No reserve for \
+            atomic requests, no isolation, and no per-CPU lists, which Linux keeps by type. With steal=mixed, page \
+            blocks that serve several classes are a type of their own: not a design of Linux.",
         preset: Options {
             structure: Some(StructureKind::MobilityLists),
             ..Options::NONE

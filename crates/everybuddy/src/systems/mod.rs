@@ -24,6 +24,7 @@ mod linux6;
 mod mobility;
 mod options;
 mod parameters;
+mod pcp_buddy;
 mod row;
 mod serewa;
 mod setup;
@@ -39,6 +40,7 @@ pub use linux6::*;
 pub use mobility::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
+pub use pcp_buddy::*;
 pub use row::{Obstacle, Row};
 pub use serewa::*;
 pub use setup::Setup;
@@ -87,7 +89,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    Mobility,
+    PcpBuddy, Mobility,
 }
 
 /// The list of all compositions.
@@ -118,7 +120,7 @@ macro_rules! compositions {
 // users seconds.
 compositions! {
     Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
-    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked,
+    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, OwnedPages,
     BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,

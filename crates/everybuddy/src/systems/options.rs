@@ -13,8 +13,8 @@ use core::fmt;
 use super::parameters::Parameters;
 use super::row::Row;
 use super::values::{
-    BulkKind, Count, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio, Slots,
-    SpaceFrames, Switch, ZoneKind,
+    BulkKind, Count, DrainKind, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio,
+    Slots, SpaceFrames, Switch, ZoneKind,
 };
 use super::{Rule, Setup, Steal};
 use crate::frame::Order;
@@ -138,11 +138,14 @@ options! {
         "The list that each CPU keeps, in a system that takes any.",
         for delays;
     batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
-        128 in `spring`",
+        128 in `spring`; Linux 6.12's formula in `pcp-buddy`",
         "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
         refill.",
-        for |row| matches!(row.list(), ListKind::Linux | ListKind::Predictive) || delays(row);
-    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB",
+        for |row| {
+            matches!(row.list(), ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy) || delays(row)
+        };
+    high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in \
+        `pcp-buddy` the smallest one of `linux-6`, but at least two page blocks",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
         for |row| is_long(row.list()) || delays(row);
     predict = "predict": Predict, "`both`",
@@ -202,6 +205,11 @@ options! {
                 && matches!(row.list(), ListKind::Linux | ListKind::Linux6 | ListKind::Predictive)
         },
         sets |parameters, bulk, _| parameters.bulk.rows = bulk == BulkKind::Rows;
+    drain = "drain": DrainKind, "`single`",
+        "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
+        // A class of delayed coalescing counts blocks by the order of their allocation.
+        for |row| row.list() == ListKind::Linux && !delays(row),
+        sets |parameters, drain, _| parameters.watermarks.merged = drain == DrainKind::Merged;
     reclaim = "reclaim": Switch, "`off`; `on` in `never`",
         "Whether delayed coalescing is done before a request is refused.",
         for delays, sets |parameters, reclaim, _| parameters.reclaim = reclaim.is_on();
@@ -265,7 +273,7 @@ fn delays(row: &Row) -> bool {
 fn is_long(list: ListKind) -> bool {
     matches!(
         list,
-        ListKind::Linux | ListKind::Bypass | ListKind::Predictive
+        ListKind::Linux | ListKind::Bypass | ListKind::Predictive | ListKind::PcpBuddy
     )
 }
 
@@ -276,7 +284,7 @@ fn is_elastic(row: &Row) -> bool {
 /// A row whose zone layer can be exchanged.
 fn takes_zone(row: &Row) -> bool {
     !has_services(row)
-        && row.list() != ListKind::Linux6
+        && !matches!(row.list(), ListKind::Linux6 | ListKind::PcpBuddy)
         && row.structure() != StructureKind::MobilityLists
 }
 
@@ -284,7 +292,10 @@ fn takes_zone(row: &Row) -> bool {
 fn has_variants_of_hits(row: &Row) -> bool {
     row.zone() == ZoneKind::One
         && row.structure() == StructureKind::Lists
-        && !matches!(row.list(), ListKind::None | ListKind::Predictive)
+        && !matches!(
+            row.list(),
+            ListKind::None | ListKind::Predictive | ListKind::PcpBuddy
+        )
 }
 
 fn has_services(row: &Row) -> bool {
@@ -447,6 +458,7 @@ mod tests {
             }),
             ("bs", "line=beside", |p| p.line = Line::Beside),
             ("lbs-31", "bulk=rows", |p| p.bulk.rows = true),
+            ("lbs-31", "drain=merged", |p| p.watermarks.merged = true),
             ("delay-2", "reclaim=on", |p| p.reclaim = true),
             ("never", "reclaim=off", |p| p.reclaim = false),
             ("delay-2", "debt=on", |p| p.rule = Rule::Debt),

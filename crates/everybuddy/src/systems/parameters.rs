@@ -12,12 +12,14 @@ use super::options::{OPTIONS, Options};
 use super::row::Row;
 use super::spec::SystemSpec;
 use super::values::{
-    BulkKind, Count, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch, ZoneKind,
+    BulkKind, Count, DrainKind, ListAccess, ListKind, OptionValue, Ratio, SpaceFrames, Switch,
+    ZoneKind,
 };
 use super::{Bound, Predict, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
@@ -186,7 +188,24 @@ impl SystemSpec {
                 batch: 1,
                 high: high.unwrap_or(6 * by_memory),
                 bypass: true,
+                merged: false,
             },
+            // The marks of Linux 6.12 before they tune themselves, with room for two page blocks.
+            (ListKind::PcpBuddy, _) => {
+                let Tuning {
+                    batch: own,
+                    high_min,
+                    ..
+                } = Tuning::linux(setup.frames(), setup.cpus);
+                let page_block = page_block(options.order.unwrap_or(Order::TEN));
+                let batch = batch.unwrap_or(own);
+                Watermarks {
+                    batch,
+                    high: high.unwrap_or(high_min.max(2 * page_block.frames()).max(batch)),
+                    bypass: false,
+                    merged: false,
+                }
+            }
             // A list of fixed length: Linux's ratio the other way round.
             (_, Some(_)) => {
                 let high = high.unwrap_or(6 * by_memory);
@@ -194,6 +213,7 @@ impl SystemSpec {
                     batch: batch.unwrap_or((high / 6).max(1)),
                     high,
                     bypass: false,
+                    merged: false,
                 }
             }
             (_, None) => {
@@ -202,10 +222,15 @@ impl SystemSpec {
                     batch,
                     high: high.unwrap_or(6 * batch),
                     bypass: false,
+                    merged: false,
                 }
             }
         };
-        if matches!(list, ListKind::Linux | ListKind::Bypass) && marks.high < marks.batch {
+        let has_marks = matches!(
+            list,
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy
+        );
+        if has_marks && marks.high < marks.batch {
             return match self.options.high {
                 Some(_) => contradiction("high", "at least the frames of a batch"),
                 None => contradiction("batch", "at most the high watermark"),
@@ -282,6 +307,12 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
         );
     }
+    if options.drain == Some(DrainKind::Merged) && !composition.check {
+        return contradiction(
+            "drain",
+            "`single` with check=off: only a record that names its list can be merged outside the lock",
+        );
+    }
     // A domain is held without a lock, and keeps free blocks only.
     if zone == ZoneKind::Domains {
         if hold != Hold::Batch {
@@ -349,15 +380,19 @@ impl fmt::Display for Parameters {
         } = self.composition;
         match list {
             ListKind::None => f.write_str("no per-CPU list")?,
-            ListKind::Linux | ListKind::Bypass => {
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => {
                 let Watermarks {
                     batch,
                     high,
                     bypass,
+                    merged,
                 } = self.watermarks;
                 match bypass {
                     true => write!(f, "bypass, high mark {high}")?,
                     false => write!(f, "batch {batch}, high mark {high}")?,
+                }
+                if merged {
+                    f.write_str(", drains merged")?;
                 }
             }
             ListKind::Linux6 => {
@@ -453,7 +488,7 @@ impl Parameters {
     pub fn batch(&self) -> Option<u32> {
         match self.composition.list {
             ListKind::None | ListKind::Predictive => None,
-            ListKind::Linux | ListKind::Bypass => Some(self.watermarks.batch),
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => Some(self.watermarks.batch),
             ListKind::Linux6 => Some(self.tuning.batch),
         }
     }
@@ -559,6 +594,7 @@ mod tests {
             ("lbs-31+spring=locked", "spring"),
             ("lbs-31+hold=when-contended", "hold"),
             ("lbs-31+bulk=rows+hold=iteration", "hold"),
+            ("lbs-31+drain=merged+check=off", "drain"),
             ("lbs-31+zone=domains+hold=iteration", "hold"),
             ("lbs-31+zone=domains+line=own", "line"),
             ("is+zone=domains", "zone"),

@@ -128,8 +128,8 @@ impl Obstacle {
                 "each CPU that finds no other domain, or needs the same lock; hits of lists go on"
             }
             Obstacle::List => {
-                "the owner of the list that is being drained, when it calls again. With `percpu=locked` the \
-                 obstacle is the lock of any list: each CPU that drains all lists waits"
+                "the owner of the list that is being drained, when it calls again. With `percpu=locked`, and in \
+                 `pcp-buddy`, the obstacle is the lock of any list: each CPU that drains all lists waits"
             }
         }
     }
@@ -156,6 +156,9 @@ impl fmt::Display for Layers {
                 "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself"
             }
             ListKind::Predictive => "one list per CPU, its length predicted",
+            ListKind::PcpBuddy => {
+                "lists per CPU by order, under a lock, of page blocks that the CPU owns"
+            }
         })?;
         if let Some(high) = high {
             write!(f, ", high watermark {}", high.get())?;

@@ -266,6 +266,7 @@ mod tests {
             "lis-1+zone=spaces+exchange=single",
             "spring-core+idle=8",
             "lbs-31+zone=domains",
+            "fixlazy-744+bulk=rows+drain=merged",
             "is+order=3+space=32KiB",
             "is+space=1GiB",
             "delay-2+reclaim=on",
@@ -300,6 +301,8 @@ mod tests {
             ("serewa+select=used", not_taken("serewa", "select")),
             ("linux-6+space=4MiB", not_taken("linux-6", "space")),
             ("is+idle=8", not_taken("is", "idle")),
+            ("linux-6+drain=merged", not_taken("linux-6", "drain")),
+            ("delay-2+drain=merged", not_taken("delay-2", "drain")),
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }

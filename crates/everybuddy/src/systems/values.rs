@@ -84,6 +84,8 @@ pub enum ListKind {
     Linux6,
     /// Spring Buddy's list, whose length is predicted: as in `spring`.
     Predictive,
+    /// A buddy allocator of owned page blocks: as in `pcp-buddy`, and only there.
+    PcpBuddy,
 }
 named_values!(
     ListKind,
@@ -146,6 +148,22 @@ named_values!(
     "`blocks` or `rows`",
     "blocks" = Self::Blocks,
     "rows" = Self::Rows
+);
+
+/// What a per-CPU list does with the frames of a drain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DrainKind {
+    /// It returns them to the zone one by one.
+    #[default]
+    Single,
+    /// It merges them into larger blocks outside the zone's lock, and returns these.
+    Merged,
+}
+named_values!(
+    DrainKind,
+    "`single` or `merged`",
+    "single" = Self::Single,
+    "merged" = Self::Merged
 );
 
 /// How CPUs and services take turns at a queue.

@@ -33,6 +33,7 @@ mod search;
 mod space;
 pub mod spaces;
 pub(crate) mod spring;
+pub(crate) mod supply;
 
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
@@ -49,6 +50,7 @@ use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::request::Class;
 use crate::snapshot::{Census, Snapshot, Violation};
+use supply::{Demand, Supplied};
 
 /// The caller of the zone layer.
 pub(crate) struct Caller<'c, P: Platform> {
@@ -149,6 +151,20 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError>;
+
+    /// Takes free blocks for a list that splits and merges by itself, and passes them to `sink`, which tags their
+    /// heads. `owned` yields the first frames of page blocks whose free parts are wanted. Returns the number of frames,
+    /// which is zero in a zone layer that does not offer this. One lock.
+    fn supply(
+        &self,
+        caller: &mut Caller<'_, P>,
+        demand: Demand,
+        owned: impl FnMut() -> Option<Frame>,
+        sink: impl FnMut(Frame, Order, Supplied),
+    ) -> u32 {
+        let _ = (caller, demand, owned, sink);
+        0
+    }
 
     /// Frees a run whose frames all have the tag `from` (holes, or reserved frames). O(frames).
     fn add(

@@ -16,6 +16,7 @@ use core::marker::PhantomData;
 
 use super::bulk::Bulk;
 use super::memory::Part;
+use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
 use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, FreeError, RegionError};
@@ -206,6 +207,22 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     ) -> Result<(), FreeError> {
         let guard = self.enter(caller).ok_or(FreeError::Busy)?;
         range::free_run(&self.structure, &self.policy, start, frames, guard.probe)
+    }
+
+    fn supply(
+        &self,
+        caller: &mut Caller<'_, P>,
+        demand: Demand,
+        owned: impl FnMut() -> Option<Frame>,
+        sink: impl FnMut(Frame, Order, Supplied),
+    ) -> u32 {
+        // Single frames and delayed blocks are taken by their policies only.
+        if S::INDIVIDUAL || C::DELAYS {
+            return 0;
+        }
+        let guard = self.enter_whole(caller);
+        let parts = (&self.structure, &self.policy);
+        supply::supply(parts, demand, guard.probe, owned, sink)
     }
 
     fn add(

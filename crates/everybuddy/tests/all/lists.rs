@@ -154,7 +154,7 @@ fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
 
 #[test]
 fn a_parked_list_is_kept_for_its_cpu() {
-    for name in ["lbs-31", "spring", "linux-6"] {
+    for name in ["lbs-31", "spring", "linux-6", "pcp-buddy"] {
         with(name, |take, give, park, cpu| {
             let held = take(cpu, 3);
             give(cpu, &held);
@@ -192,6 +192,9 @@ fn larger_orders_go_straight_through() {
     // Today's lists keep orders 1 to 3 and 9.
     let counts = on("linux-6", &setup, larger);
     assert_eq!((counts.bypasses_larger, counts.refills), (12, 4));
+    // Owned page blocks serve the same orders: parts of one, and a whole one.
+    let counts = on("pcp-buddy", &setup, larger);
+    assert_eq!((counts.bypasses_larger, counts.refills), (12, 2));
 }
 
 #[test]
@@ -284,6 +287,8 @@ fn each_cpu_knows_what_it_keeps() {
     assert_eq!(kept("lbs-31"), [22, 31]);
     assert_eq!(kept("bs"), [0, 0]);
     kept("linux-6");
+    // Each has claimed a page block.
+    assert_eq!(kept("pcp-buddy"), [472, 512]);
 }
 
 #[test]
@@ -323,6 +328,7 @@ fn a_refused_free_bypasses_no_list() {
         "lbs-31",
         "lbs-31+percpu=locked",
         "linux-6",
+        "pcp-buddy",
         "spring",
     ] {
         on(name, &Setup::new(RANGES, 1), |system| {

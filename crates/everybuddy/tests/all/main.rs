@@ -2,6 +2,7 @@
 
 mod adapters;
 mod domains;
+mod handover;
 mod holds;
 mod late;
 mod lists;

@@ -302,7 +302,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 16] = [
+const EXHAUSTED: [&str; 18] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
@@ -310,6 +310,8 @@ const EXHAUSTED: [&str; 16] = [
     "spring+high=4+order=3",
     "spring+high=3+order=2+zone=spaces+space=16KiB",
     "linux-6",
+    "lbs-31+batch=2+high=3+order=3+drain=merged",
+    "pcp-buddy+batch=2+high=3+order=2",
     "is+order=3+zone=one",
     "is+order=2+space=16KiB",
     "lis-31+batch=2+high=3+order=2+space=16KiB",

@@ -71,6 +71,7 @@ const VARIANTS: &[&str] = &[
     "linux-6+percpu=locked+check=off",
     "linux-6+lock=ticket+hold=when-contended",
     "linux-6+bulk=rows",
+    "lbs-31+drain=merged",
 ];
 
 /// The systems that are also called through `dyn FrameAllocator`.

@@ -1,0 +1,193 @@
+//! Frees into the list of another CPU, under loom: the lists of `pcp-buddy`.
+//!
+//! # Purpose
+//!
+//! A frame is freed into the list of the CPU that owns its page block, whichever CPU frees it. In every schedule, a
+//! free that meets the owner's request, a drain, or a change of the owner loses no frame and gives none twice; all
+//! memory is coalesced at the end. Every access to plain memory is checked for races.
+//!
+//! The numbers at each model bound the preemptions, see [`bound`].
+
+use everybuddy::{Block, CpuId, FreeError, Release, Request};
+use everybuddy_model::weak::exhaust;
+use everybuddy_model::{Loom, Machine, Plain, Worker, bound};
+
+/// Lets CPU 0 allocate frames from page blocks that it then owns, and hands the first to CPU 1.
+fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
+    machine.on(0, |w| {
+        let held: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
+        w.hand(held[0], 1);
+        held
+    })
+}
+
+#[test]
+fn a_remote_free_meets_the_owners_requests() {
+    exhaust::<Plain>("pcp-buddy+order=1", 4, 2, Some(bound(&[2, 3])), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.at_once(&[
+            &|w| {
+                w.churn(0);
+                w.churn(0);
+                w.park();
+            },
+            &|w| {
+                w.free(held[0]);
+                w.park();
+            },
+        ]);
+    });
+}
+
+#[test]
+fn remote_frees_meet_the_owners_free_that_drains() {
+    let spec = "pcp-buddy+order=1+batch=1+high=2";
+    exhaust::<Plain>(spec, 4, 2, Some(bound(&[2, 3])), |machine| {
+        let held = owned_and_handed(machine, 2);
+        machine.at_once(&[
+            &|w| {
+                w.free(held[1]);
+                w.park();
+            },
+            &|w| {
+                w.free(held[0]);
+                w.churn(0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+#[test]
+fn a_remote_free_meets_a_drain_of_all_cpus() {
+    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.at_once(&[
+            &|w| {
+                // It needs both frames, so it drains all lists, and may fail.
+                if let Some(pair) = w.try_allocate(1) {
+                    w.free(pair);
+                }
+                w.park();
+            },
+            &|w| {
+                w.free(held[0]);
+                w.park();
+            },
+        ]);
+    });
+}
+
+#[test]
+fn a_remote_free_meets_a_drain_of_its_owners_list() {
+    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.at_once(&[
+            &|w| {
+                w.drain();
+                w.churn(0);
+                w.park();
+            },
+            &|w| {
+                w.free(held[0]);
+                w.drain_parked(0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// A CPU waits for its own list if another CPU is freeing into it: at most what is freed later stays in the list.
+#[test]
+fn a_drain_waits_for_a_remote_free() {
+    exhaust::<Plain>(
+        "pcp-buddy+order=0+batch=3",
+        3,
+        2,
+        Some(bound(&[2, 3])),
+        |machine| {
+            let held = owned_and_handed(machine, 3);
+            machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
+            machine.at_once(&[&|w| w.drain(), &|w| w.free(held[0])]);
+            machine.on(0, |w| assert!(w.raw().0.buffered_frames(CpuId(0)) <= 1));
+        },
+    );
+}
+
+/// The page block returns whole to the zone, and the other CPU becomes its owner.
+#[test]
+fn an_owner_changes_while_frames_are_freed() {
+    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
+        let held = owned_and_handed(machine, 2);
+        machine.at_once(&[
+            &|w| {
+                w.free(held[1]);
+                w.drain();
+                if let Some(frame) = w.try_allocate(0) {
+                    w.free(frame);
+                }
+                w.park();
+            },
+            &|w| {
+                w.free(held[0]);
+                if let Some(pair) = w.try_allocate(1) {
+                    w.free(pair);
+                }
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// The parts that a drain put into the zone are recovered while another part is freed.
+#[test]
+fn parts_are_recovered_while_another_is_freed() {
+    exhaust::<Plain>(
+        "pcp-buddy+order=2+batch=1",
+        4,
+        2,
+        Some(bound(&[2, 3])),
+        |machine| {
+            let held = owned_and_handed(machine, 3);
+            machine.on(0, |w| {
+                w.free(held[1]);
+                w.drain();
+            });
+            machine.at_once(&[
+                &|w| {
+                    w.churn(0);
+                    w.free(held[2]);
+                    w.park();
+                },
+                &|w| {
+                    w.free(held[0]);
+                    w.drain();
+                    w.park();
+                },
+            ]);
+        },
+    );
+}
+
+/// Two CPUs free the same frame: one of them is refused, even if the owner's lock sends the other to the zone.
+#[test]
+fn one_of_two_raced_frees_is_refused() {
+    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, None, |machine| {
+        let frame = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            system.allocate(cpu, Request::FRAME).unwrap()
+        });
+        let accepted = std::sync::Mutex::new(0);
+        let race = |w: &mut Worker<'_, Loom>| {
+            let (system, cpu) = w.raw();
+            match system.free(cpu, Release::frame(frame)) {
+                Ok(()) => *accepted.lock().unwrap() += 1,
+                Err(FreeError::NotAllocated) => {}
+                Err(error) => panic!("{error}"),
+            }
+            w.park();
+        };
+        machine.at_once(&[&race, &race]);
+        assert_eq!(*accepted.lock().unwrap(), 1);
+    });
+}
