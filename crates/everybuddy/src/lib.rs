@@ -41,6 +41,7 @@ pub mod error;
 pub mod frame;
 mod frame_table;
 mod layered;
+pub mod llfree;
 mod lock;
 pub mod percpu;
 pub mod platform;

@@ -196,6 +196,8 @@ pub enum StructureKind {
     Frames,
     /// Free blocks in one list per order, each block locally or globally free: delayed coalescing.
     LocalLists,
+    /// Bit fields with a counter for each 512 frames: `llfree`.
+    Fields,
 }
 
 /// A structure that orders its blocks by address.

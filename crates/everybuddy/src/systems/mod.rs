@@ -21,6 +21,7 @@ mod compose;
 mod delayed;
 mod ibuddy;
 mod linux6;
+mod llfree;
 mod options;
 mod parameters;
 mod row;
@@ -35,6 +36,7 @@ pub use compose::Compose;
 pub use delayed::*;
 pub use ibuddy::*;
 pub use linux6::*;
+pub use llfree::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
 pub use row::{Obstacle, Row};
@@ -84,6 +86,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
+    LlFree,
 }
 
 /// The list of all compositions.
@@ -121,6 +124,7 @@ compositions! {
     Delayed, LinuxDelayed, PcpDelayed, PredictedDelayed,
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
+    LlFreeTrees,
 }
 
 /// What is done with the type of a composition.

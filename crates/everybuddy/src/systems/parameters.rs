@@ -17,6 +17,7 @@ use super::values::{
 use super::{Bound, Predict, Rule, Setup, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
+use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
@@ -93,6 +94,8 @@ pub struct Parameters {
     pub division: bool,
     /// Whether delayed coalescing is done before a request is refused.
     pub reclaim: bool,
+    /// Frames of a tree that a CPU reserves.
+    pub tree: u32,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -162,9 +165,21 @@ impl SystemSpec {
             rule: rule(self.row.rule, &options)?,
             division: is_separated && is_on(options.division),
             reclaim: false,
+            tree: llfree::TREE,
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
+        }
+        if zone == ZoneKind::Reserved {
+            let sizes = llfree::SMALLEST_TREE..=llfree::LARGEST_TREE;
+            if !sizes.contains(&parameters.tree) {
+                return contradiction("tree", "4MiB to 1GiB: a tree holds a block of order 10");
+            }
+            if max_order > llfree::LARGEST {
+                let needs =
+                    "0 to 10: a block is at most two huge frames, whose counters share a word";
+                return contradiction("order", needs);
+            }
         }
         Ok(parameters)
     }
@@ -407,11 +422,20 @@ impl fmt::Display for Parameters {
                 write!(f, ", elastic domains, looks after {idle} blocks for each")?;
             }
             ZoneKind::Separated => self.fmt_queues(f)?,
+            ZoneKind::Reserved => {
+                f.write_str(", trees of ")?;
+                if let Ok(frames) = SpaceFrames::new(self.tree) {
+                    frames.write(f)?;
+                }
+            }
         }
         match structure {
             StructureKind::Trees => f.write_str(", balanced trees")?,
             StructureKind::Bits => f.write_str(", bit scans")?,
-            StructureKind::Lists | StructureKind::Frames | StructureKind::LocalLists => {}
+            StructureKind::Lists
+            | StructureKind::Frames
+            | StructureKind::LocalLists
+            | StructureKind::Fields => {}
         }
         if self.spring == SpringKind::Locked {
             f.write_str(", locked spring")?;
@@ -564,6 +588,9 @@ mod tests {
             ("serewa+separate=off+queue=4", "queue"),
             ("serewa+separate=off+sync=ring", "sync"),
             ("serewa+separate=off+division=on", "division"),
+            ("llfree+tree=2MiB", "tree"),
+            ("llfree+tree=2GiB", "tree"),
+            ("llfree+order=11", "order"),
         ] {
             let Err(BuildError::Contradiction {
                 key: refused,

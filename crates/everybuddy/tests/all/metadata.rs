@@ -54,7 +54,9 @@ fn the_parts_of_the_metadata_are_named_and_fill_it() {
         }
         assert_eq!(end.next_multiple_of(64), layout.size(), "{}", row.name);
         let records = parts.iter().find(|part| part.what == "frame record");
-        assert_eq!(records.unwrap().length, 1 << 14);
+        if row.knows_orders() {
+            assert_eq!(records.unwrap().length, 1 << 14);
+        }
     }
 }
 
