@@ -217,7 +217,7 @@ impl<P: Platform> Fields<'_, P> {
 
     /// Makes frames free that the caller holds and has not used. A later holder sees what earlier ones did: an
     /// exchange or an addition continues the chain of the releases before it.
-    pub(crate) fn give_bits(&self, child: u32, at: u32, polarity: Polarity, bits: u64) {
+    fn give_bits(&self, child: u32, at: u32, polarity: Polarity, bits: u64) {
         if let Some(word) = self.word(child, at)
             && bits != 0
         {

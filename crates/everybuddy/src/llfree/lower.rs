@@ -254,15 +254,13 @@ impl<P: Platform> Lower<'_, P> {
         Err(RegionError::Busy)
     }
 
-    /// Makes frames free that are allocated in their bits, and neither holes nor reserved.
+    /// Makes frames free that are allocated in their bits, and no longer holes or reserved.
     fn give_back(&self, start: u32, frames: u32) {
         for (child, offset, frames) in parts(start, frames) {
             let polarity = self.entries.load(child).polarity();
-            for at in 0..super::field::WORDS {
-                // Nobody used these frames.
-                let bits = part(at, offset, frames);
-                self.fields.give_bits(child, at, polarity, bits);
-            }
+            // With releases: the next holder of a frame must see, when it frees it, that it is not withdrawn.
+            let run = (offset, frames);
+            self.fields.free(child, polarity, run, |_| ());
             self.entries.restore(child, frames);
         }
     }
@@ -338,12 +336,22 @@ impl<P: Platform> Lower<'_, P> {
         self.fields.free_bits(child, at, polarity)
     }
 
-    /// Returns whether a frame is a hole, and whether it is reserved.
+    /// Returns which frames of a word are memory, and which are reserved.
+    pub(crate) fn withdrawn_bits(&self, word: u32) -> (u64, u64) {
+        let word = word as usize;
+        (
+            load::<P>(self.present, word),
+            load::<P>(self.reserved, word),
+        )
+    }
+
+    /// Returns whether a frame is a hole or reserved.
     pub(crate) fn withdrawn(&self, frame: u32) -> Option<Withdrawn> {
-        let (word, bit) = ((frame / WORD) as usize, frame % WORD);
+        let (present, reserved) = self.withdrawn_bits(frame / WORD);
+        let bit = frame % WORD;
         match () {
-            () if load::<P>(self.present, word) >> bit & 1 == 0 => Some(Withdrawn::Hole),
-            () if load::<P>(self.reserved, word) >> bit & 1 != 0 => Some(Withdrawn::Reserved),
+            () if present >> bit & 1 == 0 => Some(Withdrawn::Hole),
+            () if reserved >> bit & 1 != 0 => Some(Withdrawn::Reserved),
             () => None,
         }
     }

@@ -10,7 +10,7 @@
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use super::LlFree;
-use super::field::{CHILD, WORD};
+use super::field::{CHILD, WORD, WORDS, first};
 use super::lower::Withdrawn;
 use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
@@ -93,7 +93,7 @@ impl<P: Platform> LlFree<'_, P> {
         let frames = order.frames();
         match order.index() < WORD_ORDER {
             true => {
-                let bits = super::field::first(frames) << (start % WORD);
+                let bits = first(frames) << (start % WORD);
                 self.free_bits(start / WORD) & bits == bits
             }
             false => (start / WORD..(start + frames) / WORD)
@@ -180,37 +180,39 @@ impl<P: Platform> LlFree<'_, P> {
     /// Checks a child, and returns the number of its free frames.
     fn check_child(&self, child: u32, census: &mut Census) -> Result<u32, Violation> {
         let entry = self.lower.entries.load(child);
-        let mut free = 0;
-        for frame in child * CHILD..(child + 1) * CHILD {
-            let pfn = Pfn(frame);
-            let is_free = self.lower.is_free(frame);
-            free += u32::from(is_free);
-            let withdrawn = self.lower.withdrawn(frame);
-            if withdrawn.is_some() && (is_free || !entry.has_withdrawn()) {
+        let mut counted = 0;
+        for word in child * WORDS..(child + 1) * WORDS {
+            let pfn = Pfn(word * WORD);
+            let free = self.free_bits(word);
+            counted += free.count_ones();
+            let (present, reserved) = self.lower.withdrawn_bits(word);
+            let withdrawn = !present | reserved;
+            if withdrawn & free != 0 || withdrawn != 0 && !entry.has_withdrawn() {
                 let what = "a hole or a reserved frame is free, or its child does not know it";
                 return Err(Violation { pfn, what });
             }
+            if reserved & !present != 0 {
+                let what = "a hole is reserved";
+                return Err(Violation { pfn, what });
+            }
             // The last children reach beyond the span.
-            if frame >= self.span.frames() {
-                continue;
-            }
-            match withdrawn {
-                Some(Withdrawn::Hole) => census.holes += 1,
-                Some(Withdrawn::Reserved) => census.reserved += 1,
-                None if is_free => census.free += 1,
-                None => census.allocated += 1,
-            }
+            let inside = first(self.span.frames().saturating_sub(pfn.0));
+            let count = |bits: u64| u64::from((bits & inside).count_ones());
+            census.holes += count(!present);
+            census.reserved += count(reserved);
+            census.free += count(free);
+            census.allocated += count(!free & !withdrawn);
         }
         let pfn = Pfn(child * CHILD);
-        if free != entry.free() {
+        if counted != entry.free() {
             let what = "the counter of a child differs from its bits";
             return Err(Violation { pfn, what });
         }
-        if entry.is_huge() && (free > 0 || entry.has_withdrawn()) {
+        if entry.is_huge() && (counted > 0 || entry.has_withdrawn()) {
             let what = "a huge frame has free frames, holes or reserved frames";
             return Err(Violation { pfn, what });
         }
-        Ok(free)
+        Ok(counted)
     }
 }
 
