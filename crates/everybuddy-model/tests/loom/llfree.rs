@@ -124,18 +124,9 @@ fn a_run_of_two_words_is_undone_if_a_frame_is_taken() {
         let first: Vec<_> = machine.on(1, |w| (0..65).filter_map(|_| get(w, 0)).collect());
         machine.on(1, |w| free(w, 0, 65).expect("they are held"));
         assert_eq!(first.len(), 65);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                if let Some(start) = get(w, 7) {
-                    free(w, start.0, 128).expect("it is held");
-                }
-            },
-            &|w: &mut Cpu<'_>| {
-                if let Some(frame) = get(w, 0) {
-                    free(w, frame.0, 1).expect("it is held");
-                }
-            },
-        ]);
+        machine.at_once(&[&|w: &mut Cpu<'_>| try_churn(w, 7), &|w: &mut Cpu<'_>| {
+            try_churn(w, 0)
+        }]);
     });
 }
 

@@ -11,8 +11,8 @@
 //!    taken, and raised after bits are given back.
 //! 2. A huge frame is allocated by its flag alone. The same exchange turns the meaning of the child's bits round, so
 //!    the bits of 512 free frames are those of 512 allocated ones. A part of it is freed after the flag was cleared.
-//! 3. The version of a pair changes whenever one of its counters rises. Whoever sees a version twice knows that no
-//!    frame came back in between.
+//! 3. The version of a pair changes whenever one of its counters rises. A CPU that sees a version twice knows that
+//!    no frame came back in between.
 
 use super::field::{CHILD, Polarity};
 use crate::platform::{AtomicWord, Ordering, Platform};

@@ -126,7 +126,7 @@ impl<P: Platform> Fields<'_, P> {
     ) -> Option<u32> {
         let (words, group) = groups(order);
         (0..words)
-            .map(|step| (from + step * group) % WORDS & !(group - 1))
+            .map(|step| ((from + step * group) % WORDS) & !(group - 1))
             .find(|at| {
                 let free = |word: u32| self.free_bits(child, at + word, polarity);
                 match group {
@@ -151,7 +151,7 @@ impl<P: Platform> Fields<'_, P> {
     ) -> Option<u32> {
         let (words, group) = groups(order);
         for step in 0..words {
-            let at = (from + step * group) % WORDS & !(group - 1);
+            let at = ((from + step * group) % WORDS) & !(group - 1);
             if group > 1 {
                 if self.take_exactly(child, polarity, at * WORD, frames) {
                     return Some(at * WORD);

@@ -121,7 +121,7 @@ impl<P: Platform> Lower<'_, P> {
         }
         let rest = 2 * CHILD - frames;
         if rest > 0 {
-            // The rest of the upper child: nobody else knows these frames.
+            // The rest of the upper child, whose frames no other CPU knows.
             self.entries.split_huge(child + 1);
             let polarity = self.entries.load(child + 1).polarity();
             let tail = (CHILD - rest, rest);

@@ -3,9 +3,9 @@
 //! # Purpose
 //!
 //! A lock serializes CPUs, and a CPU that stops while it holds one stops the others. Here each step of an operation is
-//! one exchange or one addition on one word, and whatever another CPU does or does not do next, the state is valid. A
-//! CPU reserves a part of memory for its own requests, so CPUs seldom write the same cache line. The metadata are small:
-//! a bit for each frame, an entry for each 512, and two more bits that only holes and reserved frames need.
+//! one exchange or one addition on one word, and after each of them the state is valid, even if its CPU stops there. A
+//! CPU reserves a part of memory for its own requests, so CPUs seldom write the same cache line. The metadata are
+//! small: a bit for each frame, an entry for each 512, and two more bits that only holes and reserved frames need.
 //!
 //! It is a system of its own and not a composition of layers: it has no list, no zone and no record of a frame.
 //!

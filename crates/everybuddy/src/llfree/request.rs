@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! A request looks in four places, from the cheapest to the most certain: the tree that its CPU has reserved; another
-//! tree, which the CPU reserves; all children, whoever has reserved their trees; and all children again until nothing
+//! tree, which the CPU reserves; all children, those in reserved trees included; and all children again until no frame
 //! came back meanwhile.
 //!
 //! # Invariants
@@ -188,7 +188,7 @@ impl<P: Platform> LlFree<'_, P> {
             && (first..first + children).any(|child| self.lower.may_have(child, frames, order))
     }
 
-    /// Takes frames of any child, whoever has reserved its tree.
+    /// Takes frames of any child, even if another CPU has reserved its tree.
     ///
     /// A search that finds nothing has proved nothing: a frame may have come back in a child that it had passed, while
     /// another CPU took one in a child that it had not reached yet. So the versions of all children are read before

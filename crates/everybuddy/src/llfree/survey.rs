@@ -66,7 +66,7 @@ impl<P: Platform> LlFree<'_, P> {
         self.span.frames().div_ceil(WORD)
     }
 
-    /// Returns the free blocks by order, as a buddy system would have them that coalesces at once. O(frames / 64).
+    /// Returns the free blocks by order, as a buddy system has them that coalesces eagerly. O(frames / 64).
     pub(super) fn survey(&self) -> Snapshot {
         let largest = self.max_order.index();
         let mut whole = Whole {

@@ -82,8 +82,8 @@ impl Row {
         self.preset.zone.unwrap_or_default()
     }
 
-    /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order frees
-    /// exactly the frames that it names, and each allocated frame counts as a block.
+    /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
+    /// frees exactly the frames that it names, and each allocated frame counts as a block.
     pub fn knows_orders(&self) -> bool {
         self.structure() != StructureKind::Fields
     }

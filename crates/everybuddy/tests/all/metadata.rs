@@ -108,6 +108,17 @@ fn elastic_domains_need_at_most_twelve_bytes_a_frame() {
 }
 
 #[test]
+fn a_system_of_bits_needs_at_most_two_fifths_of_a_byte_a_frame() {
+    for shift in [18, 20, 24, 27] {
+        let bytes = bytes_per_frame("llfree", 1 << shift, 64);
+        assert!(
+            (0.375..=0.4).contains(&bytes),
+            "{bytes} at 2^{shift} frames"
+        );
+    }
+}
+
+#[test]
 fn results_fit_a_register() {
     assert_eq!(size_of::<Result<Pfn, AllocateError>>(), 8);
     assert_eq!(size_of::<Result<(), FreeError>>(), 8);
