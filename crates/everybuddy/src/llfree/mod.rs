@@ -139,8 +139,10 @@ impl<'m, P: Platform> LlFree<'m, P> {
         let present = arena.slice("word of bits of present frames", words, |_| new(0))?;
         let reserved = arena.slice("word of bits of reserved frames", words, |_| new(0))?;
         let trees = arena.slice("word of a tree", geometry.trees(), |_| new(EMPTY))?;
-        let locals = arena.slice("reservation of a CPU", geometry.cpus.into(), |_| {
-            CachePadded::new(Local::new())
+        // The CPUs start far from each other: the entries of adjacent trees share a cache line.
+        let distance = geometry.span.frames() / u32::from(geometry.cpus).max(1);
+        let locals = arena.slice("reservation of a CPU", geometry.cpus.into(), |cpu| {
+            CachePadded::new(Local::new(cpu as u32 * distance))
         })?;
         Ok(Self {
             lower: Lower {

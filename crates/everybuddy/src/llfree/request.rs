@@ -21,9 +21,9 @@ use crate::probe::{Event, Probe};
 
 /// How many trees a request for a block reserves in vain before it looks everywhere.
 const TREES: u32 = 3;
-/// How often a request for a frame looks everywhere before it gives up because frames came back each time.
+/// How often a request for a frame looks everywhere before it fails as busy, because frames came back each time.
 const SEARCHES: u32 = 256;
-/// The same for larger blocks.
+/// How often a request for a larger block looks everywhere before it is refused.
 const BLOCK_SEARCHES: u32 = 8;
 
 impl<P: Platform> LlFree<'_, P> {
@@ -61,7 +61,8 @@ impl<P: Platform> LlFree<'_, P> {
 
     #[inline(always)]
     fn find_in_child(&self, child: u32, last: u32, frames: u32, order: Order) -> Option<u32> {
-        if !self.lower.may_have(child, frames, order) {
+        // For a single frame the attempt to lower the counter is the same test.
+        if frames > 1 && !self.lower.may_have(child, frames, order) {
             return None;
         }
         let from = last / WORD % WORDS;
@@ -198,9 +199,10 @@ impl<P: Platform> LlFree<'_, P> {
         let entries = &self.lower.entries;
         let children = entries.children();
         let first = last / CHILD;
-        let searches = match frames {
-            1 => SEARCHES,
-            _ => BLOCK_SEARCHES,
+        let (searches, error) = match frames {
+            1 => (SEARCHES, AllocateError::Busy),
+            // Frames that come back make no block by themselves: none was found at any of the attempts.
+            _ => (BLOCK_SEARCHES, AllocateError::Exhausted),
         };
         for _ in 0..searches {
             let before = entries.versions();
@@ -215,7 +217,7 @@ impl<P: Platform> LlFree<'_, P> {
                 return Err(AllocateError::Exhausted);
             }
         }
-        Err(AllocateError::Busy)
+        Err(error)
     }
 
     /// Frees a run of frames that lies in the span.

@@ -95,11 +95,11 @@ impl Fill {
 }
 
 impl<P: Platform> Local<P> {
-    /// Creates the line of a CPU that has reserved nothing.
-    pub(crate) fn new() -> Self {
+    /// Creates the line of a CPU that has reserved nothing, and will look from a frame on.
+    pub(crate) fn new(frame: u32) -> Self {
         Self {
             tree: P::AtomicU64::new(0),
-            last: P::AtomicU64::new(0),
+            last: P::AtomicU64::new(frame.into()),
             freed: P::AtomicU64::new(0),
         }
     }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn frames_move_between_a_tree_and_a_cpu() {
         let trees = [EMPTY + 100, EMPTY + 7].map(NativeAtomicU64::new);
-        let locals = [(); 2].map(|()| CachePadded::new(Local::<Native>::new()));
+        let locals = [(); 2].map(|()| CachePadded::new(Local::<Native>::new(0)));
         let upper: Upper<'_, Native> = Upper {
             trees: &trees,
             locals: &locals,

@@ -34,10 +34,11 @@ impl System for LlFree {
             needs and no others. The entry of a huge frame turns the meaning of its bits round, so a part of it is \
             freed without filling them. A tree is partly used between 1/16 and 15/16. A request that finds no tree \
             takes frames of any child, also where a CPU has reserved the tree; the tree's counter may then be \
-            negative, and a CPU that notices gives its reservation up. Entries have versions: a request is refused \
-            only if no counter rose during its search; if one rose at each of 256 searches (8 for larger blocks) it \
-            fails as busy. A CPU has one reservation for all sizes. Nothing is persistent. A snapshot reads all bits. \
-            Two CPUs that free the same frames at the same time, a misuse, may free some of them and fail.",
+            negative, and a CPU that notices gives its reservation up. Entries have versions: a request for a frame is \
+            refused only if no counter rose during its search; if one rose at each of 256 searches it fails as busy. \
+            A larger block is refused after at most eight searches. A CPU has one reservation for all sizes, and the \
+            CPUs start far from each other. Nothing is persistent. A snapshot reads all bits. Two CPUs that free the \
+            same frames at the same time, a misuse, may free some of them and fail.",
         preset: Options {
             zone: Some(ZoneKind::Reserved),
             structure: Some(StructureKind::Fields),
