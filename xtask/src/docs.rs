@@ -84,7 +84,9 @@ pub(crate) fn systems() -> String {
          - **[Porter]**: Porter: on releasing the zone lock in bulk page allocation.\n\
          - **[Spring]**: Spring Buddy.\n\
          - **[BL89]**: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989).\n\
-         - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\n\
+         - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\
+         - **[LLFree]**: Wrenger, Rommel, Halbuer, Dietrich, Lohmann: LLFree: Scalable and Optionally-Persistent \
+         Page-Frame Allocation (USENIX ATC 2023).\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
@@ -127,7 +129,10 @@ pub(crate) fn systems() -> String {
             .options()
             .map(|option| format!("`{}`", option.key))
             .collect::<Vec<_>>();
-        let obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
+        let mut obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
+        if obstacles.is_empty() {
+            obstacles.push("nothing, since no CPU waits for another");
+        }
         let _ = write!(
             text,
             "\n## {}\n\n{}\n\n- **Composition**: {}\n- **Source**: {}\n- **Faithful**: {}\n\

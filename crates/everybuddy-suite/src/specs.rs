@@ -129,6 +129,11 @@ pub fn specs() -> Vec<SystemSpec> {
                 ));
             }
         }
+        if takes("tree") {
+            // Trees of two children, and trees larger than memory; no block of two children.
+            texts.push(format!("{}+tree=4MiB", row.name));
+            texts.push(format!("{}+order=9+tree=1GiB", row.name));
+        }
         if takes("queue") {
             // Queues that are always full, and such as never are; each way to join the services.
             texts.push(format!("{}+queue=1", row.name));

@@ -4,6 +4,7 @@
 mod broken;
 mod canary;
 mod domains;
+mod llfree;
 mod locks;
 mod misuse;
 mod protocol;

@@ -215,6 +215,8 @@ pub enum StructureKind {
     LocalLists,
     /// Free blocks in one list per order and type of page block.
     MobilityLists,
+    /// Bit fields with a counter for each 512 frames: `llfree`.
+    Fields,
 }
 
 /// A structure that orders its blocks by address.

@@ -17,6 +17,7 @@ use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
+use crate::llfree::{Geometry, LlFree};
 use crate::percpu::access::{Access, Locked};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
@@ -81,6 +82,28 @@ where
         let zone = Z::make(builder)?;
         let front = F::make(builder)?;
         Ok(Layered::new(front, zone, builder.span, builder.bytes))
+    }
+}
+
+impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
+    const COMPOSITION: Composition = Composition {
+        list: ListKind::None,
+        access: ListAccess::Token,
+        check: true,
+        zone: ZoneKind::Reserved,
+        structure: StructureKind::Fields,
+    };
+
+    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let geometry = parameters.trees(span, cpus);
+        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let geometry = builder.parameters.trees(builder.span, builder.setup.cpus);
+        let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
+        builder.seed(|start, frames| system.seed(start, frames))?;
+        Ok(system)
     }
 }
 
@@ -195,6 +218,16 @@ impl Parameters {
                 StructureKind::MobilityLists => 3,
                 _ => 0,
             },
+        }
+    }
+
+    /// Returns the trees and children of a system without zones.
+    fn trees(&self, span: Span, cpus: u16) -> Geometry {
+        Geometry {
+            span,
+            cpus,
+            max_order: self.max_order,
+            tree: self.tree,
         }
     }
 

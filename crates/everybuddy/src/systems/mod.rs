@@ -21,6 +21,7 @@ mod compose;
 mod delayed;
 mod ibuddy;
 mod linux6;
+mod llfree;
 mod mobility;
 mod options;
 mod parameters;
@@ -37,6 +38,7 @@ pub use compose::Compose;
 pub use delayed::*;
 pub use ibuddy::*;
 pub use linux6::*;
+pub use llfree::*;
 pub use mobility::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
@@ -89,7 +91,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    PcpBuddy, Mobility,
+    PcpBuddy, LlFree, Mobility,
 }
 
 /// The list of all compositions.
@@ -128,6 +130,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
+    LlFreeTrees,
 }
 
 /// What is done with the type of a composition.

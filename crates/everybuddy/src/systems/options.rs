@@ -189,7 +189,7 @@ options! {
         sets |parameters, kind, _| parameters.spring = kind;
     lock = "lock": LockKind, "`spin`",
         "The kind of a zone's lock.",
-        for |_| true, sets |parameters, lock, _| parameters.lock = lock;
+        for has_locks, sets |parameters, lock, _| parameters.lock = lock;
     hold = "hold": Hold, "`batch`",
         "How long the zone's lock is held while a batch moves.",
         for |row| !is_elastic(row) && matches!(row.list(), ListKind::Linux | ListKind::Linux6) || delays(row),
@@ -197,7 +197,7 @@ options! {
     line = "line": Line, "`own`",
         "Where the zone's lock lies: on a cache line of its own, or with the lists that it guards.",
         // A domain is held without a lock.
-        for |row| !is_elastic(row), sets |parameters, line, _| parameters.line = line;
+        for |row| !is_elastic(row) && has_locks(row), sets |parameters, line, _| parameters.line = line;
     bulk = "bulk": BulkKind, "`blocks`",
         "Whether a batch moves block by block, or adjacent blocks move together.",
         for |row| {
@@ -262,6 +262,9 @@ options! {
         "Whether a queue is a lock-free ring, or each of its operations takes a spin lock.",
         for has_services,
         sets |parameters, sync, _| parameters.services.locked = sync == QueueSync::Lock;
+    tree = "tree": SpaceFrames, "16MiB",
+        "The size of a tree, the part of memory that a CPU reserves for its requests: 4MiB to 1GiB.",
+        for |row| !has_locks(row), sets |parameters, tree, _| parameters.tree = tree.get();
 }
 
 /// A row that delays coalescing; it takes any list.
@@ -284,8 +287,13 @@ fn is_elastic(row: &Row) -> bool {
 /// A row whose zone layer can be exchanged.
 fn takes_zone(row: &Row) -> bool {
     !has_services(row)
+        && has_locks(row)
         && !matches!(row.list(), ListKind::Linux6 | ListKind::PcpBuddy)
         && row.structure() != StructureKind::MobilityLists
+}
+
+fn has_locks(row: &Row) -> bool {
+    row.zone() != ZoneKind::Reserved
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
@@ -493,6 +501,7 @@ mod tests {
                 p.services.linking = Linking::Idle
             }),
             ("mobility", "steal=mixed", |p| p.steal = Steal::Mixed),
+            ("llfree", "tree=32MiB", |p| p.tree = 1 << 13),
             ("linux-6", "fraction=64", |p| {
                 (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
             }),

@@ -18,6 +18,7 @@ use super::values::{
 use super::{Bound, Predict, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::frame::Order;
+use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::INITIAL_REFILL;
@@ -97,6 +98,8 @@ pub struct Parameters {
     pub reclaim: bool,
     /// When page blocks change their type.
     pub steal: Steal,
+    /// Frames of a tree that a CPU reserves.
+    pub tree: u32,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -167,9 +170,21 @@ impl SystemSpec {
             division: is_separated && is_on(options.division),
             reclaim: false,
             steal: Steal::default(),
+            tree: llfree::TREE,
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
+        }
+        if zone == ZoneKind::Reserved {
+            let sizes = llfree::SMALLEST_TREE..=llfree::LARGEST_TREE;
+            if !sizes.contains(&parameters.tree) {
+                return contradiction("tree", "4MiB to 1GiB: a tree holds a block of order 10");
+            }
+            if max_order > llfree::LARGEST {
+                let needs =
+                    "0 to 10: a block is at most two huge frames, whose counters share a word";
+                return contradiction("order", needs);
+            }
         }
         Ok(parameters)
     }
@@ -445,6 +460,12 @@ impl fmt::Display for Parameters {
                 write!(f, ", elastic domains, looks after {idle} blocks for each")?;
             }
             ZoneKind::Separated => self.fmt_queues(f)?,
+            ZoneKind::Reserved => {
+                f.write_str(", trees of ")?;
+                if let Ok(frames) = SpaceFrames::new(self.tree) {
+                    frames.write(f)?;
+                }
+            }
         }
         match structure {
             StructureKind::Trees => f.write_str(", balanced trees")?,
@@ -453,7 +474,10 @@ impl fmt::Display for Parameters {
                 Steal::Linux => ", lists by mobility",
                 Steal::Mixed => ", lists by mobility and of mixed blocks",
             })?,
-            StructureKind::Lists | StructureKind::Frames | StructureKind::LocalLists => {}
+            StructureKind::Lists
+            | StructureKind::Frames
+            | StructureKind::LocalLists
+            | StructureKind::Fields => {}
         }
         if self.spring == SpringKind::Locked {
             f.write_str(", locked spring")?;
@@ -607,6 +631,9 @@ mod tests {
             ("serewa+separate=off+queue=4", "queue"),
             ("serewa+separate=off+sync=ring", "sync"),
             ("serewa+separate=off+division=on", "division"),
+            ("llfree+tree=2MiB", "tree"),
+            ("llfree+tree=2GiB", "tree"),
+            ("llfree+order=11", "order"),
         ] {
             let Err(BuildError::Contradiction {
                 key: refused,

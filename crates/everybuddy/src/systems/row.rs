@@ -68,17 +68,24 @@ impl Row {
     /// none of it makes no other wait for ever.
     pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         let zone = match self.zone() {
-            ZoneKind::One | ZoneKind::Separated => Obstacle::Zone,
-            ZoneKind::Spaces => Obstacle::Space,
-            ZoneKind::Domains => Obstacle::Domain,
+            ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
+            ZoneKind::Spaces => Some(Obstacle::Space),
+            ZoneKind::Domains => Some(Obstacle::Domain),
+            ZoneKind::Reserved => None,
         };
         let list = (self.list() != ListKind::None).then_some(Obstacle::List);
-        [Some(zone), list].into_iter().flatten()
+        [zone, list].into_iter().flatten()
     }
 
     /// Returns who owns free frames, unless an option chooses something else.
     pub fn zone(&self) -> ZoneKind {
         self.preset.zone.unwrap_or_default()
+    }
+
+    /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
+    /// frees exactly the frames that it names, and each allocated frame counts as a block.
+    pub fn knows_orders(&self) -> bool {
+        self.structure() != StructureKind::Fields
     }
 
     /// Returns how free memory is kept, unless an option chooses something else.
@@ -171,6 +178,7 @@ impl fmt::Display for Layers {
             ZoneKind::Spaces => " > buddy spaces, a lock for each",
             ZoneKind::Domains => " > elastic domains in a spring",
             ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
+            ZoneKind::Reserved => " > trees that CPUs reserve, no lock",
         })?;
         let is_elastic = zone == Some(ZoneKind::Domains);
         f.write_str(match structure.unwrap_or_default() {
@@ -181,9 +189,11 @@ impl fmt::Display for Layers {
             StructureKind::Frames => return f.write_str(" > single frames by level and bitmap"),
             StructureKind::LocalLists => " > lists of locally and globally free blocks",
             StructureKind::MobilityLists => " > free lists by mobility and bitmap",
+            StructureKind::Fields => " > bit fields and counters",
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
+            Some(ZoneKind::Reserved) => f.write_str(", where free buddies are one block"),
             _ => write!(f, ", coalesced {}", self.1.describe()),
         }
     }

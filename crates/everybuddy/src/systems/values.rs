@@ -125,6 +125,8 @@ pub enum ZoneKind {
     Domains,
     /// One zone whose blocks services divide and link: `serewa`, unless `separate=off`.
     Separated,
+    /// Trees that CPUs reserve, without a lock: `llfree`.
+    Reserved,
 }
 named_values!(
     ZoneKind,

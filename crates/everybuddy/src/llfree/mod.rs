@@ -1,0 +1,398 @@
+//! LLFree: bit fields and counters that are changed by single exchanges, without any lock.
+//!
+//! # Purpose
+//!
+//! A lock serializes CPUs, and a CPU that stops while it holds one stops the others. Here each step of an operation is
+//! one exchange or one addition on one word, and after each of them the state is valid, even if its CPU stops there. A
+//! CPU reserves a part of memory for its own requests, so CPUs seldom write the same cache line. The metadata are
+//! small: a bit for each frame, an entry for each 512, and two more bits that only holes and reserved frames need.
+//!
+//! It is a system of its own and not a composition of layers: it has no list, no zone and no record of a frame.
+//!
+//! # Source
+//!
+//! \[LLFree\]: the two levels, the children of 512 frames with a counter each, the pair of entries in a word, the trees
+//! and the reservations of CPUs.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `field` | the bits: runs of free frames are found, taken, freed |
+//! | `entry` | the entry of a child: the number of its free frames; huge frames |
+//! | `lower` | the lower level: bits and entries together; holes and reserved frames |
+//! | `upper` | the upper level: trees of children, and which CPU has reserved which |
+//! | `request` | how a request finds frames, and what a free does with them |
+//! | `survey` | the state of memory, computed from the bits; the checks |
+//!
+//! # Invariants
+//!
+//! 1. Those of `field`, `entry`, `lower` and `upper`.
+//! 2. No operation waits for another CPU. Each retry follows from a change that another CPU made, and the number of
+//!    retries is bounded. So nested operations are the same as others.
+//! 3. A request for a single frame is refused as exhausted only if at some moment no frame was free at all.
+//!
+//! # Design decisions
+//!
+//! Where the paper is silent or another interface is needed: see the row in `systems`.
+
+mod entry;
+mod field;
+mod lower;
+mod request;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod upper;
+
+use core::fmt;
+
+use crate::api::{Extent, FrameAllocator, describe};
+use crate::arena::{Arena, ArenaPlan};
+use crate::cache_padded::CachePadded;
+use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
+use crate::probe::{Event, Probe};
+use crate::region::{FrameRange, Span};
+use crate::request::{Release, Request, Size};
+use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+use entry::{ABSENT_PAIR, Entries};
+use field::{CHILD, Fields, WORD};
+use lower::{Lower, Withdrawn};
+use upper::{EMPTY, Local, Upper};
+
+/// The frames of a tree by default: 16 MiB, as in the authors' programs.
+pub(crate) const TREE: u32 = 8 * CHILD;
+/// The frames of the smallest tree: one pair of children.
+pub(crate) const SMALLEST_TREE: u32 = 2 * CHILD;
+/// The frames of the largest tree: 1 GiB.
+pub(crate) const LARGEST_TREE: u32 = 1 << 18;
+/// The largest order: two huge frames.
+pub(crate) const LARGEST: Order = Order::TEN;
+
+/// The numbers of a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) span: Span,
+    pub(crate) cpus: u16,
+    pub(crate) max_order: Order,
+    /// The frames of a tree, a power of two.
+    pub(crate) tree: u32,
+}
+
+impl Geometry {
+    /// Returns the number of words of a bitmap with a bit for each frame of whole pairs of children.
+    fn words(&self) -> usize {
+        self.pairs() * (SMALLEST_TREE / WORD) as usize
+    }
+
+    fn pairs(&self) -> usize {
+        self.span.frames().div_ceil(SMALLEST_TREE) as usize
+    }
+
+    fn trees(&self) -> usize {
+        self.span.frames().div_ceil(self.tree) as usize
+    }
+}
+
+/// LLFree.
+pub struct LlFree<'m, P: Platform> {
+    lower: Lower<'m, P>,
+    upper: Upper<'m, P>,
+    span: Span,
+    max_order: Order,
+    metadata_bytes: usize,
+}
+
+impl<P: Platform> fmt::Debug for LlFree<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(self, "LlFree", f)
+    }
+}
+
+impl<'m, P: Platform> LlFree<'m, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
+        plan.slice::<P::AtomicU64>(geometry.words())
+            .slice::<P::AtomicU64>(geometry.pairs())
+            .slice::<P::AtomicU64>(geometry.words())
+            .slice::<P::AtomicU64>(geometry.words())
+            .slice::<P::AtomicU64>(geometry.trees())
+            .slice::<CachePadded<Local<P>>>(geometry.cpus.into())
+    }
+
+    /// Creates the system without memory: all frames are holes.
+    pub(crate) fn new(
+        arena: &mut Arena<'m>,
+        geometry: &Geometry,
+        metadata_bytes: usize,
+    ) -> Result<Self, BuildError> {
+        let words = geometry.words();
+        let new = P::AtomicU64::new;
+        let fields = Fields {
+            words: arena.slice("word of frames' bits", words, |_| new(u64::MAX))?,
+        };
+        let entries = Entries {
+            pairs: arena.slice("entries of two children", geometry.pairs(), |_| {
+                new(ABSENT_PAIR)
+            })?,
+        };
+        let present = arena.slice("word of bits of present frames", words, |_| new(0))?;
+        let reserved = arena.slice("word of bits of reserved frames", words, |_| new(0))?;
+        let trees = arena.slice("word of a tree", geometry.trees(), |_| new(EMPTY))?;
+        // The CPUs start far from each other: the entries of adjacent trees share a cache line.
+        let distance = geometry.span.frames() / u32::from(geometry.cpus).max(1);
+        let locals = arena.slice("reservation of a CPU", geometry.cpus.into(), |cpu| {
+            CachePadded::new(Local::new(cpu as u32 * distance))
+        })?;
+        Ok(Self {
+            lower: Lower {
+                fields,
+                entries,
+                present,
+                reserved,
+            },
+            upper: Upper {
+                trees,
+                locals,
+                shift: geometry.tree.trailing_zeros(),
+            },
+            span: geometry.span,
+            max_order: geometry.max_order,
+            metadata_bytes,
+        })
+    }
+
+    /// Adds a range of frames as free, before the system is in use. O(frames / 64).
+    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+        // Ranges do not overlap, so all these frames are holes.
+        let _ = self.restore(start.0, frames, Withdrawn::Hole);
+    }
+
+    fn local(&self, cpu: CpuId) -> Option<&Local<P>> {
+        self.upper.locals.get(cpu.index()).map(|local| &**local)
+    }
+
+    fn too_large(&self) -> AllocateError {
+        AllocateError::TooLarge {
+            largest: self.max_order,
+        }
+    }
+
+    /// Allocates for a CPU.
+    #[inline(always)]
+    fn allocate_on(
+        &self,
+        cpu: CpuId,
+        probe: &mut P::Probe,
+        request: Request,
+    ) -> Result<Pfn, AllocateError> {
+        let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
+        let (frames, order) = match request.size.extent() {
+            Extent::Block(order) => (order.frames(), order),
+            Extent::Run(0) => return Err(AllocateError::ZeroFrames),
+            Extent::Run(frames) => match Order::covering(frames) {
+                Some(order) => (frames, order),
+                None => return Err(self.too_large()),
+            },
+        };
+        if order > self.max_order {
+            return Err(self.too_large());
+        }
+        self.find(local, probe, frames, order).map(Pfn)
+    }
+
+    /// Frees for a CPU.
+    #[inline(always)]
+    fn free_on(&self, cpu: CpuId, probe: &mut P::Probe, release: Release) -> Result<(), FreeError> {
+        let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
+        let start = release.start;
+        let frames = match release.size {
+            Size::Order(order) if start.is_aligned(order) => order.frames(),
+            Size::Order(_) => return self.unaligned(start),
+            Size::Frames(frames) => frames.0,
+        };
+        if frames == 0 {
+            return Err(FreeError::ZeroFrames);
+        }
+        let span = self.span.frames();
+        if start.0 >= span || frames > span - start.0 {
+            return Err(FreeError::Foreign);
+        }
+        self.put(local, probe, start.0, frames)
+    }
+
+    /// Says what is wrong with a free by an order of which no block can start there.
+    #[cold]
+    fn unaligned(&self, start: Pfn) -> Result<(), FreeError> {
+        Err(match self.state_of(start) {
+            None => FreeError::Foreign,
+            Some(FrameState::Hole) => FreeError::Hole,
+            Some(FrameState::Reserved) => FreeError::Reserved,
+            Some(FrameState::Allocated { order, .. }) => FreeError::WrongOrder { allocated: order },
+            Some(_) => FreeError::NotAllocated,
+        })
+    }
+
+    /// Puts frames into service, at both levels.
+    fn restore(&self, start: u32, frames: u32, from: Withdrawn) -> Result<(), RegionError> {
+        self.lower.restore(start, frames, from)?;
+        self.each_tree(start, frames, |tree, frames| self.upper.give(tree, frames));
+        Ok(())
+    }
+
+    /// Calls `work` with each tree of a run, and the number of frames of the run in it.
+    fn each_tree(&self, start: u32, frames: u32, mut work: impl FnMut(u32, u32)) {
+        let (mut at, mut left) = (start, frames);
+        while left > 0 {
+            let size = 1 << self.upper.shift;
+            let length = left.min(size - (at & (size - 1)));
+            work(self.upper.tree_of(at), length);
+            at = at.wrapping_add(length);
+            left -= length;
+        }
+    }
+
+    fn withdraw(&self, cpu: CpuId, range: FrameRange, to: Withdrawn) -> Result<(), RegionError> {
+        self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let (start, frames) = self.span.relative(range)?;
+        self.upper.release_all();
+        self.lower.withdraw(start.0, frames, to)?;
+        self.each_tree(start.0, frames, |tree, frames| {
+            self.upper.take(tree, frames);
+        });
+        Ok(())
+    }
+
+    fn add_back(&self, cpu: CpuId, range: FrameRange, from: Withdrawn) -> Result<(), RegionError> {
+        self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let (start, frames) = self.span.relative(range)?;
+        self.restore(start.0, frames, from)
+    }
+}
+
+impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
+    #[inline]
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        self.allocate_on(cpu.id(), cpu.probe(), request)
+    }
+
+    #[inline]
+    fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        self.free_on(cpu.id(), cpu.probe(), release)
+    }
+
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        let mut given = 0;
+        while let Some(place) = out.get_mut(given) {
+            match self.allocate(cpu, request) {
+                Ok(pfn) => *place = pfn,
+                Err(error) if given == 0 => return Err(error),
+                Err(_) => break,
+            }
+            given += 1;
+        }
+        Ok(given)
+    }
+
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+        self.allocate_on(cpu, &mut P::Probe::default(), request)
+    }
+
+    fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        self.free_on(cpu, &mut P::Probe::default(), release)
+    }
+
+    fn drain(&self, cpu: &mut P::Cpu) {
+        if let Some(local) = self.local(cpu.id())
+            && local.reserved().is_some()
+        {
+            let frames = self.upper.adopt(local, None);
+            cpu.probe().record(Event::Drain { frames });
+        }
+    }
+
+    fn drain_parked(&self, cpu: &mut P::Cpu, other: CpuId) -> Result<(), AllocateError> {
+        match (self.local(cpu.id()), self.local(other)) {
+            (Some(_), Some(other)) => {
+                self.upper.adopt(other, None);
+                Ok(())
+            }
+            _ => Err(AllocateError::NoSuchCpu),
+        }
+    }
+
+    fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
+        self.local(cpu.id()).ok_or(AllocateError::NoSuchCpu)?;
+        self.upper.release_all();
+        Ok(())
+    }
+
+    fn park(&self, cpu: &mut P::Cpu) {
+        self.drain(cpu);
+    }
+
+    fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.add_back(cpu.id(), range, Withdrawn::Hole)
+    }
+
+    fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu.id(), range, Withdrawn::Hole)
+    }
+
+    fn reserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu.id(), range, Withdrawn::Reserved)
+    }
+
+    fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.add_back(cpu.id(), range, Withdrawn::Reserved)
+    }
+
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
+        let (start, frames) = self.span.relative(range)?;
+        self.lower.allocate_at(start.0, frames)?;
+        self.each_tree(start.0, frames, |tree, frames| {
+            self.upper.take(tree, frames);
+        });
+        Ok(start)
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    fn cpus(&self) -> u16 {
+        self.upper.locals.len() as u16
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes
+    }
+
+    /// O(frames / 64): the numbers are computed from the bits.
+    fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
+        self.survey()
+    }
+
+    /// A reservation only decides where a CPU looks first: its frames are free for all.
+    fn buffered_frames(&self, _: CpuId) -> u64 {
+        0
+    }
+
+    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+        self.state_of(pfn)
+    }
+
+    fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {
+        self.check_all()
+    }
+}

@@ -1,0 +1,256 @@
+//! How a request finds frames, and where a free counts them.
+//!
+//! # Purpose
+//!
+//! A request looks in four places, from the cheapest to the most certain: the tree that its CPU has reserved; another
+//! tree, which the CPU reserves; all children, those in reserved trees included; and all children again until no frame
+//! came back meanwhile.
+//!
+//! # Invariants
+//!
+//! Frames that were taken at the lower level have been, or will be, taken from exactly one counter of the upper level;
+//! with frees it is the same.
+
+use super::LlFree;
+use super::field::{CHILD, WORD, WORDS};
+use super::upper::{Fill, Local, Reserved};
+use crate::error::{AllocateError, FreeError};
+use crate::frame::Order;
+use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::probe::{Event, Probe};
+
+/// How many trees a request for a block reserves in vain before it looks everywhere.
+const TREES: u32 = 3;
+/// How often a request for a frame looks everywhere before it fails as busy, because frames came back each time.
+const SEARCHES: u32 = 256;
+/// How often a request for a larger block looks everywhere before it is refused.
+const BLOCK_SEARCHES: u32 = 8;
+
+impl<P: Platform> LlFree<'_, P> {
+    /// Allocates `frames` frames from a multiple of 2^order on.
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        local: &Local<P>,
+        probe: &mut P::Probe,
+        frames: u32,
+        order: Order,
+    ) -> Result<u32, AllocateError> {
+        let last = local.last.load(Ordering::Relaxed) as u32;
+        if let Ok(tree) = local.lower(frames) {
+            // The child where the last frame was taken comes first, if it is in this tree.
+            if let Some(start) = self.find_near(tree, last, frames, order) {
+                local.took(start);
+                return Ok(start);
+            }
+            self.disappoint(local, probe, tree, frames);
+        }
+        self.find_further(local, probe, last, frames, order)
+    }
+
+    /// Takes frames in a tree, from the place of a frame on.
+    #[inline(always)]
+    fn find_near(&self, tree: u32, last: u32, frames: u32, order: Order) -> Option<u32> {
+        if self.upper.tree_of(last) == tree
+            && let Some(start) = self.find_in_child(last / CHILD, last, frames, order)
+        {
+            return Some(start);
+        }
+        self.find_in_tree(tree, last, frames, order)
+    }
+
+    #[inline(always)]
+    fn find_in_child(&self, child: u32, last: u32, frames: u32, order: Order) -> Option<u32> {
+        // For a single frame the attempt to lower the counter is the same test.
+        if frames > 1 && !self.lower.may_have(child, frames, order) {
+            return None;
+        }
+        let from = last / WORD % WORDS;
+        self.lower.take(child, frames, order, from)
+    }
+
+    /// Takes frames in a tree, from the child after that of `last` on.
+    #[inline(never)]
+    fn find_in_tree(&self, tree: u32, last: u32, frames: u32, order: Order) -> Option<u32> {
+        let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
+        let first = tree * children;
+        let from = match self.upper.tree_of(last) == tree {
+            true => last / CHILD + 1,
+            false => first,
+        };
+        (0..children)
+            .map(|step| first + ((from + step) & (children - 1)))
+            .find_map(|child| self.find_in_child(child, 0, frames, order))
+    }
+
+    /// Gives back to the tree what a request took from the CPU's counter in vain.
+    #[cold]
+    fn disappoint(&self, local: &Local<P>, probe: &mut P::Probe, tree: u32, frames: u32) {
+        self.upper.give(tree, frames);
+        // The CPU's counter says more than there is: others took frames of this tree.
+        if frames == 1 {
+            self.adopt(local, probe, None);
+        }
+    }
+
+    /// Exchanges what the CPU has reserved.
+    fn adopt(&self, local: &Local<P>, probe: &mut P::Probe, new: Option<Reserved>) {
+        let frames = self.upper.adopt(local, new);
+        if frames > 0 {
+            probe.record(Event::Drain { frames });
+        }
+    }
+
+    /// Serves a request for which the CPU's own counter does not suffice.
+    #[cold]
+    #[inline(never)]
+    fn find_further(
+        &self,
+        local: &Local<P>,
+        probe: &mut P::Probe,
+        last: u32,
+        frames: u32,
+        order: Order,
+    ) -> Result<u32, AllocateError> {
+        let found = self
+            .find_in_own(local, last, frames, order)
+            .or_else(|| self.reserve_and_find(local, probe, last, frames, order));
+        if let Some(start) = found {
+            local.took(start);
+            return Ok(start);
+        }
+        probe.record(Event::Bypass(order));
+        let start = self.find_anywhere(last, frames, order)?;
+        local.took(start);
+        Ok(start)
+    }
+
+    /// Takes over what others freed into the CPU's tree, and looks there.
+    fn find_in_own(&self, local: &Local<P>, last: u32, frames: u32, order: Order) -> Option<u32> {
+        let own = local.reserved()?;
+        let missing = frames.saturating_sub(own.free).max(1);
+        if !self.upper.collect(local, own.tree, missing) {
+            return None;
+        }
+        let tree = local.lower(frames).ok()?;
+        let found = self.find_near(tree, last, frames, order);
+        if found.is_none() {
+            self.upper.give(tree, frames);
+        }
+        found
+    }
+
+    /// Reserves another tree and looks there: partly used trees first, from the last one on.
+    fn reserve_and_find(
+        &self,
+        local: &Local<P>,
+        probe: &mut P::Probe,
+        last: u32,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let trees = self.upper.trees.len() as u32;
+        let first = self.upper.tree_of(last);
+        let mut in_vain = 0;
+        for fill in [Fill::Partly, Fill::Free, Fill::Any] {
+            for tree in (first..trees).chain(0..first) {
+                // Frames that are free in different children serve no block.
+                if frames > 1 && !self.tree_may_have(tree, frames, order) {
+                    continue;
+                }
+                let Some(free) = self.upper.reserve(tree, frames, fill) else {
+                    continue;
+                };
+                let own = Reserved {
+                    tree,
+                    free: free - frames,
+                };
+                self.adopt(local, probe, Some(own));
+                probe.record(Event::Refill { frames: free });
+                if let Some(start) = self.find_near(tree, last, frames, order) {
+                    return Some(start);
+                }
+                self.upper.give(tree, frames);
+                in_vain += 1;
+                if in_vain == TREES {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn tree_may_have(&self, tree: u32, frames: u32, order: Order) -> bool {
+        let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
+        let first = tree * children;
+        let (free, is_reserved) = self.upper.state(tree);
+        !is_reserved
+            && free >= i64::from(frames)
+            && (first..first + children).any(|child| self.lower.may_have(child, frames, order))
+    }
+
+    /// Takes frames of any child, even if another CPU has reserved its tree.
+    ///
+    /// A search that finds nothing has proved nothing: a frame may have come back in a child that it had passed, while
+    /// another CPU took one in a child that it had not reached yet. So the versions of all children are read before
+    /// and after it. If none has changed, every child that was empty when the search came by was still empty at the
+    /// end.
+    fn find_anywhere(&self, last: u32, frames: u32, order: Order) -> Result<u32, AllocateError> {
+        let entries = &self.lower.entries;
+        let children = entries.children();
+        let first = last / CHILD;
+        let (searches, error) = match frames {
+            1 => (SEARCHES, AllocateError::Busy),
+            // Frames that come back make no block by themselves: none was found at any of the attempts.
+            _ => (BLOCK_SEARCHES, AllocateError::Exhausted),
+        };
+        for _ in 0..searches {
+            let before = entries.versions();
+            let found = (first..children)
+                .chain(0..first)
+                .find_map(|child| self.find_in_child(child, 0, frames, order));
+            if let Some(start) = found {
+                self.upper.take(self.upper.tree_of(start), frames);
+                return Ok(start);
+            }
+            if entries.last_versions() == before {
+                return Err(AllocateError::Exhausted);
+            }
+        }
+        Err(error)
+    }
+
+    /// Frees a run of frames that lies in the span.
+    #[inline(always)]
+    pub(super) fn put(
+        &self,
+        local: &Local<P>,
+        probe: &mut P::Probe,
+        start: u32,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        self.lower.free(start, frames)?;
+        let tree = self.upper.tree_of(start);
+        let is_in_one = self.upper.tree_of(start + (frames - 1)) == tree;
+        if !(is_in_one && local.raise(tree, frames)) {
+            self.put_elsewhere(local, probe, start, frames);
+        }
+        Ok(())
+    }
+
+    /// Counts freed frames in trees that the CPU has not reserved.
+    #[inline(never)]
+    fn put_elsewhere(&self, local: &Local<P>, probe: &mut P::Probe, start: u32, frames: u32) {
+        if let Some(order) = Order::covering(frames) {
+            probe.record(Event::Bypass(order));
+        }
+        self.each_tree(start, frames, |tree, frames| self.upper.give(tree, frames));
+        let tree = self.upper.tree_of(start);
+        if local.frees_repeatedly(tree)
+            && let Some(free) = self.upper.reserve(tree, 1, Fill::Any)
+        {
+            self.adopt(local, probe, Some(Reserved { tree, free }));
+            probe.record(Event::Refill { frames: free });
+        }
+    }
+}
