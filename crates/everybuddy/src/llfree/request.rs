@@ -19,8 +19,6 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
 
-/// How many trees a request for a block reserves in vain before it looks everywhere.
-const TREES: u32 = 3;
 /// How often a request for a frame looks everywhere before it fails as busy, because frames came back each time.
 const SEARCHES: u32 = 256;
 /// How often a request for a larger block looks everywhere before it is refused.
@@ -112,17 +110,26 @@ impl<P: Platform> LlFree<'_, P> {
         frames: u32,
         order: Order,
     ) -> Result<u32, AllocateError> {
-        let found = self
-            .find_in_own(local, last, frames, order)
-            .or_else(|| self.reserve_and_find(local, probe, last, frames, order));
+        let mut found = self.find_in_own(local, last, frames, order);
+        // A tree that has free frames, and only no block of this size, remains the one for smaller requests.
+        let is_used_up = local.reserved().is_none_or(|own| own.free < frames);
+        if found.is_none() && frames < CHILD && is_used_up {
+            found = self.reserve_and_find(local, probe, last, frames, order);
+        }
         if let Some(start) = found {
             local.took(start);
             return Ok(start);
         }
         probe.record(Event::Bypass(order));
-        let start = self.find_anywhere(last, frames, order)?;
-        local.took(start);
-        Ok(start)
+        if frames == 1 {
+            let start = self.find_anywhere(last, frames, order)?;
+            local.took(start);
+            return Ok(start);
+        }
+        match self.find_unreserved(last, frames, order) {
+            Some(start) => Ok(start),
+            None => self.find_anywhere(last, frames, order),
+        }
     }
 
     /// Takes over what others freed into the CPU's tree, and looks there.
@@ -149,43 +156,62 @@ impl<P: Platform> LlFree<'_, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let trees = self.upper.trees.len() as u32;
-        let first = self.upper.tree_of(last);
-        let mut in_vain = 0;
-        for fill in [Fill::Partly, Fill::Free, Fill::Any] {
-            for tree in (first..trees).chain(0..first) {
-                // Frames that are free in different children serve no block.
-                if frames > 1 && !self.tree_may_have(tree, frames, order) {
-                    continue;
-                }
-                let Some(free) = self.upper.reserve(tree, frames, fill) else {
-                    continue;
-                };
-                let own = Reserved {
-                    tree,
-                    free: free - frames,
-                };
-                self.adopt(local, probe, Some(own));
-                probe.record(Event::Refill { frames: free });
-                if let Some(start) = self.find_near(tree, last, frames, order) {
-                    return Some(start);
-                }
-                self.upper.give(tree, frames);
-                in_vain += 1;
-                if in_vain == TREES {
-                    return None;
-                }
+        for (fill, tree) in self.preferred(last) {
+            // Frames that are free in different children serve no block.
+            if frames > 1 && !self.tree_may_have(tree, frames, order, fill) {
+                continue;
             }
+            let Some(free) = self.upper.reserve(tree, frames, fill) else {
+                continue;
+            };
+            let own = Reserved {
+                tree,
+                free: free - frames,
+            };
+            self.adopt(local, probe, Some(own));
+            probe.record(Event::Refill { frames: free });
+            let found = self.find_near(tree, last, frames, order);
+            if found.is_none() {
+                self.upper.give(tree, frames);
+            }
+            return found;
         }
         None
     }
 
-    fn tree_may_have(&self, tree: u32, frames: u32, order: Order) -> bool {
+    /// Takes a block in a tree that no CPU has reserved, and reserves none: smaller requests would follow it there.
+    fn find_unreserved(&self, last: u32, frames: u32, order: Order) -> Option<u32> {
+        self.preferred(last).find_map(|(fill, tree)| {
+            if !self.tree_may_have(tree, frames, order, fill) {
+                return None;
+            }
+            let start = self.find_near(tree, last, frames, order)?;
+            self.upper.take(tree, frames);
+            Some(start)
+        })
+    }
+
+    /// Returns the trees in the order in which they are tried, each with what is required of it.
+    fn preferred(&self, last: u32) -> impl Iterator<Item = (Fill, u32)> {
+        let trees = self.upper.trees.len() as u32;
+        let first = self.upper.tree_of(last);
+        [Fill::Partly, Fill::Free, Fill::Any]
+            .into_iter()
+            .flat_map(move |fill| {
+                let trees = (first..trees).chain(0..first);
+                trees.map(move |tree| (fill, tree))
+            })
+    }
+
+    /// Returns `true` if no CPU has reserved a tree, and a child of it may have a free run.
+    fn tree_may_have(&self, tree: u32, frames: u32, order: Order, fill: Fill) -> bool {
         let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
         let first = tree * children;
         let (free, is_reserved) = self.upper.state(tree);
+        let fits = u32::try_from(free)
+            .is_ok_and(|free| free >= frames && fill.fits(free, self.upper.shift));
         !is_reserved
-            && free >= i64::from(frames)
+            && fits
             && (first..first + children).any(|child| self.lower.may_have(child, frames, order))
     }
 

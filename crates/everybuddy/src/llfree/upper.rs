@@ -84,7 +84,8 @@ pub(crate) enum Fill {
 }
 
 impl Fill {
-    const fn fits(self, free: u32, shift: u32) -> bool {
+    /// Returns `true` if a tree of 2^shift frames, `free` of them free, is filled like this.
+    pub(crate) const fn fits(self, free: u32, shift: u32) -> bool {
         let (all, few) = (1u32 << shift, 1u32 << (shift - 4));
         match self {
             Fill::Partly => free >= few && free <= all - few,

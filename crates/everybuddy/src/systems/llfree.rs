@@ -36,9 +36,11 @@ impl System for LlFree {
             takes frames of any child, also where a CPU has reserved the tree; the tree's counter may then be \
             negative, and a CPU that notices gives its reservation up. Entries have versions: a request for a frame is \
             refused only if no counter rose during its search; if one rose at each of 256 searches it fails as busy. \
-            A larger block is refused after at most eight searches. A CPU has one reservation for all sizes, and the \
-            CPUs start far from each other. Nothing is persistent. A snapshot reads all bits. Two CPUs that free the \
-            same frames at the same time, a misuse, may free some of them and fail.",
+            A larger block is refused after at most eight searches. A CPU has one reservation for all sizes; a \
+            request for a huge frame, or for a block that the CPU's tree lacks although frames are left, takes it from \
+            an unreserved tree and reserves none. The CPUs start far from each other. Nothing is persistent. A \
+            snapshot reads all bits. Two CPUs that free the same frames at the same time, a misuse, may free some of \
+            them and fail.",
         preset: Options {
             zone: Some(ZoneKind::Reserved),
             structure: Some(StructureKind::Fields),
