@@ -126,10 +126,14 @@ impl<P: Platform> LlFree<'_, P> {
             local.took(start);
             return Ok(start);
         }
-        match self.find_unreserved(last, frames, order) {
-            Some(start) => Ok(start),
-            None => self.find_anywhere(last, frames, order),
-        }
+        // What was passed before has probably no such block now.
+        let from = local.block.load(Ordering::Relaxed) as u32;
+        let start = match self.find_unreserved(from, frames, order) {
+            Some(start) => start,
+            None => self.find_anywhere(from, frames, order)?,
+        };
+        local.block.store(start.into(), Ordering::Relaxed);
+        Ok(start)
     }
 
     /// Takes over what others freed into the CPU's tree, and looks there.

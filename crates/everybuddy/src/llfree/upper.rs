@@ -35,6 +35,8 @@ pub(crate) struct Local<P: Platform> {
     tree: P::AtomicU64,
     /// The frame that it took last.
     pub(crate) last: P::AtomicU64,
+    /// Where it took a block last that its own tree did not have.
+    pub(crate) block: P::AtomicU64,
     /// The tree into which it freed last without having it reserved, and how often in a row.
     freed: P::AtomicU64,
 }
@@ -101,6 +103,7 @@ impl<P: Platform> Local<P> {
         Self {
             tree: P::AtomicU64::new(0),
             last: P::AtomicU64::new(frame.into()),
+            block: P::AtomicU64::new(frame.into()),
             freed: P::AtomicU64::new(0),
         }
     }
