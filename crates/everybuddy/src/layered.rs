@@ -67,6 +67,16 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu.0 < self.front.cpus()
     }
 
+    /// Returns the class of a request, if the zone distinguishes classes. Otherwise it is a constant, which costs
+    /// nothing.
+    #[inline(always)]
+    fn class(flags: Flags) -> Class {
+        match Z::HAS_CLASSES {
+            true => flags.class(),
+            false => Class::Unmovable,
+        }
+    }
+
     fn too_large(&self) -> AllocateError {
         AllocateError::TooLarge {
             largest: self.max_order,
@@ -96,7 +106,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
         match self
             .zone
-            .allocate_run(&mut Caller::asking(cpu, flags.class()), frames)
+            .allocate_run(&mut Caller::asking(cpu, Self::class(flags)), frames)
         {
             Err(AllocateError::Exhausted) => self.search(cpu, flags, &|zone, caller| {
                 zone.allocate_run(caller, frames)
@@ -122,7 +132,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let hint = Hint::of(origin, left);
         match self
             .front
-            .allocate(cpu, &self.zone, order, hint, flags.class())
+            .allocate_for(cpu, &self.zone, order, hint, Self::class(flags))
         {
             Ok(head) => Ok(head.pfn()),
             Err(error) => self.allocate_failed(cpu, order, flags, error),
@@ -168,7 +178,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         }
         let mut tried = Err(AllocateError::Exhausted);
         let last_try = &mut |cpu: &mut P::Cpu, all_drained: bool| {
-            tried = match last_try(&self.zone, &mut Caller::asking(cpu, flags.class())) {
+            tried = match last_try(&self.zone, &mut Caller::asking(cpu, Self::class(flags))) {
                 Err(AllocateError::Exhausted) if !all_drained => Err(AllocateError::Busy),
                 result => result.map(Frame::pfn),
             };
@@ -339,7 +349,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             cpu.probe().record(Event::Bypass(order));
             let tag = Tag::allocated(order);
             given += self.zone.allocate_bulk(
-                &mut Caller::asking(cpu, request.flags.class()),
+                &mut Caller::asking(cpu, Self::class(request.flags)),
                 order,
                 wanted,
                 tag,
@@ -396,7 +406,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             cpu,
             probe: &mut probe,
             nested: true,
-            class: request.flags.class(),
+            class: Self::class(request.flags),
         };
         let result = match request.size.extent() {
             Extent::Block(order) if order > self.max_order => Err(self.too_large()),

@@ -60,7 +60,7 @@ use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{RawLock, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::probe::{Event, Probe};
-use crate::request::{Class, Hint};
+use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
 
 /// The outcome of a free that missed the list.
@@ -431,9 +431,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         zone: &Z,
         order: Order,
         hint: Hint,
-        class: Class,
     ) -> Result<Frame, AllocateError> {
-        let caller = &mut Caller::asking(cpu, class);
+        let caller = &mut Caller::of(cpu);
         let Some(slot) = self.slot(caller.cpu) else {
             return Err(AllocateError::NoSuchCpu);
         };

@@ -81,8 +81,20 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         zone: &Z,
         order: Order,
         hint: Hint,
-        class: Class,
     ) -> Result<Frame, AllocateError>;
+
+    /// Does the same for a request of a class. No list keeps blocks by class, so only a layer without lists uses it.
+    #[inline(always)]
+    fn allocate_for<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        order: Order,
+        hint: Hint,
+        _: Class,
+    ) -> Result<Frame, AllocateError> {
+        self.allocate(cpu, zone, order, hint)
+    }
 
     /// Frees a block that [`push`](Self::push) did not cache, by a drain or into the zone layer, or returns an error.
     fn free<Z: ZoneLayer<P>>(

@@ -50,6 +50,17 @@ impl<P: Platform> PerCpu<P> for NoList {
         cpu: &mut P::Cpu,
         zone: &Z,
         order: Order,
+        hint: Hint,
+    ) -> Result<Frame, AllocateError> {
+        self.allocate_for(cpu, zone, order, hint, Class::Unmovable)
+    }
+
+    #[inline]
+    fn allocate_for<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        order: Order,
         _: Hint,
         class: Class,
     ) -> Result<Frame, AllocateError> {

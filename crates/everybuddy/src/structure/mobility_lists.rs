@@ -166,6 +166,7 @@ impl<'a, P: Platform> Placed<'a, P> for MobilityLists<'a, P> {
 
 impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
     const INDIVIDUAL: bool = false;
+    const HAS_CLASSES: bool = true;
 
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {

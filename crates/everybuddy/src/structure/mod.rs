@@ -141,6 +141,9 @@ pub trait Structure<P: Platform>: Send + Sync {
     /// Returns the largest order.
     fn max_order(&self) -> Order;
 
+    /// Whether the class of a request decides which block serves it.
+    const HAS_CLASSES: bool = false;
+
     /// Notes the class of the request that is about to be served. A structure without types ignores it.
     #[inline(always)]
     fn select(&self, _: Class) {}

@@ -92,6 +92,9 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// up for, because it looks up something of that CPU anyway. Otherwise the layer above checks first.
     const UNKNOWN_CPUS_ARE_BUSY: bool = false;
 
+    /// Whether the class of a request decides which block serves it.
+    const HAS_CLASSES: bool = false;
+
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
 

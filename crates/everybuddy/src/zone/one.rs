@@ -75,6 +75,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZone<'a, P, S, C> {
+    const HAS_CLASSES: bool = S::HAS_CLASSES;
+
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
         self.structure.table()
