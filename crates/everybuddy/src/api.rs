@@ -270,15 +270,16 @@ pub trait FrameAllocator<P: Platform>: Sync {
             size: request.size,
             hint: request.hint,
         };
-        // It was allocated just now, so only a misuse can have freed it.
+        // It was allocated just now, so only misuse can have freed it.
         let _ = self.free(cpu, release);
         found
     }
 
-    /// Allocates `frames` frames as one run if there is one, otherwise as few aligned blocks as possible, none smaller
-    /// than `least` except the last one, which is cut to length. Returns the number of runs, which are in `out`.
+    /// Allocates `frames` frames as one run if a single request can provide it, otherwise in as few aligned blocks as
+    /// possible. No block is smaller than `least`, except that the last one is cut to length. Writes the runs to `out`
+    /// and returns their number.
     ///
-    /// Larger blocks come first. One call takes at most as many blocks as `out` has room for.
+    /// Larger blocks come first. One call allocates at most `out.len()` blocks.
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate); [`Exhausted`](AllocateError::Exhausted) also if `out` is too short. Then
@@ -296,7 +297,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
             call: &mut |call| match call {
                 RunCall::Allocate(request) => self.allocate(cpu, request),
                 RunCall::Free(run) => {
-                    // It was allocated just now, so only a misuse can have freed it.
+                    // It was allocated just now, so only misuse can have freed it.
                     let _ = self.free(cpu, run.release());
                     Ok(run.start)
                 }
@@ -338,7 +339,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
             if order <= self.max_order() && is_free && self.allocate_at(cpu, range).is_ok() {
                 let decided = visit(block);
                 if decided == Visit::Return {
-                    // It was allocated just now, so only a misuse can have freed it.
+                    // It was allocated just now, so only misuse can have freed it.
                     let _ = self.free(cpu, Release::block(block));
                 } else {
                     kept += 1;

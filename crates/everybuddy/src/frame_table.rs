@@ -132,7 +132,7 @@ impl Tag {
         Tag(Self::BUFFERED | (order.get() as u32) << Self::ORDER_SHIFT | cpu.0 as u32)
     }
 
-    /// The head of a block that one CPU claims from others, on its way to the zone. No CPU has the number of this tag.
+    /// The head of a block that a CPU has claimed and is freeing to the zone. The tag's CPU number belongs to no CPU.
     #[inline(always)]
     pub(crate) const fn claimed(order: Order) -> Tag {
         Self::buffered(order, CpuId(u16::MAX))

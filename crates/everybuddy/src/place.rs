@@ -171,9 +171,9 @@ pub(crate) struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// Takes the first free run, by address, that a place holds. The request is not larger than the largest block.
+    /// Takes the first free run, by address, that satisfies a place. The request is not larger than the largest block.
     ///
-    /// It fails as busy if it saw no such run, but could not take a free frame in time.
+    /// Fails as busy if it took no run and an attempt failed although its frames seemed free.
     pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Pfn, AllocateError> {
         let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
         let step = u64::from(own.max(place.alignment).frames());

@@ -73,7 +73,7 @@ impl Runs<'_> {
             });
         }
         let mut left = frames;
-        // The smallest block that failed: no larger one is tried again.
+        // The largest order that has not failed yet. Larger orders are not tried again.
         let mut most = self.max_order;
         loop {
             let place = out.get_mut(*taken).ok_or(AllocateError::Exhausted)?;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Frees blocks of some orders, as a system that has `blocks[order]` of each and splits none.
+    /// Allocates runs from a system that has `blocks[order]` free blocks of each order and never splits a block.
     fn allocate(
         blocks: &mut [u32],
         frames: u32,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_leaves_everything_as_it_was() {
+    fn a_failed_allocation_changes_nothing() {
         let exhausted = Err(AllocateError::Exhausted);
         assert_eq!(allocate(&mut [9, 0, 1, 0], 7, 0, 3), exhausted, "no room");
         assert_eq!(

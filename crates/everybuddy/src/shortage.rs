@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! All numbers are of one moment only if no other CPU works meanwhile.
+//! The numbers describe a single moment only if no other CPU allocates or frees during the call.
 
 use core::fmt;
 
@@ -40,7 +40,7 @@ pub enum Reason {
     Size,
     /// Fewer frames are free than were requested, wherever they are.
     Memory,
-    /// Enough frames are free elsewhere: on other nodes, or beyond the limit.
+    /// Enough frames are free, but some of them are on other nodes or beyond the limit.
     Elsewhere,
     /// Enough frames are free, but some of them in the lists of CPUs or in queues.
     Lists,
@@ -89,11 +89,13 @@ impl fmt::Display for Shortage {
             Reason::None => "a block of that size is free now",
             Reason::Size => "the system has no block of that size",
             Reason::Memory => "memory is short",
-            Reason::Elsewhere => "the frames that are free lie on other nodes or beyond the limit",
-            Reason::Lists => "the frames that are free lie in lists of CPUs or in queues",
+            Reason::Elsewhere => {
+                "enough frames are free, but some are on other nodes or beyond the limit"
+            }
+            Reason::Lists => "enough frames are free, but some are in per-CPU lists or queues",
             Reason::Fragmentation => "enough frames are free, but not in one block",
         };
-        writeln!(f, "no {} frames: {reason}", self.frames())?;
+        writeln!(f, "cannot allocate {} frames: {reason}", self.frames())?;
         write!(f, "  free: {} frames", self.free.free_frames())?;
         match self.largest() {
             Some(largest) => writeln!(f, ", the largest block has order {largest}")?,
@@ -163,7 +165,7 @@ mod tests {
         let order = Order::new(4).unwrap();
         let report = shortage(&[(0, 3), (3, 2)], 40, 7, Size::Order(order)).to_string();
         for part in [
-            "no 16 frames: enough frames are free, but not in one block",
+            "cannot allocate 16 frames: enough frames are free, but not in one block",
             "free: 19 frames, the largest block has order 3",
             "in lists and queues: 40 frames, 2 of them in this CPU's list",
             "elsewhere: 7 frames",

@@ -9,13 +9,15 @@
 //! # Source
 //!
 //! [`Steal::Linux`] follows Linux 6.12, mm/page_alloc.c (`__rmqueue_fallback`, `steal_suitable_fallback`), with page
-//! blocks of the largest order. The types are tried in Linux's order, the largest block first. The page block changes
-//! its type if the block is all of it, or if at least half of it is free and the request stays or takes a large block.
-//! A movable request that may not steal takes the smallest block instead.
+//! blocks of the largest order. The types are tried in Linux's order, the largest free block first. The page block
+//! changes its type if the free block covers it. It also changes its type if at least half of it is free, and the
+//! request is not movable or the free block is large (at least half the largest order). A movable request that may not
+//! steal takes the smallest free block instead.
 //!
 //! [`Steal::Mixed`] is ours. A fourth type, *mixed*, collects page blocks that had to serve more than one class.
-//! Requests that stay use these up before they break a page block that is whole; requests for movable frames use them
-//! last. Only when no page block is whole does a pure one become mixed, the one with the smallest block that suffices.
+//! Unmovable and reclaimable requests use these up before they break a whole page block. Movable requests use them
+//! last. A page block with one class becomes mixed only if no page block is whole. The policy then picks the page block
+//! with the smallest sufficient free block.
 //!
 //! # Invariants
 //!
@@ -38,8 +40,8 @@ pub enum Steal {
     /// `steal=linux`: by the rules of Linux 6.12.
     #[default]
     Linux,
-    /// `steal=mixed`: page blocks with frames of several classes are a type of their own, which is used up first by
-    /// what stays and last by what can be moved.
+    /// `steal=mixed`: page blocks with frames of several classes have a type of their own. Unmovable and reclaimable
+    /// requests use them first, and movable requests use them last.
     Mixed,
 }
 

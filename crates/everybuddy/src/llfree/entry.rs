@@ -7,12 +7,12 @@
 //!
 //! # Invariants
 //!
-//! 1. The counter of a child is at most the number of its free bits, at every moment: it is lowered before bits are
+//! 1. At every moment, the counter of a child is at most the number of its free bits. It is lowered before bits are
 //!    taken, and raised after bits are given back.
-//! 2. A huge frame is allocated by its flag alone. The same exchange turns the meaning of the child's bits round, so
-//!    the bits of 512 free frames are those of 512 allocated ones. A part of it is freed after the flag was cleared.
-//! 3. The version of a pair changes whenever one of its counters rises. A CPU that sees a version twice knows that
-//!    no frame came back in between.
+//! 2. A huge frame is allocated by its flag alone. The same exchange inverts the polarity of the child's bits, so the
+//!    bits of 512 free frames now mean 512 allocated frames. A free of a part first clears the flag.
+//! 3. The version of a pair changes whenever one of its counters rises. A CPU that reads the same version twice knows
+//!    that no frame was freed in between.
 
 use super::field::{CHILD, Polarity};
 use crate::platform::{AtomicWord, Ordering, Platform};
@@ -27,8 +27,8 @@ const ENTRIES: u64 = 0xffff_ffff;
 /// One step of a pair's version.
 const VERSION: u64 = 1 << 32;
 
-/// How often a word is tried again after another CPU changed it. A pair has 1024 frames: if their counters were only
-/// lowered, fewer attempts would fail.
+/// How often a word is tried again after another CPU changed it. A pair has 1024 frames, so fewer attempts than this
+/// fail if other CPUs only lower its counters.
 const RETRIES: u32 = 2048;
 
 /// The entry of a child.
@@ -135,7 +135,8 @@ impl<P: Platform> Entries<'_, P> {
         })
     }
 
-    /// Exchanges the entry of a child for what `change` makes of it. Returns the old entry, or `None` if `change` did.
+    /// Replaces the entry of a child with the result of `change`. Returns the old entry, or `None` if `change` returns
+    /// `None` or if all attempts fail.
     #[inline(always)]
     fn update(
         &self,
@@ -254,7 +255,7 @@ impl<P: Platform> Entries<'_, P> {
     /// Returns the sum of all versions. Later operations of this CPU come after it.
     pub(crate) fn versions(&self) -> u64 {
         let version = |pair: &P::AtomicU64| {
-            // Acquire: pairs with no release that is needed. It keeps the reads of `last_versions` after this one.
+            // Acquire: pairs with no release on purpose. It keeps the reads of `last_versions` after this read.
             pair.load(Ordering::Acquire) >> 32
         };
         self.pairs.iter().map(version).sum()

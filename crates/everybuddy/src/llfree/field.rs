@@ -73,8 +73,8 @@ pub(crate) const fn part(word: u32, offset: u32, frames: u32) -> u64 {
     first(end) & !first(below)
 }
 
-/// Returns the lowest bit at a multiple of 2^order from which on `frames` set bits follow. `frames` is at most
-/// 2^order, and the order at most 6.
+/// Returns the lowest set bit that is at a multiple of 2^order and starts a run of `frames` set bits. `frames` is at
+/// most 2^order, and the order is at most 6.
 #[inline]
 pub(crate) const fn find(free: u64, frames: u32, order: Order) -> Option<u32> {
     // After each step, a set bit starts a run of `length` set bits.
@@ -114,8 +114,8 @@ impl<P: Platform> Fields<'_, P> {
         word.map_or(0, |word| polarity.free(word.load(Ordering::Relaxed)))
     }
 
-    /// Returns the word of a child in which a run that fits is free, looking from word `from` on, or the first of its
-    /// words. A hint.
+    /// Returns the first word of a free run that fits, searching the child from word `from` on and wrapping around. A
+    /// hint.
     #[inline]
     pub(crate) fn candidate(
         &self,
@@ -244,8 +244,8 @@ impl<P: Platform> Fields<'_, P> {
 
     /// Frees frames of a child, or returns `false` and frees none if one of them is free.
     ///
-    /// If another CPU frees some of the same frames simultaneously, which is a misuse, then frames that a third CPU
-    /// takes meanwhile stay freed; `freed` is called with their number.
+    /// If another CPU frees some of the same frames simultaneously, which is misuse, this free is undone. Frames that a
+    /// third CPU has taken meanwhile cannot be taken back: they stay freed, and `freed` is called with their number.
     #[inline]
     pub(crate) fn free(
         &self,

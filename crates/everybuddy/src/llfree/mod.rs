@@ -26,8 +26,8 @@
 //! # Invariants
 //!
 //! 1. Those of `field`, `entry`, `lower` and `upper`.
-//! 2. No operation waits for another CPU. Each retry follows from a change that another CPU made, and the number of
-//!    retries is bounded. So nested operations are the same as others.
+//! 2. No operation waits for another CPU. An operation retries only after another CPU has changed a word, and the
+//!    number of retries is bounded. Nested operations therefore need no special case.
 //! 3. A request for a single frame is refused as exhausted only if at some moment no frame was free at all.
 //!
 //! # Design decisions

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! Frames that were taken at the lower level have been, or will be, taken from exactly one counter of the upper level;
-//! with frees it is the same.
+//! Frames that were taken at the lower level are subtracted exactly once at the upper level, before or afterwards.
+//! Freed frames are added there exactly once.
 
 use super::LlFree;
 use super::field::{CHILD, WORD, WORDS};
@@ -81,11 +81,11 @@ impl<P: Platform> LlFree<'_, P> {
             .find_map(|child| self.find_in_child(child, 0, frames, order))
     }
 
-    /// Gives back to the tree what a request took from the CPU's counter in vain.
+    /// Returns frames to the tree's counter that a request subtracted from the CPU's counter but did not find.
     #[cold]
     fn disappoint(&self, local: &Local<P>, probe: &mut P::Probe, tree: u32, frames: u32) {
         self.upper.give(tree, frames);
-        // The CPU's counter says more than there is: others took frames of this tree.
+        // The CPU's counter is too high: other CPUs took frames of this tree.
         if frames == 1 {
             self.adopt(local, probe, None);
         }
@@ -221,17 +221,17 @@ impl<P: Platform> LlFree<'_, P> {
 
     /// Takes frames of any child, even if another CPU has reserved its tree.
     ///
-    /// A search that finds nothing has proved nothing: a frame may have come back in a child that it had passed, while
-    /// another CPU took one in a child that it had not reached yet. So the versions of all children are read before
-    /// and after it. If none has changed, every child that was empty when the search came by was still empty at the
-    /// end.
+    /// A search that finds nothing does not prove that no frame was free. A frame may be freed in a child that the
+    /// search has passed, while another CPU takes one in a child that the search has not reached yet. So the versions
+    /// of all children are read before and after the search. If none has changed, every child that was empty when the
+    /// search visited it was still empty at the end.
     fn find_anywhere(&self, last: u32, frames: u32, order: Order) -> Result<u32, AllocateError> {
         let entries = &self.lower.entries;
         let children = entries.children();
         let first = last / CHILD;
         let (searches, error) = match frames {
             1 => (SEARCHES, AllocateError::Busy),
-            // Frames that come back make no block by themselves: none was found at any of the attempts.
+            // Freed frames alone do not make a larger block likely, and no attempt found one.
             _ => (BLOCK_SEARCHES, AllocateError::Exhausted),
         };
         for _ in 0..searches {

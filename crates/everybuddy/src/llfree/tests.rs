@@ -302,7 +302,7 @@ fn the_state_of_a_huge_frame_names_its_head() {
 }
 
 #[test]
-fn versions_tell_that_a_frame_came_back() {
+fn a_free_changes_the_version() {
     let lower = lower(2, 1024);
     let before = lower.entries.versions();
     assert_eq!(lower.take(0, 1, Order::ZERO, 0), Some(0));

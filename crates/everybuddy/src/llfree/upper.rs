@@ -10,8 +10,8 @@
 //! 1. The counter of a tree, and that of the CPU that has reserved it, add up to the free frames of the tree's
 //!    children, apart from what operations in progress have counted at one level only. A request that takes frames of
 //!    a tree that another CPU has reserved lowers the tree's counter, which may therefore be negative.
-//! 2. A tree's flag is set from the exchange that takes its counter until the CPU's word has been exchanged again, and
-//!    what it contained was added. No two CPUs' words name the same tree.
+//! 2. The exchange that takes a tree's counter sets the tree's flag. The flag is cleared by the addition that returns
+//!    the CPU's count to the tree, after the CPU's word was exchanged again. No two CPUs' words name the same tree.
 //! 3. The counters only decide where a request looks first. Which frames are free is in the lower level, which orders
 //!    all accesses to frames. So no access here is stronger than relaxed.
 
@@ -77,9 +77,9 @@ impl Reserved {
 /// How much of a tree is free, which decides which tree a CPU reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Between a sixteenth and fifteen sixteenths: frames of it are in use anyway, and many are left.
+    /// Between 1/16 and 15/16 of the tree is free. It is preferred: it is already in use, and still has free frames.
     Partly,
-    /// More than that: it is better kept for large blocks.
+    /// More than 15/16 is free. Such a tree is better kept for large blocks.
     Free,
     /// Any.
     Any,
@@ -98,7 +98,7 @@ impl Fill {
 }
 
 impl<P: Platform> Local<P> {
-    /// Creates the line of a CPU that has reserved nothing, and will look from a frame on.
+    /// Creates the cache line of a CPU that has no reservation and starts its search at `frame`.
     pub(crate) fn new(frame: u32) -> Self {
         Self {
             tree: P::AtomicU64::new(0),
@@ -234,7 +234,7 @@ impl<P: Platform> Upper<'_, P> {
             .map(|_| free)
     }
 
-    /// Moves what was freed into a CPU's tree by others to the CPU, if that is at least `frames` frames.
+    /// Moves the frames that other CPUs freed into a CPU's tree to the CPU's counter, if there are at least `frames`.
     pub(crate) fn collect(&self, local: &Local<P>, tree: u32, frames: u32) -> bool {
         let Some(word) = self.word(tree) else {
             return false;
@@ -277,7 +277,7 @@ impl<P: Platform> Upper<'_, P> {
     /// Releases the reservations of all CPUs.
     pub(crate) fn release_all(&self) {
         for local in self.locals {
-            // Only what is reserved: others then keep the line of an idle CPU in their caches.
+            // Only CPUs with a reservation are written, so the line of an idle CPU stays in the other CPUs' caches.
             if local.reserved().is_some() {
                 self.adopt(local, None);
             }

@@ -8,24 +8,24 @@
 //!
 //! # Mechanism
 //!
-//! A request tries the zones that its [`Place`] allows: those of the nearest node first, and of one node the highest
-//! addresses first, so that low memory is used last. A zone may have a reserve: a number of frames that only requests
-//! get whose limit excludes all higher zones. The zones are tried without waiting first. Only if all of them refuse are
-//! frames brought back from the lists of other CPUs.
+//! A request tries the zones that its [`Place`] allows. It starts with the nearest node. Within a node it starts with
+//! the highest addresses, so that low memory is used last. A zone may have a reserve: frames that are available only to
+//! requests whose limit excludes all higher zones. The request first tries all zones without waiting. Only if all of
+//! them refuse does it drain the lists of other CPUs.
 //!
 //! # Invariants
 //!
 //! 1. The spans of the zones ascend and do not overlap. A frame number of this system is that of its zone plus the
 //!    distance of the two bases.
-//! 2. The count of free frames of a zone with a reserve is exact while no CPU works. An allocation lowers it first and
-//!    a free raises it last. It is a signed number in an unsigned word, because a range that is withdrawn lowers it
-//!    last.
+//! 2. The count of free frames of a zone with a reserve is exact when no operation is in progress. An allocation lowers
+//!    it before it takes frames, and a free raises it afterwards. A withdrawal lowers it afterwards too, so the count
+//!    can briefly be negative. It is a signed number that is stored in an unsigned word.
 //!
 //! # Design decisions
 //!
-//! A zone is never chosen by a hint of how much is free in it: a request that fails in one zone costs one lookup there.
-//! A request fails only after every zone that it may use has refused it, but frames that are freed into one zone while
-//! another one is asked may be missed. A release must lie in one zone.
+//! A request never chooses a zone by a hint about its free frames, because a failed attempt costs only one lookup. A
+//! request fails only after every zone that it may use has refused it. It can miss frames that are freed into a zone
+//! after that zone has refused. A release must lie in one zone.
 
 mod calls;
 mod zone;

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Devices that reach only low addresses must find some of them free, although other requests may use them too.
+//! Devices that reach only low addresses need some of them to be free, although other requests may use them too.
 //!
 //! # Invariants
 //!
@@ -19,7 +19,7 @@ use crate::region::FrameRange;
 pub struct Zone<'z, P: Platform, S: ?Sized> {
     pub(super) system: &'z S,
     pub(super) node: u8,
-    /// Frames that only requests may have that no higher zone can serve.
+    /// Frames that are available only to requests that no higher zone can serve.
     pub(super) reserve: u64,
     /// Free frames; counted only if there is a reserve.
     pub(super) free: P::AtomicU64,
@@ -36,8 +36,8 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
-    /// Keeps `reserve` frames for requests that are limited to this zone and lower ones. `free` is the number of frames
-    /// that are free now.
+    /// Reserves `reserve` frames for requests that are limited to this zone and lower ones. `free` is the current
+    /// number of free frames.
     #[must_use]
     pub fn with_reserve(self, reserve: u64, free: u64) -> Self {
         Self {

@@ -76,8 +76,8 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     /// Whether cached blocks are tagged as buffered, so that misuse is detected; see the option `check`.
     const TAGS: bool;
 
-    /// Whether a free may belong into the list of another CPU than the one that frees. Such lists need a lock, and
-    /// claim the blocks that they accept by an exchange of their tags.
+    /// Whether a freed block may belong to the list of another CPU. Such lists need a lock, and claim the blocks that
+    /// they accept by an atomic exchange of the tag.
     const ROUTES: bool = false;
 
     /// Returns the CPU whose list a freed block belongs to, or `None` if that is the list of the freeing CPU.
@@ -477,8 +477,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         }
         let mut tag = Tag::allocated(order);
         if L::ROUTES {
-            // Another CPU may free the same block into a list at this moment. One of the two claims it. The tag names
-            // no list, so that no merge takes the block for one of a list.
+            // Another CPU may free the same block into a list at this moment. Only one of the two CPUs claims it. The
+            // tag names no list, so no merge treats the block as part of a list.
             let claimed = Tag::claimed(order);
             if !zone.table().exchange(head, tag, claimed) {
                 return Err(zone.table().diagnose(head));

@@ -12,9 +12,9 @@
 //!
 //! # Invariants
 //!
-//! A frame is merged only if its record says that it is in the list of the CPU that owns the batch. A frame whose
-//! record says something else stays in the batch alone, and the zone drops it under its lock. The entries of a batch
-//! are the same memory before and after: the heads of the merged blocks, in ascending order, at its start.
+//! A frame is merged only if its record says that it is in the list of the CPU that owns the batch. Any other frame
+//! stays in the batch unmerged, and the zone drops it under the zone's lock. The batch covers the same frames before
+//! and after a merge. After it, the heads of the merged blocks are at the start of the batch, in ascending order.
 //!
 //! # Design decisions
 //!

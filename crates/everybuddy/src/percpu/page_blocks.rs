@@ -7,11 +7,11 @@
 //!
 //! # Invariants
 //!
-//! The owner of a page block changes only while all its frames are in the hands of the CPU that changes it: when a CPU
-//! claims the whole block under the zone's lock, when the whole block is about to return to the zone, or when the
-//! zone's lock is held and the block is free in the zone. While a frame of the block is allocated or cached, the owner
-//! therefore stays the same, and a CPU that frees the frame sees the owner that it had at the allocation. Relaxed
-//! loads and stores suffice: whatever hands the frame over orders them.
+//! The owner of a page block changes only while no other CPU can access any of its frames. There are three cases: a CPU
+//! claims the whole block under the zone's lock; the whole block is about to return to the zone; or the block is free
+//! in the zone and the CPU holds the zone's lock. While a frame of the block is allocated or cached, the owner
+//! therefore stays the same, and a CPU that frees the frame sees the owner that it had at the allocation. Relaxed loads
+//! and stores suffice, because every transfer of a frame between CPUs orders them.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;

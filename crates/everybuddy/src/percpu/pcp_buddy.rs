@@ -24,10 +24,10 @@
 //!
 //! # Design decisions
 //!
-//! What the description does not say, or could not be seen:
+//! The description leaves these points open:
 //! - A CPU that frees into the list of another only tries its lock, and frees into the zone if the lock is held.
-//! - The marks are those of Linux 6.12 before they tune themselves: the batch, and the smallest high watermark, but at
-//!   least two page blocks. A drain returns as many frames as were freed in the present run of frees, at least a batch.
+//! - The batch and the high watermark are those of Linux 6.12 before self-tuning, except that the high watermark is at
+//!   least two page blocks. A drain returns as many frames as the current run of frees has freed, at least a batch.
 //!   It returns the largest blocks first and keeps at least half of what may stay.
 //! - The orders are those of Linux's lists: 0 to 3, and the page block. Chunks of other orders wait to be split.
 //! - A miss splits a block in advance, into up to 32 blocks of the requested order, so that the next requests hit.
@@ -219,8 +219,8 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
                 let buddy = table.frame(head.buddy(order).pfn());
                 let buddy = buddy.filter(|_| self.pages.owner(head) == Some(self.owner));
                 let is_last = match buddy.map(|buddy| table.tag(buddy)) {
-                    // The first of two buddies leaves the list and waits. Nothing else can make the head of a half
-                    // interior while the other half is a block.
+                    // The first of two buddies is unlinked and tagged as interior, until the scan reaches the second.
+                    // A head is tagged so only here while its buddy is still a block.
                     Some(tag) if tag == self.tag(order) => false,
                     Some(Tag::INTERIOR) => true,
                     _ => {

@@ -1,4 +1,4 @@
-//! Free lists by the mobility of what they are for: page blocks belong to a type.
+//! Free lists by mobility: each page block has a type, and its free blocks are in the lists of that type.
 //!
 //! # Purpose
 //!
@@ -40,7 +40,7 @@ pub enum BlockType {
     Unmovable = 1,
     /// Frames that stay, but are freed when memory is short.
     Reclaimable = 2,
-    /// Frames of any kind: the page block was pure before, and no other block could serve a request.
+    /// Frames of several classes. The page block had one type before, and no other page block could serve a request.
     Mixed = 3,
 }
 

@@ -23,24 +23,26 @@ impl System for LlFree {
         name: "llfree",
         summary: "LLFree: a bit per frame, counters, and a reserved part of memory per CPU; no lock at all.",
         source: "[LLFree] 3 and 4",
-        faithful: "Two levels. Below, 512 bits and an entry with a counter for each 2 MiB; the counter is lowered \
-            before bits are taken, and raised after bits are freed; a huge frame is one exchange of its entry, a block \
-            of order 10 one of two adjacent entries. Above, trees of eight children with a counter and a flag; each \
-            CPU reserves one, and keeps its counter on a cache line of its own; partly used trees are preferred; four \
-            frees in a row into a tree reserve it. No operation waits for another CPU.",
-        deviates: "The order of an allocation is not recorded: a free by a wrong order frees exactly the frames that \
-            it names, and is refused only if one of them is free, a hole or reserved, or if no such block can start \
-            there. Two more bits per frame tell holes and reserved frames. An exact request takes the frames that it \
-            needs and no others. The entry of a huge frame turns the meaning of its bits round, so a part of it is \
-            freed without filling them. A tree is partly used between 1/16 and 15/16. A request that finds no tree \
-            takes frames of any child, also where a CPU has reserved the tree; the tree's counter may then be \
-            negative, and a CPU that notices gives its reservation up. Entries have versions: a request for a frame is \
-            refused only if no counter rose during its search; if one rose at each of 256 searches it fails as busy. \
-            A larger block is refused after at most eight searches. A CPU has one reservation for all sizes; a \
-            request for a huge frame, or for a block that the CPU's tree lacks although frames are left, takes it from \
-            an unreserved tree and reserves none. The CPUs start far from each other. Nothing is persistent. A \
-            snapshot reads all bits. Two CPUs that free the same frames at the same time, a misuse, may free some of \
-            them and fail.",
+        faithful: "Two levels. The lower level has 512 bits and an entry with a counter for each 2 MiB. The counter is \
+            lowered before bits are taken, and raised after bits are freed. One exchange of the entry allocates a \
+            huge frame, and one exchange of two adjacent entries allocates a block of order 10. The upper level has \
+            trees of eight children, each with a counter and a flag. Each CPU reserves one tree and keeps the tree's \
+            counter on a cache line of its own. Partly used trees are preferred. Four frees in a row into a tree \
+            reserve it. No operation waits for another CPU.",
+        deviates: "The order of an allocation is not recorded. A free with a wrong order therefore frees exactly the \
+            frames that it names. It is refused only if one of them is free, a hole or reserved, or if no such block \
+            can start there. Two more bits per frame mark holes and reserved frames. An exact request takes the \
+            frames that it needs and no others. The entry of a huge frame inverts the meaning of the child's bits, so \
+            a part of the huge frame can be freed without setting the other bits first. A tree is partly used if \
+            between 1/16 and 15/16 of it is free. A request that finds no tree takes frames of any child, even in a \
+            tree that another CPU has reserved. The tree's counter may then become negative, and a CPU that notices \
+            this releases its reservation. Entries have versions: a request for a single frame is refused only if no \
+            counter rose during its search. If a counter rose during each of 256 searches, the request fails as busy. \
+            A request for a larger block is refused after at most eight searches. A CPU has one reservation for all \
+            sizes. If the CPU's tree cannot serve a huge frame, or lacks a block although it has enough free frames, \
+            the request takes the block from an unreserved tree and reserves none. The CPUs start their searches far \
+            apart. Nothing is persistent. A snapshot reads all bits. If two CPUs free the same frames simultaneously, \
+            which is misuse, a call may free some of them and return an error.",
         preset: Options {
             zone: Some(ZoneKind::Reserved),
             structure: Some(StructureKind::Fields),

@@ -24,15 +24,15 @@ impl System for Mobility {
     type Built<'m, P: Platform> = MobilityBuddy<'m, P>;
     const ROW: &'static Row = &Row {
         name: "mobility",
-        summary: "The standard buddy with free lists by mobility: frames that stay lie in page blocks of their own.",
+        summary: "The standard buddy with free lists by mobility: unmovable frames lie in separate page blocks.",
         source: "Linux 6.12, mm/page_alloc.c",
         faithful: "Free lists by type and order; the types of page blocks; the order in which other types are tried; \
             when a page block changes its type, and when a movable request takes the smallest block instead.",
-        deviates: "A page block is a largest block (4 MiB); in Linux it is a huge page (2 MiB), and two of different \
-            types are not merged. The frames in use that are of the request's class are not counted when a page \
-            block is about to change its type. Frames that are never freed count as unmovable. No reserve for \
-            atomic requests, no isolation, and no per-CPU lists, which Linux keeps by type. With steal=mixed, page \
-            blocks that serve several classes are a type of their own: not a design of Linux.",
+        deviates: "A page block is a largest block (4 MiB). In Linux it is a huge page (2 MiB), so a largest block \
+            covers two page blocks. Before a page block changes its type, Linux also counts its allocated frames of \
+            the request's class; here only free frames count. Frames that are never freed count as unmovable. There \
+            is no reserve for atomic requests, no isolation, and no per-CPU lists, which Linux keeps by type. With \
+            steal=mixed, page blocks that serve several classes have a type of their own, which Linux does not have.",
         preset: Options {
             structure: Some(StructureKind::MobilityLists),
             ..Options::NONE

@@ -207,7 +207,7 @@ options! {
         sets |parameters, bulk, _| parameters.bulk.rows = bulk == BulkKind::Rows;
     drain = "drain": DrainKind, "`single`",
         "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
-        // A class of delayed coalescing counts blocks by the order of their allocation.
+        // Delayed coalescing counts a class's blocks by the order of their allocation, so lists must not merge them.
         for |row| row.list() == ListKind::Linux && !delays(row),
         sets |parameters, drain, _| parameters.watermarks.merged = drain == DrainKind::Merged;
     reclaim = "reclaim": Switch, "`off`; `on` in `never`",
@@ -245,8 +245,8 @@ options! {
         "The number of slots of each queue between requests and services.",
         for has_services, sets |parameters, slots, _| parameters.services.slots = slots.get();
     steal = "steal": Steal, "`linux`",
-        "When a request takes frames of page blocks of another type: by Linux's rules, or so that few page blocks have \
-         frames of several classes.",
+        "When a request takes frames of page blocks of another type: by Linux's rules, or so that few page blocks \
+         contain frames of several classes.",
         for |row| row.structure() == StructureKind::MobilityLists,
         sets |parameters, steal, _| parameters.steal = steal;
     fraction = "fraction": Fraction, "none: the high watermark tunes itself",

@@ -325,7 +325,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if options.drain == Some(DrainKind::Merged) && !composition.check {
         return contradiction(
             "drain",
-            "`single` with check=off: only a record that names its list can be merged outside the lock",
+            "`single` with check=off: a merge outside the lock needs records that name the list's CPU",
         );
     }
     // A domain is held without a lock, and keeps free blocks only.

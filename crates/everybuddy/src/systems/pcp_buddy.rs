@@ -28,17 +28,17 @@ impl System for PcpBuddy {
         summary: "Each CPU owns page blocks: a free goes to the owner's lists, which merge buddies before a drain.",
         source: "RFC \"mm: page_alloc: pcp buddy allocator\", linux-mm, 2026-04-03, described there; no code was used",
         faithful: "A refill first recovers the parts of owned page blocks that drains put into the zone, then claims \
-            whole page blocks of 2 MiB, then takes smaller chunks without ownership, then single blocks. Whichever CPU \
-            frees a frame, it goes to the lists of the page block's owner. A drain merges owned buddies bottom-up \
-            under the lists' lock, and returns larger blocks under the zone's lock. A page block that returns whole \
-            loses its owner. The orders are those of Linux's lists: 0 to 3, and the page block.",
-        deviates: "No migrate types, so the last two phases differ by the order of the blocks alone. Where the \
-            description is silent: a CPU that frees tries the lock of the owner's lists, and frees into the zone if it \
-            is held; batch and high watermark are those of linux-6 before they tune themselves, with room for two page \
-            blocks at least; a drain returns as many frames as the run of frees had, the largest blocks first; a CPU \
-            remembers at most 32 page blocks with parts in the zone; a page block that becomes whole in the zone \
-            keeps its owner until it is claimed or recovered. A free claims its block by an exchange, so that a double \
-            free by two CPUs is always refused.",
+            whole page blocks of 2 MiB, then takes smaller chunks without ownership, then single blocks. A freed frame \
+            goes to the lists of its page block's owner, whichever CPU frees it. A drain merges owned buddies \
+            bottom-up under the lists' lock, and returns larger blocks under the zone's lock. A page block that \
+            returns whole loses its owner. The orders are those of Linux's lists: 0 to 3, and the page block.",
+        deviates: "No migrate types, so the last two phases differ only in the order of the blocks. Where the \
+            description is silent: the freeing CPU tries the lock of the owner's lists, and frees into the zone if the \
+            lock is held; the batch and the high watermark are those of linux-6 before self-tuning, but the high \
+            watermark is at least two page blocks; a drain returns as many frames as the current run of frees has \
+            freed, the largest blocks first; a CPU remembers at most 32 page blocks with parts in the zone; a page \
+            block that becomes whole in the zone keeps its owner until it is claimed or recovered. A free claims its \
+            block by an atomic exchange, so that a double free by two CPUs is always refused.",
         preset: Options {
             list: Some(ListKind::PcpBuddy),
             percpu: Some(ListAccess::Locked),

@@ -164,7 +164,7 @@ impl fmt::Display for Layers {
             }
             ListKind::Predictive => "one list per CPU, its length predicted",
             ListKind::PcpBuddy => {
-                "lists per CPU by order, under a lock, of page blocks that the CPU owns"
+                "per-CPU lists by order, with blocks of page blocks that the CPU owns, under a lock"
             }
         })?;
         if let Some(high) = high {
@@ -193,7 +193,7 @@ impl fmt::Display for Layers {
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
-            Some(ZoneKind::Reserved) => f.write_str(", where free buddies are one block"),
+            Some(ZoneKind::Reserved) => f.write_str(", in which free buddies count as one block"),
             _ => write!(f, ", coalesced {}", self.1.describe()),
         }
     }

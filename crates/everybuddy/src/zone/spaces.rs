@@ -480,7 +480,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                 continue;
             };
             drop(guard);
-            // Another CPU allocated a frame after the check. A part that cannot be freed was freed by a misuse.
+            // Another CPU allocated a frame after the check. Only misuse can make this free fail: ignore its error.
             if part.0 > start.0 {
                 let caller = &mut Caller {
                     cpu: caller.cpu,

@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //!
-//! Called under the zone's lock. A block that is passed to the sink is in the structure no longer, and the sink tags
-//! its head.
+//! Called under the zone's lock. A block that is passed to the sink is no longer in the structure, and the sink tags
+//! the block's head.
 
 use crate::coalesce::{Coalesce, record_move};
 use crate::frame::Order;

@@ -70,7 +70,7 @@ fn exit(name: &str) -> Counts {
 }
 
 #[test]
-fn owned_page_blocks_come_home_without_the_zone() {
+fn frames_return_to_their_owner_without_the_zone() {
     let linux = handover("lbs-31");
     // About ten refills and ten drains each time.
     assert!(linux.locks > 700, "{}", linux.locks);

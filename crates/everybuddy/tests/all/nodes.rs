@@ -100,8 +100,8 @@ macro_rules! zones_conform {
     )*};
 }
 
-// Not those about ranges outside the first zone (`ranges_come_and_go`), nor those by which a request that fails has
-// seen all frames held at one moment: see the module's decisions.
+// Two kinds of properties are left out: those about ranges outside the first zone (`ranges_come_and_go`), and those
+// that require a failed request to have seen all frames held at one moment. See the design decisions of `nodes`.
 zones_conform! {
     all_memory_can_be_had_and_comes_back,
     random_requests_agree_with_the_model,

@@ -118,7 +118,7 @@ fn linux_takes_the_largest_block_for_what_stays_and_the_smallest_for_what_moves(
 }
 
 #[test]
-fn what_stays_uses_mixed_page_blocks_first_and_what_moves_uses_them_last() {
+fn unmovable_requests_use_mixed_page_blocks_first_and_movable_ones_last() {
     on(RULES[1], 3, |system, cpu| {
         let moves = fill(system, cpu, Class::Movable, 2 * WHOLE + 32);
         // No page block is whole. The one with the smallest sufficient block becomes mixed.
