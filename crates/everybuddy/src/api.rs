@@ -196,7 +196,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
     /// Allocates exactly the frames of a range, in aligned blocks. If a CPU's list caches any of them, all lists are
-    /// drained first. O(range).
+    /// drained first. O(range); a system that delays coalescing coalesces all of it, and elastic domains are merged.
     ///
     /// Returns the first frame. The frames are freed as any others; [`Release::frames`] frees them together.
     ///
@@ -204,10 +204,19 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`RegionError`]; nothing is allocated. [`NotFree`](RegionError::NotFree) names the first frame that is not free.
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError>;
 
+    /// Does what [`allocate_at`](Self::allocate_at) does, but drains no list: a frame that a list caches is not free.
+    ///
+    /// # Errors
+    /// Those of [`allocate_at`](Self::allocate_at).
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.allocate_at(cpu, range)
+    }
+
     /// Allocates where a [`Place`] allows: on a node, below a limit, aligned beyond the size, in some colours.
     ///
     /// An ordinary request comes first. If its frames do not lie in the place, they are freed again, and the candidates
-    /// are searched by address. O(frames of the span) at worst, which is why such a request has a call of its own.
+    /// are searched by address, each that is free by an [`allocate_at`](Self::allocate_at). That is slow, which is why
+    /// such a request has a call of its own.
     ///
     /// A system without nodes is node 0: it ignores a preference, and has nothing for [`Node::Only`] of another one.
     ///
@@ -237,24 +246,25 @@ pub trait FrameAllocator<P: Platform>: Sync {
         request: Request,
         place: &Place,
     ) -> Result<Pfn, AllocateError> {
-        if matches!(place.node, Node::Only(1..)) {
-            return Err(AllocateError::Exhausted);
-        }
         let start = self.allocate(cpu, request)?;
         let frames = request.size.extent().frames();
-        if place.holds(self.span().physical(start), frames) {
+        let is_here = !matches!(place.node, Node::Only(1..));
+        if is_here && place.holds(self.span().physical(start), frames) {
             return Ok(start);
         }
         let search = |cpu: &mut P::Cpu| {
             Search {
                 span: self.span(),
                 state: &|pfn| self.frame_state(pfn),
-                take: &mut |range| self.allocate_at(cpu, range),
+                take: &mut |range| self.try_allocate_at(cpu, range),
             }
             .run(frames, place)
         };
-        let mut found = search(cpu);
-        if found.is_err() {
+        let mut found = match is_here {
+            true => search(cpu),
+            false => Err(AllocateError::Exhausted),
+        };
+        if is_here && found.is_err() {
             // What lists and queues hold is brought back only if nothing else is free.
             let may_wait = !request.flags.contains(Flags::NO_WAIT);
             let settled = may_wait && self.quiesce(cpu).is_ok();
@@ -322,7 +332,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// whether it is kept. Returns how many were kept; they are freed as any others.
     ///
     /// No other CPU is stopped: a block that another CPU takes first is passed over, and so is what lists cache. A
-    /// balloon or a hypervisor finds in this way the memory that can be withdrawn from a guest. O(frames of the span).
+    /// balloon or a hypervisor finds in this way the memory that can be withdrawn from a guest. One
+    /// [`allocate_at`](Self::allocate_at) for each free block.
     #[cold]
     fn visit_free(
         &self,
@@ -336,7 +347,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
             let block = Block::new(at, order);
             let range = FrameRange::new(span.physical(at), u64::from(frames));
             let is_free = matches!(self.frame_state(at), Some(FrameState::Free { .. }));
-            if order <= self.max_order() && is_free && self.allocate_at(cpu, range).is_ok() {
+            if order <= self.max_order() && is_free && self.try_allocate_at(cpu, range).is_ok() {
                 let decided = visit(block);
                 if decided == Visit::Return {
                     // It was allocated just now, so only misuse can have freed it.

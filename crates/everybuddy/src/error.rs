@@ -142,7 +142,8 @@ pub enum RegionError {
     NotReserved(Pfn),
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// Another CPU did not drain its list in time, or a service did not process a freed block in time; try again.
+    /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs
+    /// changed the same memory again and again; try again.
     Busy,
 }
 

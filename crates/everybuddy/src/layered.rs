@@ -513,15 +513,23 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             return Err(RegionError::NoSuchCpu);
         }
         let (start, frames) = self.span.relative(range)?;
-        let take = |zone: &Z, caller: &mut Caller<'_, P>| {
-            zone.allocate_at(caller, start, frames).map(|_| ())
-        };
-        match take(&self.zone, &mut Caller::of(cpu)) {
+        match self.try_allocate_at(cpu, range) {
             Err(RegionError::NotFree(pfn)) if F::CACHES && self.may_be_cached(pfn) => {
-                self.with_lists_drained(cpu, &take)?;
+                self.with_lists_drained(cpu, &|zone, caller| {
+                    zone.allocate_at(caller, start, frames).map(|_| ())
+                })?;
+                Ok(start)
             }
-            result => result?,
+            result => result,
         }
+    }
+
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        if !self.has_cpu(cpu.id()) {
+            return Err(RegionError::NoSuchCpu);
+        }
+        let (start, frames) = self.span.relative(range)?;
+        self.zone.allocate_at(&mut Caller::of(cpu), start, frames)?;
         Ok(start)
     }
 

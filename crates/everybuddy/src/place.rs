@@ -182,13 +182,16 @@ impl Search<'_> {
         let mut at = self.span.base();
         loop {
             at = match at.checked_next_multiple_of(step) {
-                Some(start) if start + u64::from(frames) <= end => start,
+                Some(start) if start <= end && end - start >= u64::from(frames) => start,
                 _ => return Err(failure),
             };
             let state = self.span.pfn(at).and_then(self.state);
             if let Some(FrameState::Allocated { head, order }) = state {
                 // No frame of the block is free.
-                at = self.span.physical(head) + u64::from(order.frames());
+                at = self
+                    .span
+                    .physical(head)
+                    .saturating_add(u64::from(order.frames()));
                 continue;
             }
             if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(at, frames) {

@@ -67,6 +67,9 @@ impl Runs<'_> {
         out: &mut [Run],
         taken: &mut usize,
     ) -> Result<(), AllocateError> {
+        if frames == 0 {
+            return Err(AllocateError::ZeroFrames);
+        }
         if least > self.max_order {
             return Err(AllocateError::TooLarge {
                 largest: self.max_order,

@@ -25,7 +25,7 @@ pub struct Shortage {
     pub free: Snapshot,
     /// Frames in the list of the calling CPU; they are among the buffered ones.
     pub own_list: u64,
-    /// Free frames on other nodes, or beyond the limit. Only [`Nodes`](crate::Nodes) knows them.
+    /// Free frames on other nodes. Only [`Nodes`](crate::Nodes) knows them.
     pub elsewhere: u64,
     /// The largest order of the system.
     pub max_order: Order,
@@ -34,13 +34,14 @@ pub struct Shortage {
 /// The reason that explains a shortage best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A block of that size is free: the shortage has ended, or the request had restrictions.
+    /// A block of that size is free: the shortage has ended, or the request had restrictions, or the block belongs to a
+    /// zone's reserve.
     None,
     /// The request is for no frames, or for more than a largest block.
     Size,
     /// Fewer frames are free than were requested, wherever they are.
     Memory,
-    /// Enough frames are free, but some of them are on other nodes or beyond the limit.
+    /// Enough frames are free, but some of them are on other nodes.
     Elsewhere,
     /// Enough frames are free, but some of them in the lists of CPUs or in queues.
     Lists,
@@ -89,9 +90,7 @@ impl fmt::Display for Shortage {
             Reason::None => "a block of that size is free now",
             Reason::Size => "the system has no block of that size",
             Reason::Memory => "memory is short",
-            Reason::Elsewhere => {
-                "enough frames are free, but some are on other nodes or beyond the limit"
-            }
+            Reason::Elsewhere => "enough frames are free, but some are on other nodes",
             Reason::Lists => "enough frames are free, but some are in per-CPU lists or queues",
             Reason::Fragmentation => "enough frames are free, but not in one block",
         };

@@ -173,6 +173,10 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                     is_as_new(system, cpu, RANGES);
                 }
             }
+            // At the end of the address space, too.
+            let beyond = Place::ANYWHERE.below(u64::MAX).aligned(Order::LIMIT);
+            let refused = system.allocate_in(cpu, Request::FRAME, &beyond);
+            assert_eq!(refused, Err(AllocateError::Exhausted));
             let too_many = Request::frames(system.max_order().frames() + 1);
             let largest = system.max_order();
             let refused = system.allocate_in(cpu, too_many, &places[1]);

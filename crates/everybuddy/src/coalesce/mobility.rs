@@ -16,8 +16,8 @@
 //!
 //! [`Steal::Mixed`] is ours. A fourth type, *mixed*, collects page blocks that had to serve more than one class.
 //! Unmovable and reclaimable requests use these up before they break a whole page block. Movable requests use them
-//! last. A page block with one class becomes mixed only if no page block is whole. The policy then picks the page block
-//! with the smallest sufficient free block.
+//! after whole page blocks. A page block with one class becomes mixed only if no page block is whole. The policy then
+//! picks the page block with the smallest sufficient free block.
 //!
 //! # Invariants
 //!
@@ -41,7 +41,7 @@ pub enum Steal {
     #[default]
     Linux,
     /// `steal=mixed`: page blocks with frames of several classes have a type of their own. Unmovable and reclaimable
-    /// requests use them first, and movable requests use them last.
+    /// requests use them first, and movable requests use them after whole ones.
     Mixed,
 }
 

@@ -39,7 +39,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
     }
 
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        let (zone, inner) = self.release_in(release)?;
+        let (zone, inner) = self.release_in(cpu.id(), release)?;
         zone.system.free(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
@@ -51,6 +51,9 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         request: Request,
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
+        if cpu.id().0 >= self.cpus {
+            return Err(AllocateError::NoSuchCpu);
+        }
         let mut given = 0;
         // The nearest zone serves as much as it can in one call, unless it has a reserve.
         let home = (self.home(cpu.id()), &Place::ANYWHERE);
@@ -90,7 +93,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
-        let (zone, inner) = self.release_in(release)?;
+        let (zone, inner) = self.release_in(cpu, release)?;
         zone.system.free_nested(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
@@ -155,6 +158,13 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         })
     }
 
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            let start = zone.withdraw(range, || zone.system.try_allocate_at(cpu, range))?;
+            Ok(Pfn(start.0 + self.shift(zone)))
+        })
+    }
+
     fn span(&self) -> Span {
         self.span
     }
@@ -192,8 +202,11 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             buffered_frames: 0,
             domains: 0,
         };
-        let mut far = near;
+        let (mut far, mut own_list) = (near, 0);
         for zone in self.zones {
+            if zone.node == home {
+                own_list += zone.system.buffered_frames(id);
+            }
             let part = if zone.node == home {
                 &mut near
             } else {
@@ -204,7 +217,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         Shortage {
             size: request.size,
             free: near,
-            own_list: self.buffered_frames(id),
+            own_list,
             elsewhere: far.free_frames() + far.buffered_frames,
             max_order: self.max_order,
         }

@@ -25,7 +25,8 @@
 //!
 //! A request never chooses a zone by a hint about its free frames, because a failed attempt costs only one lookup. A
 //! request fails only after every zone that it may use has refused it. It can miss frames that are freed into a zone
-//! after that zone has refused. A release must lie in one zone.
+//! after that zone has refused. A release must lie in one zone. The reserve is kept from
+//! requests, and not from [`allocate_at`](FrameAllocator::allocate_at) or what visits free blocks.
 
 mod calls;
 mod zone;
@@ -329,7 +330,14 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
     }
 
     /// Returns the zone of a release, and the release there.
-    fn release_in(&self, release: Release) -> Result<(&'z Zone<'z, P, S>, Release), FreeError> {
+    fn release_in(
+        &self,
+        cpu: CpuId,
+        release: Release,
+    ) -> Result<(&'z Zone<'z, P, S>, Release), FreeError> {
+        if cpu.0 >= self.cpus {
+            return Err(FreeError::NoSuchCpu);
+        }
         match self.zone_of(release.start) {
             Some((zone, start)) => Ok((zone, Release { start, ..release })),
             None if release.start.0 >= self.span.frames() => Err(FreeError::Foreign),

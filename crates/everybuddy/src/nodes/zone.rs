@@ -52,11 +52,15 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         if self.reserve == 0 {
             return true;
         }
-        let kept = if may_use_reserve { 0 } else { self.reserve };
+        let kept = if may_use_reserve {
+            0
+        } else {
+            i64::try_from(self.reserve).unwrap_or(i64::MAX)
+        };
         let mut free = self.free.load(Ordering::Relaxed);
         loop {
             let left = free.wrapping_sub(u64::from(frames));
-            if (left as i64) < kept as i64 {
+            if (left as i64) < kept {
                 return false;
             }
             // Relaxed: the number guards nothing, and the frames themselves are handed over by the zone.

@@ -104,6 +104,15 @@ impl<'a, P: Platform> PageBlocks<'a, P> {
         cpu.map_or(0, |cpu| u32::from(cpu.0) + 1)
     }
 
+    /// Notes that a CPU no longer remembers a page block.
+    pub(crate) fn forget(&self, frame: Frame, cpu: CpuId) {
+        if let Some(block) = self.of(frame)
+            && block.remembered.load(Ordering::Relaxed) == Self::word(Some(cpu))
+        {
+            block.remembered.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Notes whether a CPU remembers a page block. Returns `false` if it was noted before.
     pub(crate) fn remember(&self, frame: Frame, cpu: Option<CpuId>) -> bool {
         let Some(block) = self.of(frame) else {

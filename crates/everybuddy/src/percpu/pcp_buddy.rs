@@ -260,7 +260,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             }
             let (head, order) = self.take_largest(table, frames - keep, &mut split)?;
             self.count_out(order);
-            self.note_return(head, order);
+            self.note_return(table, head, order);
             Some((head, order, self.tag(order)))
         });
         for (order, splits) in Order::up_to(self.pages.order()).zip(split) {
@@ -272,7 +272,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
 
     /// Notes that a block returns to the zone: a whole page block loses its owner, and a page block with a part in the
     /// zone is remembered. Called under the zone's lock.
-    fn note_return(&self, head: Frame, order: Order) {
+    fn note_return(&self, table: FrameTable<'_, P>, head: Frame, order: Order) {
         if self.pages.owner(head) != Some(self.owner) {
             return;
         }
@@ -290,6 +290,11 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             .remembered
             .get(((oldest + count) % REMEMBERED) as usize)
         {
+            if count == REMEMBERED
+                && let Some(forgotten) = table.frame(Pfn(place.get()))
+            {
+                self.pages.forget(forgotten, self.owner);
+            }
             place.set(start.pfn().0);
         }
         match count == REMEMBERED {
@@ -306,8 +311,8 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             self.oldest.set((oldest + 1) % REMEMBERED);
             self.count.set(self.count.get() - 1);
             let start = table.frame(Pfn(number))?;
+            self.pages.forget(start, self.owner);
             if self.pages.owner(start) == Some(self.owner) {
-                self.pages.remember(start, None);
                 return Some(start);
             }
         }

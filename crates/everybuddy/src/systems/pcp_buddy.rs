@@ -38,7 +38,8 @@ impl System for PcpBuddy {
             watermark is at least two page blocks; a drain returns as many frames as the current run of frees has \
             freed, the largest blocks first; a CPU remembers at most 32 page blocks with parts in the zone; a page \
             block that becomes whole in the zone keeps its owner until it is claimed or recovered. A free claims its \
-            block by an atomic exchange, so that a double free by two CPUs is always refused.",
+            block by an atomic exchange, so that of two CPUs that free a block by its order one \
+            is refused. Nested frees do not claim.",
         preset: Options {
             list: Some(ListKind::PcpBuddy),
             percpu: Some(ListAccess::Locked),

@@ -9,7 +9,8 @@
 //! # Invariants
 //!
 //! Called under the lock of the zone that owns the frames. Every operation checks everything first and changes it
-//! afterwards, so an error leaves everything unchanged.
+//! afterwards, so an error leaves all frames as they were. An operation that needs free frames coalesces first what was
+//! delayed, even if it then fails.
 
 use crate::coalesce::Coalesce;
 use crate::error::{FreeError, RegionError};
@@ -195,8 +196,11 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
 ) -> Result<(), RegionError> {
     let table = structure.table();
     let first = check_add(table, start, frames, from)?;
-    for offset in 0..frames {
-        table.set_tag(first.offset(offset), Tag::INTERIOR);
+    for (head, order) in pieces(first, frames, structure.max_order()) {
+        // Not the head: a list that merges under its own lock must not take it for the inside of a block.
+        for offset in 1..order.frames() {
+            table.set_tag(head.offset(offset), Tag::INTERIOR);
+        }
     }
     policy.settle(structure, probe);
     adopt_pieces(structure, policy, first, frames, probe);
@@ -280,7 +284,10 @@ pub(crate) fn allocate_at<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
             };
             let least = found.min(order);
             policy.carve(structure, (whole, found), (at, least), probe);
-            table.set_tag(at, Tag::INTERIOR);
+            // Not the head of the piece: see `add`.
+            if taken > 0 {
+                table.set_tag(at, Tag::INTERIOR);
+            }
             taken += least.frames();
         }
         table.set_tag(head, Tag::allocated(order));

@@ -244,6 +244,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let (structure, policy) = (&space.structure, &self.policy);
             let withdrawn = range::withdraw(structure, policy, part, frames, to, guard.probe);
             if let Err(error) = withdrawn {
+                // Settling may have coalesced a larger block.
+                self.update_pool(index, space, guard.probe);
                 drop(guard);
                 // Another CPU allocated a frame after the check: what was withdrawn is added again.
                 if part.0 > start.0 {
@@ -474,9 +476,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let guard = Guard::lock(space.lock, ranges.probe);
             let structure = &space.structure;
             let taken = range::allocate_at(structure, &self.policy, part, frames, guard.probe);
-            let Err(error) = taken else {
+            if taken.is_ok() {
                 space.adjust(frames, 0);
-                self.update_pool(index, space, guard.probe);
+            }
+            // Also after a failure: settling may have coalesced a larger block.
+            self.update_pool(index, space, guard.probe);
+            let Err(error) = taken else {
                 continue;
             };
             drop(guard);

@@ -11,6 +11,7 @@ mod metadata;
 mod native;
 mod nodes;
 mod oracle;
+mod places;
 mod predictive;
 mod silent;
 mod spaces;

@@ -2,8 +2,9 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    BuildError, Colours, FrameAllocator, FrameRange, FrameState, FreeError, Memory, Node, Nodes,
-    Order, Pfn, Place, Reason, RegionError, Release, Request, Setup, SystemSpec, Zone, build_any,
+    AllocateError, BuildError, Colours, FrameAllocator, FrameRange, FrameState, FreeError, Memory,
+    Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup, SystemSpec, Zone,
+    build_any,
 };
 use everybuddy_suite::platform::memory_for;
 use everybuddy_suite::{Cpu, Host, Machine, Threads, claim, properties};
@@ -297,4 +298,65 @@ fn zones_that_overlap_or_do_not_ascend_are_refused() {
     // The border is inside a largest block.
     assert_eq!(refused(&[part(0, 40), part(40, 64)]), unordered);
     assert_eq!(refused(&[]), Some(BuildError::NoMemory));
+}
+
+#[test]
+fn cpus_that_one_zone_does_not_know_are_refused_by_all() {
+    let spec: SystemSpec = "bs+order=5".parse().unwrap();
+    let ranges = [[FrameRange::new(0, 64)], [FrameRange::new(64, 64)]];
+    let setups = [Setup::new(&ranges[0], 2), Setup::new(&ranges[1], 1)];
+    let mut memories = setups
+        .each_ref()
+        .map(|setup| memory_for::<Machine>(&spec, setup));
+    let mut memories = memories.iter_mut();
+    let zones = setups.map(|setup| {
+        let memory = Memory::new(memories.next().unwrap());
+        Zone::new(0, build_any::<Machine>(&spec, &setup, memory).unwrap())
+    });
+    let nodes = Nodes::new(&zones, &[], &[]).unwrap();
+    assert_eq!(nodes.cpus(), 1);
+    let cpus = NativeCpus::new(2);
+    let known = nodes
+        .allocate(&mut claim(&cpus, 0), Request::FRAME)
+        .unwrap();
+    let cpu = &mut claim(&cpus, 1);
+    let unknown = AllocateError::NoSuchCpu;
+    assert_eq!(nodes.allocate(cpu, Request::FRAME), Err(unknown));
+    let bulk = nodes.allocate_bulk(cpu, Request::FRAME, &mut [Pfn(0); 4]);
+    assert_eq!(bulk, Err(unknown));
+    assert_eq!(
+        nodes.free(cpu, Release::frame(known)),
+        Err(FreeError::NoSuchCpu)
+    );
+}
+
+#[test]
+fn a_reserve_counts_what_a_zone_could_not_serve() {
+    let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+    with_systems(&"bs+order=5".parse().unwrap(), &parts, 1, &mut |systems| {
+        let zones = [
+            Zone::new(0, systems[0]).with_reserve(16, 64),
+            Zone::new(0, systems[1]).with_reserve(u64::MAX, 64),
+        ];
+        let nodes = Nodes::new(&zones, &[0], &[]).unwrap();
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        // Every second frame is in use: no pair is free, and a request for one charges the zone in vain.
+        for frame in (0..64).step_by(2) {
+            nodes.allocate_at(cpu, FrameRange::new(frame, 1)).unwrap();
+        }
+        let pair = Request::order(Order::new(1).unwrap());
+        let low = Place::ANYWHERE.below(64);
+        assert_eq!(
+            nodes.allocate_in(cpu, pair, &low),
+            Err(AllocateError::Exhausted)
+        );
+        nodes.check(cpu).unwrap();
+        // A reserve of all frames leaves none to a request that could be served elsewhere. No zone is above the
+        // highest one, so its reserve is for all requests.
+        let mut given = 0;
+        while nodes.allocate(cpu, Request::FRAME).is_ok() {
+            given += 1;
+        }
+        assert_eq!(given, 64 + 16);
+    });
 }

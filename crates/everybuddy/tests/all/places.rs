@@ -1,0 +1,162 @@
+//! Requests for certain frames, while lists cache frames and other CPUs work.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::{
+    AllocateError, Colours, CpuId, CpuToken, Flags, FrameAllocator, FrameRange, FreeError, Pfn,
+    Place, Release, Request, Setup, Visit,
+};
+use everybuddy_suite::{Cpu, claim, on, order};
+
+/// Rounds of two CPUs against each other: a few seconds.
+const ROUNDS: u32 = 300_000;
+
+type System<'s> = dyn FrameAllocator<everybuddy_suite::Machine> + 's;
+
+/// Calls `body` on CPU 0, while the list of CPU 1, which neither parks nor calls again, caches frames.
+fn beside_a_silent_cpu(body: impl Fn(&System<'_>, &mut Cpu)) {
+    let ranges = [FrameRange::new(0, 512)];
+    for spec in [
+        "lbs-31+batch=31+high=186",
+        "linux-6",
+        "spring-fixlazy-186",
+        "pcp-buddy+order=3",
+    ] {
+        on(spec, &Setup::new(&ranges, 2), |system| {
+            let cpus = NativeCpus::new(2);
+            let mut silent = claim(&cpus, 1);
+            let held: Vec<_> = (0..40)
+                .map(|_| system.allocate(&mut silent, Request::FRAME).unwrap())
+                .collect();
+            // Every second frame is free in the zone, and the others are in the list.
+            for frame in held {
+                match frame.0 % 2 {
+                    0 => system.free_nested(CpuId(0), Release::frame(frame)).unwrap(),
+                    _ => system.free(&mut silent, Release::frame(frame)).unwrap(),
+                }
+            }
+            assert!(system.buffered_frames(CpuId(1)) > 0, "{spec}");
+            let mut cpu = claim(&cpus, 0);
+            body(system, &mut cpu);
+            assert_eq!(
+                cpu.probe().counts.reclaims,
+                0,
+                "{spec}: no list was drained"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_visit_of_free_blocks_drains_no_list() {
+    beside_a_silent_cpu(|system, cpu| {
+        let kept = system.visit_free(cpu, order(2), &mut |_| Visit::Keep);
+        assert!(kept > 0);
+    });
+}
+
+#[test]
+fn a_request_for_a_place_that_does_not_wait_drains_no_list() {
+    beside_a_silent_cpu(|system, cpu| {
+        // Of the whole blocks only the last one stays free, which is not in the place.
+        let mut blocks = Vec::new();
+        system.visit_free(cpu, order(2), &mut |block| {
+            blocks.push(block);
+            Visit::Keep
+        });
+        let last = blocks.pop().unwrap();
+        system.free_nested(CpuId(0), Release::block(last)).unwrap();
+        let request = Request::frames(4).with_flags(Flags::NO_WAIT);
+        let place = Place::ANYWHERE.below(last.start.0.into());
+        assert_eq!(
+            system.allocate_in(cpu, request, &place),
+            Err(AllocateError::Busy)
+        );
+    });
+}
+
+#[test]
+fn a_place_may_end_where_frame_numbers_do() {
+    let ranges = [FrameRange::new(u64::MAX - 2047, 2047)];
+    on("bs", &Setup::new(&ranges, 1), |system| {
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        let no_colour = Colours::new(1, 0).unwrap();
+        let place = Place::ANYWHERE.coloured(no_colour);
+        for frames in [1, 512, 1024] {
+            let refused = system.allocate_in(cpu, Request::frames(frames), &place);
+            assert_eq!(refused, Err(AllocateError::Exhausted));
+        }
+    });
+}
+
+/// The owner of a page block frees, drains and takes back the upper one of two frames; another CPU takes the lower one
+/// in and out of the zone. A drain merges under the list's lock alone, and must not merge a frame that the other has.
+fn owner_against_zone(
+    take: fn(&System<'_>, &mut Cpu, FrameRange) -> bool,
+    give: fn(&System<'_>, &mut Cpu, Pfn),
+) {
+    let ranges = [FrameRange::new(0, 64)];
+    on("pcp-buddy+order=2", &Setup::new(&ranges, 3), |system| {
+        let cpus = NativeCpus::new(3);
+        let mut owner = claim(&cpus, 0);
+        let mut held: Vec<_> = (0..4)
+            .map(|_| system.allocate(&mut owner, Request::FRAME).unwrap())
+            .collect();
+        held.sort();
+        let lower = held[0];
+        let upper = Pfn(lower.0 + 1);
+        system.free_nested(CpuId(0), Release::frame(lower)).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut other = claim(&cpus, 1);
+                while !done.load(Ordering::Relaxed) {
+                    if take(system, &mut other, FrameRange::new(lower.0.into(), 1)) {
+                        give(system, &mut other, lower);
+                    }
+                }
+            });
+            for _ in 0..ROUNDS {
+                system.free(&mut owner, Release::frame(upper)).unwrap();
+                system.drain(&mut owner);
+                while system
+                    .allocate_at(&mut owner, FrameRange::new(upper.0.into(), 1))
+                    .is_err()
+                {}
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        system.check(&mut owner).unwrap();
+        system.free(&mut owner, Release::frame(upper)).unwrap();
+        for frame in &held[2..] {
+            system.free(&mut owner, Release::frame(*frame)).unwrap();
+        }
+        system.park(&mut owner);
+        let mut last = claim(&cpus, 2);
+        system.quiesce(&mut last).unwrap();
+        assert_eq!(system.check(&mut last).unwrap().free, 64);
+    });
+}
+
+#[test]
+fn a_drain_merges_no_frame_that_is_being_allocated() {
+    owner_against_zone(
+        |system, cpu, range| system.allocate_at(cpu, range).is_ok(),
+        |system, cpu, frame| {
+            while system.free_nested(cpu.id(), Release::frame(frame)) == Err(FreeError::Busy) {}
+        },
+    );
+}
+
+#[test]
+fn a_drain_merges_no_frame_that_is_being_added() {
+    owner_against_zone(
+        |system, cpu, range| system.reserve(cpu, range).is_ok(),
+        |system, cpu, frame| {
+            system
+                .unreserve(cpu, FrameRange::new(frame.0.into(), 1))
+                .unwrap()
+        },
+    );
+}
