@@ -145,7 +145,9 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
 
 /// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
 /// batch, and lists in front of delayed coalescing.
-const VARIANTS: [&str; 21] = [
+const VARIANTS: [&str; 23] = [
+    "mobility+steal=mixed",
+    "llfree+tree=4MiB",
     "serewa+queue=1",
     "serewa+structure=list+remnants=first",
     "serewa+structure=bitmap+sync=lock",
