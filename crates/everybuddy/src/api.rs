@@ -431,6 +431,24 @@ pub(crate) fn describe<P: Platform>(
         .finish_non_exhaustive()
 }
 
+/// Goes on with a bulk request after `given` blocks, one by one, until a block cannot be allocated.
+#[inline]
+pub(crate) fn one_by_one(
+    out: &mut [Pfn],
+    mut given: usize,
+    mut allocate: impl FnMut() -> Result<Pfn, AllocateError>,
+) -> Result<usize, AllocateError> {
+    while let Some(place) = out.get_mut(given) {
+        match allocate() {
+            Ok(pfn) => *place = pfn,
+            Err(error) if given == 0 => return Err(error),
+            Err(_) => break,
+        }
+        given += 1;
+    }
+    Ok(given)
+}
+
 /// A size in its simplest form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {

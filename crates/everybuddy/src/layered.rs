@@ -13,7 +13,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::api::{Extent, FrameAllocator, Progress, Service, describe};
+use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
@@ -591,16 +591,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         request: Request,
         out: &mut [Pfn],
-        mut given: usize,
+        given: usize,
     ) -> Result<usize, AllocateError> {
-        while let Some(place) = out.get_mut(given) {
-            match self.allocate(cpu, request) {
-                Ok(pfn) => *place = pfn,
-                Err(error) if given == 0 => return Err(error),
-                Err(_) => break,
-            }
-            given += 1;
-        }
-        Ok(given)
+        one_by_one(out, given, || self.allocate(cpu, request))
     }
 }

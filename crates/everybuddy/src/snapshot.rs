@@ -26,6 +26,22 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// No memory.
+    pub(crate) const NONE: Snapshot = Snapshot {
+        free_blocks: [0; Order::LIMIT.index() + 1],
+        buffered_frames: 0,
+        domains: 0,
+    };
+
+    /// Adds the snapshot of another part of memory.
+    pub(crate) fn add(&mut self, other: &Snapshot) {
+        for (blocks, more) in self.free_blocks.iter_mut().zip(other.free_blocks) {
+            *blocks += more;
+        }
+        self.buffered_frames += other.buffered_frames;
+        self.domains += other.domains;
+    }
+
     /// Returns the free frames of the zone layer.
     pub fn free_frames(&self) -> u64 {
         self.usable_frames(Order::ZERO)

@@ -45,7 +45,7 @@ mod upper;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe};
+use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
@@ -287,16 +287,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         request: Request,
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
-        let mut given = 0;
-        while let Some(place) = out.get_mut(given) {
-            match self.allocate(cpu, request) {
-                Ok(pfn) => *place = pfn,
-                Err(error) if given == 0 => return Err(error),
-                Err(_) => break,
-            }
-            given += 1;
-        }
-        Ok(given)
+        one_by_one(out, 0, || self.allocate(cpu, request))
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {

@@ -9,7 +9,7 @@
 //! Those of [`nodes`](super).
 
 use super::Nodes;
-use crate::api::{FrameAllocator, Progress, Service};
+use crate::api::{FrameAllocator, Progress, Service, one_by_one};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::place::Place;
@@ -71,15 +71,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
                 pfn.0 += self.shift(zone);
             }
         }
-        while let Some(place) = out.get_mut(given) {
-            match self.allocate(cpu, request) {
-                Ok(pfn) => *place = pfn,
-                Err(error) if given == 0 => return Err(error),
-                Err(_) => break,
-            }
-            given += 1;
-        }
-        Ok(given)
+        one_by_one(out, given, || self.allocate(cpu, request))
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
@@ -183,13 +175,9 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
     }
 
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {
-        let mut all = Snapshot {
-            free_blocks: [0; Order::LIMIT.index() + 1],
-            buffered_frames: 0,
-            domains: 0,
-        };
+        let mut all = Snapshot::NONE;
         for zone in self.zones {
-            add_snapshot(&mut all, &zone.system.snapshot(cpu));
+            all.add(&zone.system.snapshot(cpu));
         }
         all
     }
@@ -197,11 +185,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
     /// What is free on the CPU's own node, and how much elsewhere.
     fn shortage(&self, cpu: &mut P::Cpu, request: Request) -> Shortage {
         let (id, home) = (cpu.id(), self.home(cpu.id()));
-        let mut near = Snapshot {
-            free_blocks: [0; Order::LIMIT.index() + 1],
-            buffered_frames: 0,
-            domains: 0,
-        };
+        let mut near = Snapshot::NONE;
         let (mut far, mut own_list) = (near, 0);
         for zone in self.zones {
             if zone.node == home {
@@ -212,7 +196,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             } else {
                 &mut far
             };
-            add_snapshot(part, &zone.system.snapshot(cpu));
+            part.add(&zone.system.snapshot(cpu));
         }
         Shortage {
             size: request.size,
@@ -264,7 +248,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             all.add(&own);
             frames += u64::from(zone.system.span().frames());
         }
-        // Between zones there is no memory.
+        // The frames between zones are holes.
         all.holes += u64::from(self.span.frames()) - frames;
         Ok(all)
     }
@@ -287,13 +271,4 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         }
         progress
     }
-}
-
-/// Adds the free blocks of another part of memory.
-fn add_snapshot(all: &mut Snapshot, part: &Snapshot) {
-    for (all, part) in all.free_blocks.iter_mut().zip(part.free_blocks) {
-        *all += part;
-    }
-    all.buffered_frames += part.buffered_frames;
-    all.domains += part.domains;
 }

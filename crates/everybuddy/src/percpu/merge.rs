@@ -8,7 +8,7 @@
 //! # Source
 //!
 //! Zi Yan's question on linux-mm of 2026-04-03, in reply to the RFC "mm: page_alloc: pcp buddy allocator": let the
-//! per-CPU list merge pages before it holds the zone's lock. There is no code to follow; the algorithm is our own.
+//! per-CPU list merge pages before it holds the zone's lock. The reply contains no code; the algorithm is our own.
 //!
 //! # Invariants
 //!

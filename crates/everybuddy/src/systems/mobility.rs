@@ -29,12 +29,12 @@ impl System for Mobility {
         faithful: "Free lists by type and order; the types of page blocks; the order in which other types are tried; \
             when a page block changes its type, and when a movable request takes the smallest block instead.",
         deviates: "A page block is a largest block (4 MiB). In Linux it is a huge page (2 MiB), so a largest block \
-            covers two page blocks. Before a page block changes its type, Linux also counts its allocated frames of \
-            the request's class; here only free frames count. The \
-            free blocks of a page block that changes its type come first in their new lists; \
-            in Linux they come last. Frames that are never freed count as unmovable. There \
-            is no reserve for atomic requests, no isolation, and no per-CPU lists, which Linux keeps by type. With \
-            steal=mixed, page blocks that serve several classes have a type of their own, which Linux does not have.",
+            contains two of them. Before a page block changes its type, Linux also counts its allocated frames of \
+            the request's class; here only free frames count. The free blocks of a page block that changes its type \
+            come first in their new lists; in Linux they come last. Frames that are never freed count as unmovable. \
+            Atomic requests have no reserve, page blocks cannot be isolated, and Linux's per-CPU lists by type are \
+            missing. With steal=mixed, page blocks that serve several classes have a type of their own, which Linux \
+            does not have.",
         preset: Options {
             structure: Some(StructureKind::MobilityLists),
             ..Options::NONE

@@ -19,6 +19,7 @@
 
 mod compose;
 mod delayed;
+mod describe;
 mod ibuddy;
 mod linux6;
 mod llfree;
