@@ -69,11 +69,15 @@ pub fn specs() -> Vec<SystemSpec> {
                 "{}+order=3+zone=spaces+space=32KiB+exchange=single",
                 row.name
             ));
-            texts.push(format!(
-                "{}+order=3+zone=spaces+space=32KiB+shards=3",
-                row.name
-            ));
+            for more in ["exchange=never", "shards=3"] {
+                let small = "order=3+zone=spaces+space=32KiB";
+                texts.push(format!("{}+{small}+{more}", row.name));
+            }
             texts.push(format!("{}+zone=one", row.name));
+        }
+        if takes("space") && !takes("zone") {
+            // More instances than CPUs.
+            texts.push(format!("{}+order=3+space=32KiB", row.name));
         }
         if takes("steal") {
             texts.push(format!("{}+steal=mixed", row.name));

@@ -79,9 +79,11 @@ impl fmt::Display for Parameters {
                 if self.select == Select::Fresh {
                     f.write_str(", fresh ones first")?;
                 }
-                if self.exchange == Exchange::Single {
-                    f.write_str(", exchanged for single frames only")?;
-                }
+                f.write_str(match self.exchange {
+                    Exchange::Any => "",
+                    Exchange::Single => ", exchanged for single frames only",
+                    Exchange::Never => ", never exchanged",
+                })?;
                 if self.shards > 1 {
                     write!(f, ", a pool of {} shards", self.shards)?;
                 }

@@ -1,17 +1,18 @@
-//! Today's Linux: the standard buddy behind the per-CPU lists of 6.12.
+//! Today's Linux: the standard buddy behind the per-CPU lists of 6.12; and in several instances of a zone.
 //!
 //! # Source
-//! Linux 6.12, mm/page_alloc.c.
+//! Linux 6.12, mm/page_alloc.c; for the instances the description in the RFC of 2023.
 
 use super::options::Options;
-use super::standard::StandardZone;
-use super::values::ListKind;
+use super::standard::{StandardSpaces, StandardZone};
+use super::values::{ListKind, ZoneKind};
 use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::access::{Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux6::Linux6List;
 use crate::platform::Platform;
+use crate::zone::Exchange;
 
 /// The standard buddy behind Linux 6.12's lists.
 pub type Pcp<'m, P> =
@@ -25,6 +26,10 @@ pub type PcpLocked<'m, P> =
 /// The same, the lists of each CPU under a lock, hits unchecked.
 pub type PcpLockedUnchecked<'m, P> =
     Layered<P, Buffered<'m, P, Linux6List<'m, P, false>, Locked>, StandardZone<'m, P>>;
+
+/// Instances of the standard buddy behind Linux 6.12's lists.
+pub type PcpInSpaces<'m, P> =
+    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, StandardSpaces<'m, P>>;
 
 /// `linux-6`: today's Linux lists.
 #[derive(Debug)]
@@ -42,6 +47,35 @@ impl System for Linux6 {
             watermarks. The lists have no locks (+percpu=locked is Linux's way).",
         preset: Options {
             list: Some(ListKind::Linux6),
+            ..Options::NONE
+        },
+        ..Row::BLANK
+    };
+}
+
+/// `zones-4`: four instances of the zone behind Linux's lists.
+#[derive(Debug)]
+pub struct Zones4;
+
+impl System for Zones4 {
+    type Built<'m, P: Platform> = PcpInSpaces<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "zones-4",
+        summary: "Today's Linux lists over four instances of the zone; a CPU prefers the one with its number.",
+        source: "RFC \"mm: improve page allocator scalability via splitting zones\", linux-mm, 2023-05-11, as it \
+            describes itself; no code was used",
+        faithful: "Memory is divided by address into instances of one zone, each with a lock and free lists of its \
+            own. Different CPUs prefer different instances, by their number. A request that its instance cannot \
+            serve goes to the others.",
+        deviates: "The RFC makes an instance for each 256 GB of memory (+space=256GiB), and measures with four. Here \
+            there are four by default, or fewer: the size of an instance is a power of two. The list of a CPU is \
+            that of linux-6, not of Linux 6.3, so the two rows differ in the zone alone; and it is one list for all \
+            instances, where each of Linux's zones has its own. The RFC's text does not say in which order the \
+            other instances are tried: here by number, from the CPU's own on.",
+        preset: Options {
+            list: Some(ListKind::Linux6),
+            zone: Some(ZoneKind::Spaces),
+            exchange: Some(Exchange::Never),
             ..Options::NONE
         },
         ..Row::BLANK

@@ -92,7 +92,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    PcpBuddy, LlFree, Mobility,
+    Zones4, PcpBuddy, LlFree, Mobility,
 }
 
 /// The list of all compositions.
@@ -123,7 +123,7 @@ macro_rules! compositions {
 // users seconds.
 compositions! {
     Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
-    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, OwnedPages,
+    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, PcpInSpaces, OwnedPages,
     BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,

@@ -163,15 +163,15 @@ options! {
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",
         for takes_zone;
-    space = "space": SpaceFrames, "4MiB, or the largest block",
+    space = "space": SpaceFrames, "4MiB, or the largest block; in `zones-4` a quarter of memory",
         "The size of a buddy space.",
-        for takes_zone;
+        for has_spaces;
     select = "select": Select, "`used`",
         "Which unassigned buddy space a CPU prefers: a partly used one, or one that is all free.",
         for takes_zone, sets |parameters, select, _| parameters.select = select;
     exchange = "exchange": Exchange, "`any`",
-        "Which requests exchange a buddy space that cannot serve them: any, or those for single frames and nested \
-         ones.",
+        "Which requests exchange a buddy space that cannot serve them: any, those for single frames and nested \
+         ones, or none.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
     shards = "shards": Count, "1",
         "The number of parts of the pool of unassigned buddy spaces, each with a lock of its own. A CPU prefers the \
@@ -290,6 +290,10 @@ fn takes_zone(row: &Row) -> bool {
         && has_locks(row)
         && !matches!(row.list(), ListKind::Linux6 | ListKind::PcpBuddy)
         && row.structure() != StructureKind::MobilityLists
+}
+
+fn has_spaces(row: &Row) -> bool {
+    takes_zone(row) || row.zone() == ZoneKind::Spaces
 }
 
 fn has_locks(row: &Row) -> bool {
@@ -455,6 +459,8 @@ mod tests {
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
+            ("is", "exchange=never", |p| p.exchange = Exchange::Never),
+            ("zones-4", "space=64MiB", |p| p.space = 1 << 14),
             ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| {

@@ -129,7 +129,15 @@ impl SystemSpec {
         };
         refuse(&options, &composition)?;
         let space = options.space.map(SpaceFrames::get);
-        let space = space.unwrap_or(max_order.frames().max(SPACE));
+        let space = space.unwrap_or(match self.row.preset.exchange {
+            Some(Exchange::Never) => {
+                let quarter = setup.span(max_order)?.frames().div_ceil(4);
+                // Above 2^31 frames there are two instances.
+                let size = quarter.checked_next_power_of_two().unwrap_or(1 << 31);
+                size.max(max_order.frames())
+            }
+            _ => max_order.frames().max(SPACE),
+        });
         if space < max_order.frames() {
             return contradiction("space", "at least the size of the largest block");
         }

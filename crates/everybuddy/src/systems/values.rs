@@ -213,9 +213,10 @@ named_values!(
 );
 named_values!(
     Exchange,
-    "`any` or `single`",
+    "`any`, `single` or `never`",
     "any" = Self::Any,
-    "single" = Self::Single
+    "single" = Self::Single,
+    "never" = Self::Never,
 );
 named_values!(
     Steal,
@@ -462,9 +463,9 @@ impl SpaceFrames {
     /// Creates a size.
     ///
     /// # Errors
-    /// [`OutOfRange`] if it is not a power of two up to 2^24.
+    /// [`OutOfRange`] if it is not a power of two.
     pub const fn new(frames: u32) -> Result<Self, OutOfRange> {
-        match in_range(frames.is_power_of_two() && frames <= 1 << 24, Self::VALUES) {
+        match in_range(frames.is_power_of_two(), Self::VALUES) {
             Ok(()) => Ok(Self(frames)),
             Err(error) => Err(error),
         }
@@ -518,7 +519,7 @@ mod tests {
             let ratio = Ratio::new(thousandths).unwrap();
             assert_eq!(Ratio::parse(&Written(ratio).to_string()), Some(ratio));
         }
-        for shift in 0..=24 {
+        for shift in 0..=31 {
             let space = SpaceFrames::new(1 << shift).unwrap();
             assert_eq!(SpaceFrames::parse(&Written(space).to_string()), Some(space));
         }
@@ -527,6 +528,8 @@ mod tests {
             ("1024KiB", 256),
             ("1MiB", 256),
             ("64GiB", 1 << 24),
+            ("8192GiB", 1 << 31),
+            ("16384GiB", 0),
         ] {
             assert_eq!(
                 SpaceFrames::parse(text),
@@ -541,7 +544,7 @@ mod tests {
     #[test]
     fn numbers_beyond_their_range_are_refused() {
         // The number of MiB is such that its frames, modulo 2^32, would be those of one MiB.
-        for text in ["6KiB", "2KiB", "3MiB", "128GiB", "16777217MiB", "4"] {
+        for text in ["6KiB", "2KiB", "3MiB", "16384GiB", "16777217MiB", "4"] {
             assert_eq!(SpaceFrames::parse(text), None, "{text}");
         }
         for text in ["0.501", "0.5001", "-0.1", "NaN", "inf"] {

@@ -58,6 +58,9 @@ pub enum Exchange {
     /// `exchange=single`: requests for single frames, and nested ones. A larger block comes from an unassigned space,
     /// and the CPU keeps its own.
     Single,
+    /// `exchange=never`: none. A CPU prefers the space with its own number modulo the number of spaces, which it may
+    /// share: the spaces are instances of the zone, as in Linux's RFC of 2023.
+    Never,
 }
 
 /// No space.
@@ -115,6 +118,12 @@ pub(crate) struct Pool<'a, P: Platform> {
 
 const LISTS: usize = 32;
 
+/// Returns how many of the CPUs have a number that is `space` modulo `spaces`.
+fn share(cpus: u16, space: usize, spaces: u32) -> u32 {
+    let (cpus, spaces) = (u32::from(cpus), spaces.max(1));
+    cpus / spaces + u32::from((space as u32) < cpus % spaces)
+}
+
 /// How many shards a pool has, and how many spaces each of them has, as a power of two.
 #[derive(Clone, Copy)]
 struct Shards {
@@ -163,15 +172,25 @@ impl<'a, P: Platform> Pool<'a, P> {
                 filled: P::Cell::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
             })?,
-            entries: arena.slice("entry of a space", spaces as usize, |_| Entry {
-                state: P::AtomicU32::new(FULL),
-                users: P::Cell::new(0),
-                previous: P::Cell::new(NO_SPACE),
-                next: P::Cell::new(NO_SPACE),
+            entries: arena.slice("entry of a space", spaces as usize, |space| {
+                // Fixed spaces are assigned from the start, also where no CPU prefers them.
+                let (state, users) = match exchange {
+                    Exchange::Never => (ASSIGNED, share(cpus, space, spaces)),
+                    _ => (FULL, 0),
+                };
+                Entry {
+                    state: P::AtomicU32::new(state),
+                    users: P::Cell::new(users),
+                    previous: P::Cell::new(NO_SPACE),
+                    next: P::Cell::new(NO_SPACE),
+                }
             })?,
-            assigned: arena.slice("space of a CPU", usize::from(cpus), |_| {
+            assigned: arena.slice("space of a CPU", usize::from(cpus), |cpu| {
                 CachePadded::new(Own {
-                    space: P::AtomicU32::new(NO_SPACE),
+                    space: P::AtomicU32::new(match exchange {
+                        Exchange::Never => cpu as u32 % spaces.max(1),
+                        _ => NO_SPACE,
+                    }),
                     moves: P::AtomicU32::new(0),
                 })
             })?,
@@ -180,8 +199,15 @@ impl<'a, P: Platform> Pool<'a, P> {
             kept_from: match exchange {
                 Exchange::Any => u32::MAX,
                 Exchange::Single => 1,
+                Exchange::Never => 0,
             },
         })
+    }
+
+    /// Returns `true` if every CPU keeps the space that it had from the start. No space is unassigned then.
+    #[inline(always)]
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.kept_from == 0
     }
 
     /// Returns `true` if a CPU keeps its space although the space cannot serve a request of this order.
@@ -404,7 +430,7 @@ impl<'a, P: Platform> Pool<'a, P> {
                 .iter()
                 .filter(|own| own.space.load(Ordering::Relaxed) == space);
             if users.count() != entry.users.get() as usize
-                || (entry.users.get() > 0) != (state == ASSIGNED)
+                || (entry.users.get() > 0 || self.is_fixed()) != (state == ASSIGNED)
             {
                 return Err((space, "a space's users are miscounted"));
             }

@@ -87,7 +87,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         old: Option<(u32, &Space<'a, P, S>)>,
         order: Order,
     ) -> Result<bool, AllocateError> {
-        if self.pool.keeps_space(order) && old.is_some() && !caller.nested {
+        let may_keep = !caller.nested || self.pool.is_fixed();
+        if self.pool.keeps_space(order) && old.is_some() && may_keep {
             return Ok(false);
         }
         let cpu = caller.cpu.index();
@@ -187,10 +188,18 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let moves = self.pool.moves();
             let mut was_busy = false;
             // CPUs start at their own place, so that they do not all share the space of the first CPU.
-            let cpus = self.pool.cpus();
-            for step in 0..cpus {
-                let cpu = (own + step) % cpus.max(1);
-                let index = self.pool.of(cpu);
+            let is_fixed = self.pool.is_fixed();
+            let turns = match is_fixed {
+                true => self.spaces.len(),
+                false => self.pool.cpus(),
+            };
+            for turn in 0..turns {
+                let peer = (own + turn) % turns;
+                // Fixed spaces have the numbers of the CPUs that prefer them.
+                let index = match is_fixed {
+                    true => peer as u32,
+                    false => self.pool.of(peer),
+                };
                 let Some(space) = self.spaces.get(index as usize) else {
                     continue;
                 };
@@ -206,7 +215,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     space.adjust(frames, 0);
                     self.update_pool(index, space, guard.probe);
                     drop(guard);
-                    if cpu != own && !caller.nested && !self.pool.keeps_space(order) {
+                    if peer != own && !caller.nested && !self.pool.keeps_space(order) {
                         self.assign_shared(caller, index);
                     }
                     return Ok(result);

@@ -252,3 +252,37 @@ fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
         assert_eq!(links, 3 + 1, "three coalescings");
     });
 }
+
+#[test]
+fn each_cpu_prefers_its_instance_of_the_zone_and_never_loses_it() {
+    // Four instances of 32 frames, and six CPUs.
+    let setup = Setup::new(&[FrameRange::new(0, 128)], 6);
+    let instance = |block: Block| block.start.0 / 32;
+    let without_list = "bs+order=3+zone=spaces+space=128KiB+exchange=never";
+    for name in ["zones-4+order=3", without_list] {
+        on(name, &setup, |system| {
+            let set = NativeCpus::new(6);
+            let mut cpus: Vec<Cpu> = (0..6).map(|id| claim(&set, id)).collect();
+            for (cpu, expected) in cpus.iter_mut().zip([0, 1, 2, 3, 0, 1]) {
+                assert_eq!(instance(take(system, cpu, 2)), expected, "{name}");
+            }
+        });
+    }
+    on(without_list, &setup, |system| {
+        let set = NativeCpus::new(6);
+        let cpu = &mut claim(&set, 2);
+        // What its own instance lacks comes from the next ones.
+        let blocks: Vec<Block> = (0..32).map(|_| take(system, cpu, 2)).collect();
+        let numbers: Vec<u32> = blocks.iter().map(|block| instance(*block)).collect();
+        let expected = [2, 3, 0, 1].map(|number| [number].repeat(8)).concat();
+        assert_eq!(numbers, expected);
+        assert!(system.allocate(cpu, Request::FRAME).is_err());
+        // The CPU returns to its own.
+        for at in [blocks[20], blocks[10], blocks[0]] {
+            system.free(cpu, Release::block(at)).unwrap();
+        }
+        let again = [2, 3, 0].map(|_| instance(take(system, cpu, 2)));
+        assert_eq!(again, [2, 3, 0]);
+        system.check(cpu).unwrap();
+    });
+}

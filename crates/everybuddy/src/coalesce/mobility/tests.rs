@@ -155,3 +155,40 @@ fn a_mixed_page_block_that_is_whole_again_serves_one_class_alone() {
         assert_ne!(page_block(reclaimable), page_block(unmovable));
     });
 }
+
+#[test]
+fn the_smallest_sufficient_block_of_all_other_classes_becomes_mixed() {
+    for (reclaimable, movable, expected) in [(60, 63, Class::Movable), (63, 60, Class::Reclaimable)]
+    {
+        on(RULES[1], 2, |system, cpu| {
+            // A block of one frame is left of one page block, and a block of four of the other.
+            let first = fill(system, cpu, Class::Reclaimable, reclaimable)[0];
+            let second = fill(system, cpu, Class::Movable, movable)[0];
+            let taken = take(system, cpu, Class::Unmovable, 0);
+            let victim = match expected {
+                Class::Movable => second,
+                _ => first,
+            };
+            assert_eq!(page_block(taken), page_block(victim), "{expected:?}");
+            assert_eq!(taken.0 % WHOLE, 63);
+        });
+    }
+}
+
+#[test]
+fn the_class_of_a_bulk_request_counts() {
+    for rule in RULES {
+        on(rule, 3, |system, cpu| {
+            let mut blocks = Vec::new();
+            for class in [Class::Unmovable, Class::Movable, Class::Reclaimable] {
+                let mut out = [Pfn(0); 5];
+                let request = Request::FRAME.with_class(class);
+                assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(5));
+                assert!(out.iter().all(|pfn| page_block(*pfn) == page_block(out[0])));
+                blocks.push(page_block(out[0]));
+            }
+            blocks.sort_unstable();
+            assert_eq!(blocks, [0, 1, 2], "{rule}");
+        });
+    }
+}
