@@ -256,7 +256,8 @@ fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
 #[test]
 fn each_cpu_prefers_its_instance_of_the_zone_and_never_loses_it() {
     // Four instances of 32 frames, and six CPUs.
-    let setup = Setup::new(&[FrameRange::new(0, 128)], 6);
+    const FRAMES: &[FrameRange] = &[FrameRange::new(0, 128)];
+    let setup = Setup::new(FRAMES, 6);
     let instance = |block: Block| block.start.0 / 32;
     let without_list = "bs+order=3+zone=spaces+space=128KiB+exchange=never";
     for name in ["zones-4+order=3", without_list] {
