@@ -11,13 +11,16 @@
 
 use std::collections::HashMap;
 
-use super::super::events::{Fields, SystemCallFields};
+use super::super::events::{ContentionFields, Fields, SystemCallFields};
 use super::super::system_calls;
 use super::bytes::Bytes;
 use crate::format::Format;
 
 /// Flags of a thread's state that mean that an interrupt had suspended it (hard, soft, non-maskable).
 const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
+
+/// The flags of a wait for a plain spin lock.
+const SPIN: u64 = 1;
 
 /// The formats of a file, by the number at the start of each sample's data.
 #[derive(Debug, Default)]
@@ -127,6 +130,18 @@ impl Fields for Sample<'_> {
 
     fn late(&self, name: &str) -> Option<u64> {
         self.number(name)
+    }
+
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.number(name).map(|value| value != 0)
+    }
+
+    fn contention(&self) -> Option<ContentionFields> {
+        Some(ContentionFields {
+            lock: self.number("lock_addr")?,
+            is_spin: self.number("flags").map(|flags| flags == SPIN),
+            result: self.number("ret").map(|result| result as i64),
+        })
     }
 
     fn text(&self, name: &str, _next: &str) -> Option<String> {
