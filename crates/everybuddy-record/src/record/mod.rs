@@ -58,9 +58,8 @@ const SMALLEST_DEFAULT: u64 = 1 << 20;
 /// The functions of the running kernel.
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// Call chains of waits for locks that are recorded. A chain takes a microsecond or two, in which the lock is held: they
-/// are to show which address is a zone's lock, and not to be recorded forever.
-const MOST_CHAINS: u32 = 4096;
+/// Call chains of waits for locks that are recorded. A chain takes some microseconds, in which the lock is held. Chains only show which address is a zone's lock, so the first ones suffice.
+const MOST_CHAINS: u32 = 2048;
 
 /// Returns of system calls that change address regions: mmap, munmap, brk, mremap.
 const MEMORY_CALLS: &str = "id==9||id==11||id==12||id==25";

@@ -1,9 +1,11 @@
 //! Waits for the zone's lock: pairs of begin and end, whose lock it was, and every format in which kernels report them.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use everybuddy_record::{
-    Accounts, Assembled, Assembly, ImportOptions, Imported, KernelEvent, Scope, What, import_stream,
+    Accounts, Assembled, Assembly, ImportOptions, Imported, KernelEvent, Scope, What, import,
+    import_stream,
 };
 use everybuddy_trace::{Acquisition, LockSource};
 use proptest::prelude::*;
@@ -550,5 +552,30 @@ fn messages_about_lost_events_end_waits() {
             (accounts.waits_unfinished, accounts.ends_unmatched),
             (expected, expected)
         );
+    }
+}
+
+/// Real waits: the zone's lock was found among the locks of the scheduler and of the tracer.
+#[test]
+fn the_zones_lock_of_a_real_recording_is_found() {
+    for (name, kept, others) in [("ftrace-locks.txt", 21, 4), ("perf-script-locks.txt", 4, 0)] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name);
+        let made = import(&file, ImportOptions::default()).unwrap();
+        assert_eq!(
+            (made.log.unclear, made.log.lost),
+            (0, 0),
+            "{name}: {}",
+            made.log
+        );
+        let accounts = made.accounts.unwrap();
+        let found = (accounts.acquisitions, accounts.waits_for_others);
+        assert_eq!(found, (kept, others), "{name}: {accounts:?}");
+        assert_eq!(
+            accounts.waits_unfinished + accounts.waits_of_unknown_locks,
+            0
+        );
+        assert!(made.trace.acquisitions.iter().all(Acquisition::waited));
     }
 }
