@@ -45,8 +45,8 @@ const LOCKS: [&str; 21] = [
     "__raw_call",
 ];
 
-/// Functions that acquire a zone's lock, or into which compilers inline one that does, in Linux 4.18 to 6.18. The lock of
-/// a per-CPU list, which some of them also acquire, is only tried there, and never waited for.
+/// Functions that acquire a zone's lock, or into which compilers inline one that does, in Linux 4.18 to 6.18. The lock
+/// of a per-CPU list, which some of them also acquire, is only tried there, and never waited for.
 const ALLOCATOR: [&str; 27] = [
     "rmqueue",
     "rmqueue_bulk",
@@ -176,7 +176,7 @@ mod tests {
         let at = |low: u64| functions.at(0xffff_ffff_8100_0000 + low);
         assert_eq!(at(0x100), Function::Other);
         assert_eq!(at(0x101), Function::Lock);
-        assert_eq!(at(0x260), Function::Other, "data is no function");
+        assert_eq!(at(0x260), Function::Other, "data is not code");
         // A call that is the last instruction of `rmqueue_bulk` returns to the start of `next`.
         assert_eq!(at(0x400), Function::Allocator);
         assert_eq!(at(0x401), Function::Other);

@@ -43,8 +43,9 @@ impl Tape {
         };
     }
 
-    /// Returns how long each lock was waited for, in cycles, since the last call: from when it was wanted to when it was
-    /// acquired. A lock that was acquired immediately is left out; a CPU that waits for a part of a domain is in. O(1).
+    /// Returns how long each lock was waited for, in cycles, since the last call: from when it was wanted to when it
+    /// was acquired. A lock that was acquired immediately is left out; a CPU that waits for a part of a domain is in.
+    /// O(1).
     pub fn take_waits(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.waits)
     }

@@ -292,7 +292,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(page) = page {
         page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
     }
-    // What the kernel did is no prediction: its rows are of the platform `recorded`.
+    // The waits of the kernel are not predicted: their rows are of the platform `recorded`.
     let recorded = plan.loads.iter().filter_map(|load| match load {
         Load::Trace(traced) => Some((traced.name(), traced.recorded()?)),
         Load::Workload(_) => None,

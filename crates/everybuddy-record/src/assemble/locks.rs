@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! `kmem:mm_zone_locked` and `zone_lock:*` are about the lock of a zone. `lock:contention_begin` and `contention_end` are
-//! about any lock of the kernel and contain only its address. An address is a zone's lock if
+//! `kmem:mm_zone_locked` and `zone_lock:*` are about the lock of a zone. `lock:contention_begin` and `contention_end`
+//! are about any lock of the kernel and contain only its address. An address is a zone's lock if
 //!
 //! 1. the user says so; or
 //! 2. more of its waits were called by functions of the page allocator than by others, according to the call chains

@@ -549,4 +549,100 @@ mod tests {
             })
         );
     }
+
+    /// The bytes of numbers, each as wide as its type.
+    macro_rules! bytes {
+        ($($number:expr),* $(,)?) => { [$(&$number.to_ne_bytes()[..]),*].concat() };
+    }
+
+    #[test]
+    fn waits_for_locks_are_understood() {
+        let [zone_locked, zone_lock, contention] = LOCKS.map(|own| own.tracepoints);
+        let mut decoder = Decoder::default();
+        let lock = ("lock_addr", 8, 8, 0);
+        let begin = description(1, &[lock, ("flags", 16, 4, 0)]);
+        let end = description(2, &[lock, ("ret", 16, 4, 1)]);
+        assert!(decoder.learn(&contention[0], &begin) && decoder.learn(&contention[1], &end));
+        let address = 0xffff_8881_3fff_a5c0u64;
+        let what = |decoder: &Decoder, id, rest: &[u8]| {
+            let event = decoder.decode(5, 3, &record(id, 0, 7, rest));
+            event.map(|event| event.what)
+        };
+        for (flags, is_spin) in [(1u32, true), (3, false), (32, false), (33, false)] {
+            let lock = address;
+            let expected = What::ContentionBegin { lock, is_spin };
+            assert_eq!(what(&decoder, 1, &bytes![address, flags]), Some(expected));
+        }
+        for (result, is_acquired) in [(0i32, true), (-4, false)] {
+            let lock = address;
+            let expected = What::ContentionEnd { lock, is_acquired };
+            assert_eq!(what(&decoder, 2, &bytes![address, result]), Some(expected));
+        }
+        assert_eq!(what(&decoder, 1, &bytes![address]), None);
+
+        let locked = [
+            ("wait_ns", 8, 8, 0),
+            ("count", 16, 4, 1),
+            ("contended", 20, 1, 0),
+        ];
+        assert!(decoder.learn(&zone_locked[0], &description(3, &locked)));
+        assert!(decoder.learn(&zone_locked[1], &description(4, &[])));
+        for (wait_ns, contended, expected) in [(812u64, 1u8, 812), (0, 1, 1), (9, 0, 0)] {
+            let rest = bytes![wait_ns, 63u32, contended];
+            let expected = What::ZoneLockAcquired {
+                zone: 0,
+                wait_ns: Some(expected),
+                batch: 63,
+            };
+            assert_eq!(what(&decoder, 3, &rest), Some(expected));
+        }
+        assert_eq!(
+            what(&decoder, 4, &[]),
+            Some(What::ZoneLockReleased { zone: 0 })
+        );
+
+        let zone = ("zone", 8, 8, 0);
+        let returned = description(6, &[zone, ("success", 16, 1, 0)]);
+        assert!(decoder.learn(&zone_lock[0], &description(5, &[zone])));
+        assert!(decoder.learn(&zone_lock[1], &returned));
+        assert!(decoder.learn(&zone_lock[2], &description(7, &[zone])));
+        let acquired = What::ZoneLockAcquired {
+            zone: 9,
+            wait_ns: None,
+            batch: 0,
+        };
+        for (id, rest, expected) in [
+            (5, bytes![9u64], What::ZoneLockWanted { zone: 9 }),
+            (6, bytes![9u64, 1u8], acquired),
+            (6, bytes![9u64, 0u8], What::ZoneLockGivenUp { zone: 9 }),
+            (7, bytes![9u64], What::ZoneLockReleased { zone: 9 }),
+        ] {
+            assert_eq!(what(&decoder, id, &rest), Some(expected));
+        }
+    }
+
+    #[test]
+    fn call_chains_of_any_length_name_the_allocator() {
+        let mut decoder = Decoder::default();
+        let chain = description(4, &[("size", 8, 4, 1), ("caller", 16, 64, 0)]);
+        assert!(decoder.learn(&CHAIN, &chain));
+        decoder.name_functions(Functions::parse(
+            "0000000000000100 t _raw_spin_lock\n0000000000000200 T rmqueue_bulk\n\
+             0000000000000300 T other\n",
+        ));
+        let is_allocator = |callers: &[u64]| {
+            let mut rest = bytes![callers.len() as u32, 0u32];
+            rest.extend(callers.iter().flat_map(|caller| caller.to_ne_bytes()));
+            let event = decoder.decode(5, 3, &record(4, 0, 7, &rest));
+            match event.map(|event| event.what) {
+                Some(What::LockCaller { is_allocator }) => is_allocator,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(is_allocator(&[0x150, 0x250, 0x350]));
+        assert!(!is_allocator(&[0x150, 0x350, 0x250]));
+        assert!(!is_allocator(&[0x150]) && !is_allocator(&[]));
+        // Longer than the description states.
+        assert!(is_allocator(&[[0x150; 11].as_slice(), &[0x250]].concat()));
+    }
 }

@@ -58,7 +58,8 @@ const SMALLEST_DEFAULT: u64 = 1 << 20;
 /// The functions of the running kernel.
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// Call chains of waits for locks that are recorded. A chain takes some microseconds, in which the lock is held. Chains only show which address is a zone's lock, so the first ones suffice.
+/// Call chains of waits for locks that are recorded. A chain takes some microseconds, in which the lock is held. Chains
+/// only show which address is a zone's lock, so the first ones suffice.
 const MOST_CHAINS: u32 = 2048;
 
 /// Returns of system calls that change address regions: mmap, munmap, brk, mremap.
@@ -255,7 +256,7 @@ impl Recorder {
             if !has_all {
                 continue;
             }
-            // Without callers nobody knows which of the kernel's locks it is, so nothing is recorded.
+            // Without callers it is unknown which of the kernel's locks it is, so nothing is recorded.
             if needs_callers && !self.enable_chains(tracefs, tracepoints)? {
                 self.missing.push(Missing {
                     tracepoint: "ftrace/kernel_stack, or the addresses in /proc/kallsyms",

@@ -207,4 +207,35 @@ mod tests {
             (None, None)
         );
     }
+
+    #[test]
+    fn waits_for_locks_have_an_address_and_either_flags_or_a_result() {
+        let format = |field: &str| {
+            Format::parse(&format!(
+                "name: contention\nID: 9\n\tfield:void * lock_addr;\toffset:8;\tsize:8;\tsigned:0;\n\
+                 \tfield:int {field};\toffset:16;\tsize:4;\tsigned:1;\n"
+            ))
+        };
+        let fields = |field: &str, value: i32| {
+            let mut data = vec![0; 8];
+            data.extend(77u64.to_le_bytes());
+            data.extend(value.to_le_bytes());
+            let format = format(field);
+            Sample {
+                format: &format,
+                data: &data,
+            }
+            .contention()
+        };
+        let contention = |is_spin, result| {
+            Some(ContentionFields {
+                lock: 77,
+                is_spin,
+                result,
+            })
+        };
+        assert_eq!(fields("flags", 1), contention(Some(true), None));
+        assert_eq!(fields("flags", 3), contention(Some(false), None));
+        assert_eq!(fields("ret", -4), contention(None, Some(-4)));
+    }
 }
