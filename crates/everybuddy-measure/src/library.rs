@@ -107,7 +107,7 @@ pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
             better.display()
         )));
     }
-    // Three files are written.
+    // The companions are written, too.
     let mut written = files(output).into_iter();
     written.try_for_each(|file| check_distinct("-o", &file, input))
 }

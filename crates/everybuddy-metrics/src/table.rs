@@ -89,6 +89,32 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "contended_wait",
+        group: Time,
+        head: "lock wait",
+        unit: "ns",
+        better: Lower,
+        statistics: &["count", "rate", "mean", "p50", "p99", "max"],
+        formula: "rate = waits / calls",
+        definition: "Time from when a lock is wanted to when it is acquired, of the acquisitions that were not \
+                     immediate; `rate` is their number per call. `simulate`: all locks of a system, in calls, and \
+                     waits for a part of a domain. `trace info`, and the platform `recorded` of `simulate`: the lock \
+                     of a zone, as the kernel reported it.",
+        counted: None,
+    },
+    Metric {
+        name: "wait_share",
+        group: Time,
+        head: "waiting",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "sum of waits / (time * CPUs)",
+        definition: "Share of the CPUs' time in which they wait for locks: the waits of `contended_wait`. In a \
+                     simulation the time depends on the time between calls.",
+        counted: None,
+    },
+    Metric {
         name: "service_ratio",
         group: Inside,
         head: "kept local",

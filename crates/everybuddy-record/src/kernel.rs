@@ -90,9 +90,76 @@ pub enum What {
     },
     /// The thread began to exit (`sched:sched_process_exit`).
     Exit,
+    /// The thread queues for a lock of any kind (`lock:contention_begin`).
+    ContentionBegin {
+        /// The lock's address, or a number that stands for it.
+        lock: u64,
+        /// Whether it is a plain spin lock, as the lock of a zone is.
+        is_spin: bool,
+    },
+    /// The thread no longer queues for it (`lock:contention_end`).
+    ContentionEnd {
+        /// The same number.
+        lock: u64,
+        /// Whether it has the lock now.
+        is_acquired: bool,
+    },
+    /// The call chain of the thread's last [`What::ContentionBegin`] or [`What::ContentionEnd`].
+    LockCaller {
+        /// Whether a function of the page allocator waited.
+        is_allocator: bool,
+    },
+    /// The CPU moves a block while it holds a zone's lock (`kmem:mm_page_alloc_zone_locked`,
+    /// `kmem:mm_page_pcpu_drain`).
+    ZoneLockHeld,
+    /// The thread wants a zone's lock, free or not (`zone_lock:zone_lock_start_locking`).
+    ZoneLockWanted {
+        /// The zone's address, or a number that stands for it.
+        zone: u64,
+    },
+    /// The thread only tried, and does not have the lock (`zone_lock:zone_lock_acquire_returned`).
+    ZoneLockGivenUp {
+        /// The zone.
+        zone: u64,
+    },
+    /// The thread has acquired a zone's lock (`kmem:mm_zone_locked`, `zone_lock:zone_lock_acquire_returned`).
+    ZoneLockAcquired {
+        /// The zone; 0 if the source does not name it by an address.
+        zone: u64,
+        /// The wait as the kernel measured it, 0 if there was none; `None` if it counts from
+        /// [`What::ZoneLockWanted`].
+        wait_ns: Option<u64>,
+        /// Blocks that the thread is about to move; 0 if unknown.
+        batch: u32,
+    },
+    /// The thread has released a zone's lock (`kmem:mm_zone_lock_unlock`, `zone_lock:zone_lock_released`).
+    ZoneLockReleased {
+        /// The zone.
+        zone: u64,
+    },
+    /// The source has lost events before this one.
+    Lost {
+        /// The CPU whose events were lost; `None` if unknown.
+        cpu: Option<u16>,
+    },
 }
 
 impl What {
     /// Flag of [`What::NewTask`]: the new thread belongs to its creator's process.
     pub const CLONE_THREAD: u64 = 0x0001_0000;
+
+    /// Returns `true` if the event is about a lock.
+    pub fn is_of_lock(&self) -> bool {
+        matches!(
+            self,
+            What::ContentionBegin { .. }
+                | What::ContentionEnd { .. }
+                | What::LockCaller { .. }
+                | What::ZoneLockHeld
+                | What::ZoneLockWanted { .. }
+                | What::ZoneLockGivenUp { .. }
+                | What::ZoneLockAcquired { .. }
+                | What::ZoneLockReleased { .. }
+        )
+    }
 }

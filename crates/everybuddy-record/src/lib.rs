@@ -18,6 +18,7 @@
 
 mod assemble;
 mod format;
+mod functions;
 pub mod fuzz_checks;
 mod import;
 mod kernel;

@@ -28,6 +28,7 @@ fn options(scratch: &Scratch) -> RecordOptions {
     RecordOptions {
         buffer_bytes: Some(8 << 20),
         folder: scratch.path(""),
+        has_locks: true,
     }
 }
 

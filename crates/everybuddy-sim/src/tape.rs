@@ -1,4 +1,4 @@
-//! A probe that counts, and on demand keeps every event with its time.
+//! A probe that counts, measures waits for locks, and on demand keeps every event with its time.
 //!
 //! # Purpose
 //!
@@ -27,6 +27,10 @@ pub struct Taped {
 pub struct Tape {
     /// The counts of all events.
     pub counts: Counts,
+    /// The waits since the last [`take_waits`](Self::take_waits), in cycles.
+    waits: Vec<u64>,
+    /// When the lock was wanted that is not held yet.
+    wanted: Option<u64>,
     events: Option<Vec<Taped>>,
 }
 
@@ -34,9 +38,16 @@ impl Tape {
     /// Forgets everything, and records from now on if `is_recording`. O(events).
     pub fn start(&mut self, is_recording: bool) {
         *self = Self {
-            counts: Counts::default(),
             events: is_recording.then(Vec::new),
+            ..Self::default()
         };
+    }
+
+    /// Returns how long each lock was waited for, in cycles, since the last call: from when it was wanted to when it
+    /// was acquired. A lock that was acquired immediately is left out; a CPU that waits for a part of a domain is in.
+    /// O(1).
+    pub fn take_waits(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.waits)
     }
 
     /// Returns what was recorded since the last call, in order. O(1).
@@ -49,6 +60,17 @@ impl Probe for Tape {
     #[inline]
     fn record(&mut self, event: Event) {
         self.counts.record(event);
+        match event {
+            Event::LockWanted => self.wanted = engine::clock(),
+            Event::Lock {
+                contended: true, ..
+            }
+            | Event::Ghost { .. } => {
+                let wait = self.wanted.take().zip(engine::clock());
+                self.waits.extend(wait.map(|(wanted, now)| now - wanted));
+            }
+            _ => {}
+        }
         if let Some(events) = &mut self.events {
             let at = engine::clock().unwrap_or(0);
             events.push(Taped { at, event });
@@ -62,6 +84,32 @@ mod tests {
 
     use super::*;
     use crate::{Machine, Region, SimCpu};
+
+    #[test]
+    fn a_wait_lasts_from_when_the_lock_was_wanted() {
+        let report = Machine::new(1)
+            .run(Region::NONE, |cpu: &mut SimCpu<Tape>| {
+                let lock = |contended| Event::Lock {
+                    contended,
+                    waits: 0,
+                };
+                for (work, event) in [
+                    (5, lock(true)),
+                    (6, lock(false)),
+                    (7, Event::Ghost { waits: 1 }),
+                ] {
+                    cpu.work(1);
+                    cpu.probe().record(Event::LockWanted);
+                    cpu.work(work);
+                    cpu.probe().record(event);
+                }
+                // The wait has been counted with the domain.
+                cpu.probe().record(lock(true));
+                (cpu.probe().take_waits(), cpu.probe().take_waits())
+            })
+            .unwrap();
+        assert_eq!(report.results[0], (vec![5, 7], vec![]));
+    }
 
     #[test]
     fn events_are_kept_with_their_times_only_while_the_tape_records() {

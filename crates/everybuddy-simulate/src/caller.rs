@@ -145,12 +145,15 @@ impl<'t, 'c> Caller<'t, 'c> {
         call: impl FnOnce(&dyn FrameAllocator<Sim>, &mut SimCpu) -> T,
     ) -> (T, u64) {
         let (locks, waits) = self.waits();
+        // Waits outside of calls do not count.
+        self.cpu.probe().take_waits();
         let before = self.cpu.now();
         let result = call(self.crew.system, self.cpu);
         let cycles = self.cpu.now() - before;
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;
         self.counted.contended += u64::from(waits_after > waits);
+        self.counted.waits.extend(self.cpu.probe().take_waits());
         self.record(name, true, before);
         (result, cycles)
     }

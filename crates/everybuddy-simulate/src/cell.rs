@@ -127,6 +127,8 @@ pub struct Cell {
     pub locks: u64,
     /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
     pub contended: u64,
+    /// How long locks were waited for in calls; `calls` is the number of waits.
+    pub waits: Latency,
     /// How often a virtual CPU lost its CPU of the machine to another one.
     pub preemptions: u64,
     /// What happened on each CPU, if that was recorded.
@@ -259,6 +261,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         requests,
         locks: results.iter().map(|counted| counted.locks).sum(),
         contended: results.iter().map(|counted| counted.contended).sum(),
+        waits: all(|counted| &counted.waits),
         preemptions: report.cpus.iter().map(|cpu| cpu.preemptions).sum(),
         moments,
         memory_cycles: parts

@@ -76,6 +76,20 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         add("all", "lock_acquisitions", "mean", per_call(cell.locks));
         let contended = per_call(cell.contended);
         add("all", "contention_rate", "value", contended);
+        let waits = &cell.waits;
+        add("all", "contended_wait", "count", waits.calls as f64);
+        add("all", "contended_wait", "rate", per_call(waits.calls));
+        let times = [
+            ("mean", waits.mean),
+            ("p50", waits.p50 as f64),
+            ("p99", waits.p99 as f64),
+            ("max", waits.max as f64),
+        ];
+        for (statistic, cycles) in times.into_iter().filter(|_| waits.calls > 0) {
+            add("all", "contended_wait", statistic, cycles * 1e3 / mhz);
+        }
+        let waited = waits.mean * waits.calls as f64;
+        add("all", "wait_share", "value", waited / time);
         add("all", "accesses", "value", per_call(accesses));
     }
     if is_together && cell.background.1 > 0 {
@@ -204,6 +218,13 @@ mod tests {
             requests: 4,
             locks: 12,
             contended: 3,
+            waits: Latency {
+                calls: 3,
+                mean: 200.0,
+                p50: 100,
+                p99: 400,
+                max: 400,
+            },
             preemptions: 7,
             moments: Vec::new(),
             parts: vec![
@@ -240,6 +261,9 @@ mod tests {
             ("idle_share", "load", 0.25),
             ("lock_acquisitions", "load", 2.0),
             ("contention_rate", "load", 0.5),
+            // Three waits of six calls; 600 of the 2000 cycles of both CPUs.
+            ("contended_wait", "load", 0.5),
+            ("wait_share", "load", 0.3),
             ("preemptions", "load", 7.0),
             ("accesses", "load", 15.0),
             // 600 cycles are 300 ns, of six calls.
@@ -269,6 +293,8 @@ mod tests {
             "waits",
             "lock_acquisitions",
             "contention_rate",
+            "contended_wait",
+            "wait_share",
         ] {
             assert!(rows.iter().all(|row| row.metric != metric), "{metric}");
         }

@@ -17,7 +17,7 @@ use everybuddy::{Hint, Order};
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::script::{Move, MoveKind};
-use everybuddy_trace::Resolved;
+use everybuddy_trace::{LockWaits, Resolved};
 
 /// The frames that each CPU needs so that systems with parts of memory for each CPU work: 8 MiB.
 pub const LEAST_FRAMES: u64 = 2048;
@@ -33,6 +33,8 @@ pub struct Traced {
     pub(crate) stride: u32,
     /// The frames of the memory of each copy, if they were given.
     frames: Option<u64>,
+    /// The waits for the zone's lock that the kernel reported.
+    recorded: Option<LockWaits>,
 }
 
 impl Traced {
@@ -61,8 +63,20 @@ impl Traced {
             tasks: known.len() as u32,
             stride: stride.wrapping_add(1),
             frames,
+            recorded: None,
             script,
         })
+    }
+
+    /// Adds the waits for the zone's lock that the recorded kernel reported.
+    #[must_use]
+    pub fn with_recorded(self, recorded: Option<LockWaits>) -> Traced {
+        Traced { recorded, ..self }
+    }
+
+    /// Returns the waits for the zone's lock that the recorded kernel reported, if they were recorded.
+    pub fn recorded(&self) -> Option<&LockWaits> {
+        self.recorded.as_ref()
     }
 
     /// Returns the name of the trace.

@@ -1,27 +1,29 @@
-//! The companion files of a trace: faults and address regions.
+//! The companion files of a trace: faults, address regions, and acquisitions of a zone's lock.
 //!
 //! # Purpose
 //!
-//! Only the faults reveal what memory an allocation was for. Both files are optional: without faults no region is
-//! known, and without a table of regions each region is known by number alone.
+//! Only the faults reveal what memory an allocation was for, and only the acquisitions how long the recorded kernel
+//! waited. All files are optional: without faults no region is known, and without a table of regions each region is
+//! known by number alone.
 //!
 //! # Invariants
 //!
 //! Files of another trace are not read. The faults are sorted by row, each belongs to an allocation, and their regions
-//! exist.
+//! exist. Acquisitions are sorted by time, and those of one CPU do not overlap.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::acquisitions::OnCpus;
 use crate::columns::{Sieve, Table};
 use crate::error::{Problem, TraceError};
-use crate::model::{AddressRegion, Event, Fault, Op, RegionId, RegionKind};
+use crate::model::{Acquisition, AddressRegion, Event, Fault, Op, RegionId, RegionKind};
 use crate::repair::{Leniency, Repair, Repairs};
 use crate::repair_events::DROPPED;
-use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_REGIONS};
+use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_LOCKS, NEEDED_OF_REGIONS};
 
 /// How the names of companion files end.
-const ENDS: [&str; 2] = [".faults.parquet", ".vmas.parquet"];
+const ENDS: [&str; 3] = [".faults.parquet", ".vmas.parquet", ".locks.parquet"];
 
 /// Returns `true` if a name can only be that of a companion file.
 pub(crate) fn is_companion(path: &Path) -> bool {
@@ -29,9 +31,9 @@ pub(crate) fn is_companion(path: &Path) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns the files of the trace `NAME.parquet`: itself, `NAME.faults.parquet` and `NAME.vmas.parquet`. The companions
-/// need not exist.
-pub fn files(trace: &Path) -> [PathBuf; 3] {
+/// Returns the files of the trace `NAME.parquet`: itself, `NAME.faults.parquet`, `NAME.vmas.parquet` and
+/// `NAME.locks.parquet`. The companions need not exist.
+pub fn files(trace: &Path) -> [PathBuf; 4] {
     let mut stem = trace.file_name().unwrap_or_default().to_os_string();
     if trace.extension().is_some_and(|end| end == "parquet") {
         stem = trace.file_stem().unwrap_or_default().to_os_string();
@@ -41,8 +43,8 @@ pub fn files(trace: &Path) -> [PathBuf; 3] {
         name.push(end);
         trace.with_file_name(name)
     };
-    let [faults, regions] = ENDS.map(companion);
-    [trace.to_path_buf(), faults, regions]
+    let [faults, regions, locks] = ENDS.map(companion);
+    [trace.to_path_buf(), faults, regions, locks]
 }
 
 /// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a
@@ -87,7 +89,7 @@ impl Regions {
         leniency: Leniency,
         repairs: &mut Repairs,
     ) -> Result<Regions, TraceError> {
-        let [_, _, path] = files(trace);
+        let [_, _, path, _] = files(trace);
         let mut regions = Regions::default();
         let table = open(&path, &NEEDED_OF_REGIONS, identity, leniency, repairs)?;
         let Some(table) = table else {
@@ -157,7 +159,7 @@ pub(crate) fn read_faults(
     leniency: Leniency,
     repairs: &mut Repairs,
 ) -> Result<Vec<Fault>, TraceError> {
-    let [_, path, _] = files(trace);
+    let [_, path, _, _] = files(trace);
     let table = open(&path, &NEEDED_OF_FAULTS, identity, leniency, repairs)?;
     let Some(table) = table else {
         return Ok(Vec::new());
@@ -227,4 +229,49 @@ fn find_allocation(
         return Err(Problem::FaultTwice { row });
     }
     Ok(Some(place))
+}
+
+/// Reads the acquisitions of a zone's lock, if there are any.
+pub(crate) fn read_acquisitions(
+    trace: &Path,
+    identity: Option<&str>,
+    leniency: Leniency,
+    repairs: &mut Repairs,
+) -> Result<Vec<Acquisition>, TraceError> {
+    let [_, _, _, path] = files(trace);
+    let table = open(&path, &NEEDED_OF_LOCKS, identity, leniency, repairs)?;
+    let Some(table) = table else {
+        return Ok(Vec::new());
+    };
+    let mut sieve = Sieve::new(leniency);
+    let time_ns = table.column::<u64>("time_ns", 0, &mut sieve)?;
+    let cpu = table.column::<u16>("cpu", 0, &mut sieve)?;
+    let pid = table.column::<u32>("pid", 0, &mut sieve)?;
+    let wait_ns = table.column::<u64>("wait_ns", 0, &mut sieve)?;
+    let hold_ns = table.column::<u64>("hold_ns", 0, &mut sieve)?;
+    let batch = table.column::<u32>("batch", 0, &mut sieve)?;
+    let source = table.column::<u8>("source", 0, &mut sieve)?;
+    sieve.report(repairs);
+
+    let mut acquisitions = Vec::with_capacity(table.rows());
+    let mut cpus = OnCpus::default();
+    for row in (0..table.rows()).filter(|row| !sieve.drops(*row)) {
+        let own = Acquisition {
+            time_ns: time_ns[row],
+            wait_ns: wait_ns[row],
+            hold_ns: hold_ns[row],
+            pid: pid[row],
+            batch: batch[row],
+            cpu: cpu[row],
+            source: source[row],
+        };
+        match cpus.admit(&own) {
+            Ok(()) => acquisitions.push(own),
+            Err(_) if leniency == Leniency::Lenient => {
+                repairs.add(Repair::AcquisitionDropped, 1);
+            }
+            Err(problem) => return Err(table.error(Some(row), problem)),
+        }
+    }
+    Ok(acquisitions)
 }

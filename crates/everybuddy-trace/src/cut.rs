@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::check::Ledger;
 use crate::error::TraceError;
-use crate::model::{Op, RegionId, Trace};
+use crate::model::{Acquisition, Op, RegionId, Trace};
 
 /// The selection: calls that satisfy all given conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,11 +50,15 @@ pub struct CutReport {
     pub faults_dropped: u64,
     /// Address regions that contain no remaining call or fault.
     pub regions_dropped: u64,
+    /// Acquisitions of a zone's lock outside the selected times, or of other threads.
+    pub acquisitions_dropped: u64,
 }
 
 /// Extracts a part of a trace.
 ///
-/// Frees keep their flags; faults, regions and metadata follow the calls. If anything was removed, the metadata `cut`
+/// Frees keep their flags; faults, regions and metadata follow the calls. Acquisitions of a zone's lock are kept if
+/// their thread is selected and the lock was acquired within the selected times or, for a selection by rows or number,
+/// between the first and the last remaining call. If anything was removed, the metadata `cut`
 /// records the selection, and `stats`, which describes the whole trace, is dropped. The result may be empty.
 ///
 /// # Complexity
@@ -73,6 +77,7 @@ pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
     report.kept = kept.len() as u64;
     if kept.len() == trace.events.len() {
         let mut whole = trace.clone();
+        whole.acquisitions = keep_acquisitions(trace, cut, &kept, 0, &mut report);
         shift(&mut whole, cut, 0);
         return Ok((whole, report));
     }
@@ -81,6 +86,7 @@ pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
         events: kept.iter().map(|row| trace.events[*row]).collect(),
         regions: Vec::new(),
         faults: Vec::new(),
+        acquisitions: Vec::new(),
         metadata: trace.metadata.clone(),
     };
     for fault in &trace.faults {
@@ -99,6 +105,7 @@ pub fn cut(trace: &Trace, cut: &Cut) -> Result<(Trace, CutReport), TraceError> {
         Some(first) if *first > 0 => trace.events[*first].time_ns,
         _ => 0,
     };
+    part.acquisitions = keep_acquisitions(trace, cut, &kept, begin, &mut report);
     let begin_ns = shift(&mut part, cut, begin);
     part.metadata.retain(|(key, _)| key != "stats");
     let said = describe(cut, &report, begin_ns);
@@ -170,6 +177,30 @@ fn keep_regions(trace: &Trace, part: &mut Trace) {
     }
 }
 
+/// Returns the acquisitions that belong to the cut. None is before `begin_ns`, from which time is counted.
+fn keep_acquisitions(
+    trace: &Trace,
+    cut: &Cut,
+    kept: &[usize],
+    begin_ns: u64,
+    report: &mut CutReport,
+) -> Vec<Acquisition> {
+    let is_by_rows = cut.events.is_some() || cut.first.is_some();
+    let ends = (kept.first().zip(kept.last())).filter(|_| is_by_rows);
+    let ends = ends.map(|(first, last)| [*first, *last].map(|row| trace.events[row].time_ns));
+    let is_kept = |own: &&Acquisition| {
+        let time = own.time_ns;
+        cut.from_ns.is_none_or(|from| time >= from)
+            && cut.to_ns.is_none_or(|to| time < to)
+            && ends.is_none_or(|[first, last]| (first..=last).contains(&time))
+            && (cut.tasks.as_ref()).is_none_or(|tasks| tasks.contains(&own.pid))
+            && time >= begin_ns
+    };
+    let acquisitions: Vec<_> = trace.acquisitions.iter().filter(is_kept).copied().collect();
+    report.acquisitions_dropped = (trace.acquisitions.len() - acquisitions.len()) as u64;
+    acquisitions
+}
+
 /// Shifts the timestamps to the start of the cut; returns that start on the clock of the trace.
 fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
     let begin_ns = match cut.keeps_time {
@@ -181,6 +212,9 @@ fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
     }
     for region in &mut part.regions {
         region.created_ns = region.created_ns.saturating_sub(begin_ns);
+    }
+    for own in &mut part.acquisitions {
+        own.time_ns = own.time_ns.saturating_sub(begin_ns);
     }
     begin_ns
 }

@@ -152,6 +152,15 @@ pub enum Problem {
         /// Number of the region.
         number: u64,
     },
+    /// A CPU began to wait for a zone's lock before its previous acquisition had ended.
+    WaitOverlaps {
+        /// The CPU.
+        cpu: u16,
+        /// When it began to wait, in nanoseconds.
+        begin_ns: u64,
+        /// When its previous acquisition ended, as far as is known.
+        end_ns: u64,
+    },
     /// A companion file and the trace were not written together.
     OtherTrace,
     /// Two address regions have the same number, or one has the number 0.
@@ -214,7 +223,7 @@ impl Problem {
             Problem::NoValue { .. } => "add the value, or use --lenient to drop such rows",
             Problem::NoRows => "record a program that allocates memory",
             Problem::CompanionName => {
-                "choose a name that does not end with .faults.parquet or .vmas.parquet"
+                "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet"
             }
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
             Problem::UnknownOp(_) => {
@@ -237,6 +246,9 @@ impl Problem {
             | Problem::FaultTwice { .. }
             | Problem::UnknownRegion { .. } => {
                 "check that the file belongs to this trace, or use --lenient to drop such faults"
+            }
+            Problem::WaitOverlaps { .. } => {
+                "a CPU waits for one zone's lock at a time; use --lenient to drop such acquisitions"
             }
             Problem::OtherTrace => {
                 "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it"
@@ -339,6 +351,15 @@ impl fmt::Display for Problem {
             Problem::UnknownRegion { number } => {
                 write!(out, "fault in unknown address region {number}")
             }
+            Problem::WaitOverlaps {
+                cpu,
+                begin_ns,
+                end_ns,
+            } => write!(
+                out,
+                "CPU {cpu} waits for a zone's lock from {begin_ns} ns on, but its previous acquisition ends at \
+                 {end_ns} ns"
+            ),
             Problem::OtherTrace => write!(
                 out,
                 "the file does not belong to the trace next to it; writing them was interrupted, or one was replaced"

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A trace is up to three files, which appear one after another. If the program is killed in between, files of an
+//! A trace is up to four files, which appear one after another. If the program is killed in between, files of an
 //! older trace lie next to those of a newer one, and faults would be attributed to the wrong calls.
 //!
 //! # Invariants
@@ -25,6 +25,10 @@ pub(crate) fn of(trace: &Trace) -> String {
     trace.faults.hash(&mut hasher);
     trace.regions.hash(&mut hasher);
     trace.metadata.hash(&mut hasher);
+    // Traces without acquisitions keep the identity that they had before there were any.
+    if !trace.acquisitions.is_empty() {
+        trace.acquisitions.hash(&mut hasher);
+    }
     format!("{:016x}", hasher.finish())
 }
 
@@ -50,7 +54,7 @@ impl Hasher for Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Event, Op};
+    use crate::model::{Acquisition, Event, Op};
 
     #[test]
     fn every_change_is_another_identity() {
@@ -69,6 +73,16 @@ mod tests {
         trace.events.push(Event::new(2, 0, 7, Op::Free, 65, 0));
         is_new(&trace);
         trace.metadata.push(("stats".to_string(), "{}".to_string()));
+        is_new(&trace);
+        trace.acquisitions.push(Acquisition {
+            time_ns: 2,
+            wait_ns: 1,
+            hold_ns: 0,
+            pid: 7,
+            batch: 0,
+            cpu: 0,
+            source: 0,
+        });
         is_new(&trace);
     }
 }

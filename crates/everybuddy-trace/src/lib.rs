@@ -1,16 +1,16 @@
 //! Page-allocation traces: the calls that real programs made to a page allocator, as checked files.
 //!
-//! A trace is a Parquet file with one row per call of the allocator, ordered by time: `NAME.parquet`. It may have two
+//! A trace is a Parquet file with one row per call of the allocator, ordered by time: `NAME.parquet`. It may have three
 //! companion files. `NAME.faults.parquet` contains the address at which each fault accessed memory, and
-//! `NAME.vmas.parquet` contains the address regions of these addresses. `traces/README.md` of the repository
-//! documents the format, column by column.
+//! `NAME.vmas.parquet` contains the address regions of these addresses. `NAME.locks.parquet` contains acquisitions of
+//! a zone's lock. `traces/README.md` of the repository documents the format, column by column.
 //!
 //! | step | function | result |
 //! |------|----------|---------------|
 //! | read and check | [`read()`] | a [`Trace`]: events as recorded, and address regions |
 //! | resolve | [`resolve()`] | [`Resolved`]: each free matched with its allocation, ready for replay |
 //! | summarize | [`Statistics::of`] | counts, runs, lifetimes, frames in use over time |
-//! | write | [`write()`] | the same three files |
+//! | write | [`write()`] | the same files |
 //! | export | [`export()`] | CSV, or text like that of `perf script` |
 //! | gather sizes | [`Sizes::of`] | the number of blocks of each order that the first requests need; [`division()`] divides memory accordingly |
 //! | cut | [`cut()`] | a part of a trace, which replays by itself |
@@ -37,6 +37,7 @@
 //! [`Leniency::Lenient`] repairs the file and reports the repairs in [`Repairs`]. A damaged file of any kind produces
 //! a [`TraceError`], never a panic.
 
+mod acquisitions;
 mod check;
 mod columns;
 mod companions;
@@ -57,6 +58,7 @@ mod sizes;
 mod statistics;
 mod write;
 
+pub use acquisitions::OnCpus;
 pub use check::{Broken, LARGEST_SPAN};
 pub use companions::files;
 pub use cut::{Cut, CutReport, cut};
@@ -65,15 +67,15 @@ pub use export::{CSV_COLUMNS, ExportFormat, export};
 pub use file::Pending;
 pub use guard::quietly;
 pub use model::{
-    AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, Op, PAGE_SHIFT, RegionId,
-    RegionKind, Trace,
+    Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
+    PAGE_SHIFT, RegionId, RegionKind, Trace,
 };
 pub use read::{Legal, legalize, read};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
 pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
 pub use statistics::{
-    CpuRun, LiveSample, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs, region_runs,
-    task_runs,
+    CpuRun, LiveSample, LockWaits, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs,
+    region_runs, task_runs,
 };
 pub use write::{Prepared, prepare, write};

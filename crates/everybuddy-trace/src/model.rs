@@ -1,4 +1,4 @@
-//! The in-memory representation of a trace: events, address regions, faults.
+//! The in-memory representation of a trace: events, address regions, faults, acquisitions of a zone's lock.
 //!
 //! # Purpose
 //!
@@ -31,6 +31,8 @@ pub struct Trace {
     pub regions: Vec<AddressRegion>,
     /// Faults that caused allocations, sorted by [`Fault::row`]; at most one per event.
     pub faults: Vec<Fault>,
+    /// Acquisitions of a zone's lock, in order of time; none if they were not recorded.
+    pub acquisitions: Vec<Acquisition>,
     /// Key and value pairs of the file (`stats`, `processes` and others), unchanged.
     pub metadata: Vec<(String, String)>,
 }
@@ -325,6 +327,77 @@ pub struct Fault {
     pub region: Option<RegionId>,
     /// The number of the fault, shared by all its allocations; 0 if unknown.
     pub sequence: u32,
+}
+
+/// An acquisition of the lock of one of the kernel's zones.
+///
+/// Kernels report either every acquisition or only those that had to wait: see [`LockSource`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Acquisition {
+    /// The time at which the lock was acquired, in nanoseconds since the recording started.
+    pub time_ns: u64,
+    /// Nanoseconds from when the lock was wanted to when it was acquired; 0 if it was acquired immediately.
+    pub wait_ns: u64,
+    /// Nanoseconds from when it was acquired to when it was released; 0 if unknown.
+    pub hold_ns: u64,
+    /// The thread that acquired it.
+    pub pid: u32,
+    /// Blocks that the caller was about to move under the lock; 0 if unknown.
+    pub batch: u32,
+    /// The CPU.
+    pub cpu: u16,
+    /// The events that reported it: the value of a [`LockSource`]; 0 if unknown.
+    pub source: u8,
+}
+
+impl Acquisition {
+    /// Returns `true` if the lock was not acquired immediately.
+    pub const fn waited(&self) -> bool {
+        self.wait_ns > 0
+    }
+}
+
+/// The events that reported an acquisition: the values of the column `source`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum LockSource {
+    /// Unknown.
+    Unknown = 0,
+    /// `kmem:mm_zone_locked` and its relatives: every acquisition by calls of the allocator.
+    ZoneLocked = 1,
+    /// `zone_lock:*`: every acquisition.
+    ZoneLock = 2,
+    /// `lock:contention_begin` and `contention_end`: acquisitions that had to queue. That the lock is a zone's is
+    /// inferred from the callers.
+    Contention = 3,
+}
+
+impl LockSource {
+    /// Every source, ordered by value.
+    pub const ALL: [LockSource; 4] = [
+        LockSource::Unknown,
+        LockSource::ZoneLocked,
+        LockSource::ZoneLock,
+        LockSource::Contention,
+    ];
+
+    /// Returns the source for a value of the file; unknown values are [`LockSource::Unknown`].
+    pub fn from_value(value: u8) -> LockSource {
+        LockSource::ALL
+            .get(usize::from(value))
+            .copied()
+            .unwrap_or(LockSource::Unknown)
+    }
+
+    /// Returns the names of the events, for display.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockSource::Unknown => "unknown events",
+            LockSource::ZoneLocked => "kmem:mm_zone_locked",
+            LockSource::ZoneLock => "zone_lock:*",
+            LockSource::Contention => "lock:contention_*",
+        }
+    }
 }
 
 #[cfg(test)]

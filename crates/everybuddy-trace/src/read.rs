@@ -13,15 +13,15 @@ use std::path::Path;
 
 use crate::check::{self, Broken};
 use crate::columns::{Sieve, Table};
-use crate::companions::{Regions, read_faults};
+use crate::companions::{Regions, read_acquisitions, read_faults};
 use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
 use crate::repair_events::{self, Repaired, repair_events};
 use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
 
-/// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet` and
-/// `NAME.vmas.parquet`.
+/// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet`,
+/// `NAME.vmas.parquet` and `NAME.locks.parquet`.
 ///
 /// With [`Leniency::Lenient`], a trace that does not replay by itself is repaired. The report lists the repairs, and
 /// is empty if there were none.
@@ -64,6 +64,7 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
         legal.events[fault.row as usize].region = fault.region;
     }
     legal.spread_regions();
+    let acquisitions = read_acquisitions(path, identity, leniency, &mut repairs)?;
 
     let mut metadata = table.metadata();
     metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
@@ -74,6 +75,7 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
             events: legal.events,
             regions: regions.list,
             faults,
+            acquisitions,
             metadata,
         },
         repairs,

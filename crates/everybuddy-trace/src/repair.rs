@@ -54,13 +54,15 @@ pub enum Repair {
     UnknownRegion,
     /// An address region without a unique number was dropped.
     RegionDropped,
+    /// An acquisition out of order, or one that overlaps another one of its CPU, was dropped.
+    AcquisitionDropped,
     /// A companion file of another trace was ignored.
     OtherTrace,
 }
 
 impl Repair {
     /// Every kind, in the order of the report.
-    pub const ALL: [Repair; 15] = [
+    pub const ALL: [Repair; 16] = [
         Repair::NoValue,
         Repair::OutOfRange,
         Repair::UnknownOp,
@@ -75,6 +77,7 @@ impl Repair {
         Repair::FaultDropped,
         Repair::UnknownRegion,
         Repair::RegionDropped,
+        Repair::AcquisitionDropped,
         Repair::OtherTrace,
     ];
 
@@ -95,6 +98,7 @@ impl Repair {
             Repair::FaultDropped => "faults without allocation dropped",
             Repair::UnknownRegion => "faults in unknown address regions",
             Repair::RegionDropped => "address regions dropped",
+            Repair::AcquisitionDropped => "acquisitions of a zone's lock dropped",
             Repair::OtherTrace => "files of another trace ignored",
         }
     }

@@ -1,4 +1,4 @@
-//! The columns of the three files: names, required columns, and types.
+//! The columns of the four files: names, required columns, and types.
 //!
 //! # Purpose
 //!
@@ -18,6 +18,9 @@ pub(crate) const NEEDED_OF_FAULTS: [&str; 3] = ["row", "vpn", "vma"];
 
 /// The required columns of `NAME.vmas.parquet`.
 pub(crate) const NEEDED_OF_REGIONS: [&str; 3] = ["vma", "start", "len"];
+
+/// The required columns of `NAME.locks.parquet`.
+pub(crate) const NEEDED_OF_LOCKS: [&str; 3] = ["time_ns", "cpu", "wait_ns"];
 
 /// Columns of `NAME.parquet`.
 pub(crate) const EVENTS: &str = "
@@ -56,6 +59,18 @@ message vmas {
     required int32 fd (INTEGER(32,true));
     required int32 kind (INTEGER(8,false));
     required int64 created_ns (INTEGER(64,false));
+}";
+
+/// Columns of `NAME.locks.parquet`.
+pub(crate) const LOCKS: &str = "
+message locks {
+    required int64 time_ns (INTEGER(64,false));
+    required int32 cpu (INTEGER(16,false));
+    required int32 pid (INTEGER(32,false));
+    required int64 wait_ns (INTEGER(64,false));
+    required int64 hold_ns (INTEGER(64,false));
+    required int32 batch (INTEGER(32,false));
+    required int32 source (INTEGER(8,false));
 }";
 
 /// Columns whose consecutive values are close together are stored as differences. All others have few distinct values

@@ -10,6 +10,7 @@
 //! The numbers depend on the trace alone, never on an allocator.
 
 mod buffered;
+mod locks;
 mod runs;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use crate::model::{Context, EventFlags, Trace};
 use crate::resolve::{Resolved, Step};
 
 pub use buffered::{CpuRun, cpu_runs};
+pub use locks::LockWaits;
 pub use runs::{RunLengths, region_runs, task_runs};
 
 /// The number of equal time intervals between the samples of [`Statistics::live`].
@@ -73,6 +75,8 @@ pub struct Statistics {
     pub tasks: u32,
     /// Number of address regions that allocations served.
     pub regions: u32,
+    /// Acquisitions of a zone's lock; `None` if they were not recorded.
+    pub lock_waits: Option<LockWaits>,
 }
 
 /// Allocations of one order.
@@ -205,6 +209,7 @@ impl Statistics {
             // Task 0 is the idle task: it counts if an interrupt allocates.
             tasks: distinct(|step| step.task.wrapping_add(1)),
             regions: distinct(|step| step.region),
+            lock_waits: LockWaits::of(trace),
         }
     }
 }

@@ -29,8 +29,8 @@ use crate::companions::{files, is_companion};
 use crate::error::{Problem, TraceError};
 use crate::file::Pending;
 use crate::identity;
-use crate::model::{AddressRegion, Event, Fault, Trace};
-use crate::schema::{DIFFERENCES, EVENTS, FAULTS, REGIONS};
+use crate::model::{Acquisition, AddressRegion, Event, Fault, Trace};
+use crate::schema::{DIFFERENCES, EVENTS, FAULTS, LOCKS, REGIONS};
 
 /// Rows per row group: one group for most traces, bounded memory for all.
 const ROWS_OF_GROUP: usize = 1 << 20;
@@ -47,8 +47,9 @@ pub struct Prepared {
     outdated: Vec<PathBuf>,
 }
 
-/// Writes `trace` to `path`, which should end in `.parquet`, and its faults and address regions to companion files.
-/// Files of an older trace with this name are replaced or, if this trace has no faults or no regions, deleted.
+/// Writes `trace` to `path`, which should end in `.parquet`, and its faults, address regions and acquisitions of a
+/// zone's lock to companion files. Files of an older trace with this name are replaced or, if this trace has no such
+/// data, deleted.
 ///
 /// # Complexity
 ///
@@ -75,7 +76,7 @@ pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
             problem: Problem::CompanionName,
         });
     }
-    let [main, faults, regions] = files(path);
+    let [main, faults, regions, locks] = files(path);
     let own = (identity::KEY.to_string(), identity::of(trace));
     let pairs = std::slice::from_ref(&own);
     let mut prepared = Prepared {
@@ -95,6 +96,13 @@ pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
         true => prepared.outdated.push(regions),
         false => {
             let written = written(&regions, REGIONS, pairs, &trace.regions, write_regions)?;
+            prepared.written.push(written);
+        }
+    }
+    match trace.acquisitions.is_empty() {
+        true => prepared.outdated.push(locks),
+        false => {
+            let written = written(&locks, LOCKS, pairs, &trace.acquisitions, write_locks)?;
             prepared.written.push(written);
         }
     }
@@ -235,4 +243,14 @@ fn write_regions(group: &mut Group<'_>, rows: &[AddressRegion]) -> Result<(), Pa
     group.narrow(rows.iter().map(|region| region.fd))?;
     group.narrow(rows.iter().map(|region| region.kind as i32))?;
     group.wide(rows.iter().map(|region| region.created_ns))
+}
+
+fn write_locks(group: &mut Group<'_>, rows: &[Acquisition]) -> Result<(), ParquetError> {
+    group.wide(rows.iter().map(|own| own.time_ns))?;
+    group.narrow(rows.iter().map(|own| i32::from(own.cpu)))?;
+    group.narrow(rows.iter().map(|own| own.pid as i32))?;
+    group.wide(rows.iter().map(|own| own.wait_ns))?;
+    group.wide(rows.iter().map(|own| own.hold_ns))?;
+    group.narrow(rows.iter().map(|own| own.batch as i32))?;
+    group.narrow(rows.iter().map(|own| i32::from(own.source)))
 }

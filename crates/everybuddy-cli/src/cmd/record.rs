@@ -34,11 +34,15 @@ Examples:
   everybuddy record --seconds 10                   record the machine, to machine.parquet
   everybuddy record --seconds 60 -- redis-server   stop after one minute
   everybuddy record --buffer 128MiB -- stress      use larger buffers after lost events
+  everybuddy record --no-locks -- make             do not record waits for the zone's lock
   everybuddy record --overhead -- make -B          measure the slowdown by recording
   everybuddy compare make.parquet                  replay the trace on every system
 
 Needs root (put sudo in front) and tracefs, which most systems mount by
 default. If only perf is available, record with perf and use `everybuddy trace import`.
+Waits for the lock of the kernel's zones are recorded if the kernel reports them; which lock
+is a zone's is inferred from the callers where the kernel reports any lock. `everybuddy
+simulate --trace` shows them next to predicted ones.
 docs/recording.md describes what is recorded, what is not, and the cost.")]
 pub(super) struct Arguments {
     /// Run and record this command; separate it by --
@@ -64,6 +68,10 @@ pub(super) struct Arguments {
     /// Run the command twice, untraced and then recorded, and report both run times
     #[arg(long)]
     overhead: bool,
+
+    /// Leave out the waits for the zone's lock
+    #[arg(long)]
+    no_locks: bool,
 
     /// Replace an existing trace
     #[arg(long)]
@@ -92,6 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut recorder = Recorder::new(&RecordOptions {
         buffer_bytes: arguments.buffer.map(|size| size.frames << PAGE_SHIFT),
         folder,
+        has_locks: !arguments.no_locks,
     })
     .map_err(Error::recording)?;
     for missing in recorder.missing() {

@@ -24,11 +24,11 @@ use everybuddy_measure::size::{self, Size};
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Load, Phases, Plan, Services, Traced};
-use everybuddy_trace::{Leniency, resolve};
+use everybuddy_trace::{Leniency, LockWaits, resolve};
 
-use crate::export::Outputs;
 use crate::export::page::Page;
 use crate::export::page::simulated::simulation;
+use crate::export::{self, Outputs};
 use crate::finished::{self, Finished};
 use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
@@ -77,7 +77,9 @@ all CPUs of this machine simulate, and the results do not depend on their number
 Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
 free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
 there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
-at different times. Nothing has warmed up. By default the memory is 1.25 times what can be in use
+at different times. Nothing has warmed up. If the trace
+contains waits for the zone's lock, they are shown next to the simulated ones on as many CPUs as
+recorded. By default the memory is 1.25 times what can be in use
 at the same time.
 
 If FILE is -, the rows go to standard output and the tables to standard error."
@@ -290,7 +292,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(page) = page {
         page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
     }
-    sinks.write(&[rows, other_rows].concat())
+    // The waits of the kernel are not predicted: their rows are of the platform `recorded`.
+    let recorded = plan.loads.iter().filter_map(|load| match load {
+        Load::Trace(traced) => Some((traced.name(), traced.recorded()?)),
+        Load::Workload(_) => None,
+    });
+    let recorded = recorded.flat_map(|(name, waits)| export::trace::locks(name, waits));
+    sinks.write(&[rows, other_rows, recorded.collect()].concat())
 }
 
 /// Returns the plans that differ from `plan` in one assumption.
@@ -481,11 +489,9 @@ fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
         None | Some(1) => resolve(&trace)?,
         Some(shrink) => cut(resolve(&trace)?, shrink),
     };
-    Traced::new(
-        &trace.name,
-        &resolved,
-        arguments.memory.map(|size| size.frames),
-    )
+    let frames = arguments.memory.map(|size| size.frames);
+    let traced = Traced::new(&trace.name, &resolved, frames)?;
+    Ok(traced.with_recorded(LockWaits::of(&trace)))
 }
 
 /// The most virtual CPUs.

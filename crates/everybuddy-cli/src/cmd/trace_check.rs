@@ -9,8 +9,10 @@
 //! Each valid trace gives one line on standard output. For each invalid trace, the first error is printed on standard
 //! error, and the exit code is 2.
 
+use std::path::Path;
+
 use clap::Args;
-use everybuddy_trace::Leniency;
+use everybuddy_trace::{Leniency, files};
 
 use crate::show::output;
 use everybuddy_measure::Error;
@@ -47,11 +49,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         match library::read(name, leniency) {
             Ok((trace, repairs)) => {
                 let events = count(trace.events.len() as u64);
+                let locks = match trace.acquisitions.len() {
+                    0 => String::new(),
+                    some => format!(", {} acquisitions of a zone's lock", count(some as u64)),
+                };
                 let repaired = match repairs.is_empty() {
                     true => String::new(),
                     false => format!(", repaired: {repairs}"),
                 };
-                output::text(&format!("ok       {name}: {events} events{repaired}\n"))?;
+                output::text(&format!(
+                    "ok       {name}: {events} events{locks}{repaired}\n"
+                ))?;
             }
             Err(error) => refused.push(error),
         }
@@ -67,10 +75,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Returns `true` if a file is the companion of a trace that is checked too: `*.parquet` matches both, which are
 /// checked together.
 fn is_companion(name: &str, given: &[String]) -> bool {
-    [".faults.parquet", ".vmas.parquet"].iter().any(|suffix| {
-        let main = name
-            .strip_suffix(suffix)
-            .map(|stem| format!("{stem}.parquet"));
-        main.is_some_and(|main| given.contains(&main))
+    given.iter().any(|main| {
+        let companions = files(Path::new(main)).into_iter().skip(1);
+        companions.into_iter().any(|file| file == Path::new(name))
     })
 }

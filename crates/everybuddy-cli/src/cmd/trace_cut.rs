@@ -193,6 +193,10 @@ fn report_removed(report: &CutReport) {
         ),
         (report.faults_dropped, "faults of removed allocations"),
         (report.regions_dropped, "address regions without calls"),
+        (
+            report.acquisitions_dropped,
+            "acquisitions of a zone's lock outside the cut",
+        ),
     ] {
         if value > 0 {
             output::note(&format!("removed: {} {meaning}", count(value)));

@@ -32,12 +32,17 @@ Examples:
   everybuddy trace import perf.data --tree 4711         keep one process and its descendants
   perf script --ns | everybuddy trace import - -o run.parquet
   everybuddy trace import /tmp/trace.txt -o run.parquet import a copy of tracefs's file `trace`
+  everybuddy trace import perf.data --zone-lock ffff88813fffa5c0   whose lock is waited for
   everybuddy trace import changed.csv -o run.parquet    import CSV of `everybuddy trace export`
 
 To record the required events:
   perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,exceptions:page_fault_user \\
       -e exceptions:page_fault_kernel,raw_syscalls:*,task:task_newtask,sched:sched_process_* \\
       -- COMMAND
+
+To record waits for the zone's lock, too, add one of these; lock:contention_* needs -g, and the
+text of perf script, to show which lock it is:
+  -e kmem:mm_zone_locked,kmem:mm_zone_lock_unlock    -e zone_lock:*    -e lock:contention_*
 
 docs/importing.md describes other ways and their limitations.")]
 pub(super) struct Arguments {
@@ -57,6 +62,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PID")]
     tree: Option<u32>,
 
+    /// Name the address of a zone's lock, as the recording prints it; may be repeated
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    zone_lock: Vec<u64>,
+
     /// Repair invalid CSV and report the repairs
     #[arg(long)]
     lenient: bool,
@@ -75,6 +84,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             true => Leniency::Lenient,
             false => Leniency::Strict,
         },
+        zone_locks: arguments.zone_lock.clone(),
     };
     let imported = if is_input(&arguments.file) {
         import_stream(io::stdin().lock(), "standard input", options).map_err(Error::recording)?
@@ -90,8 +100,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     report(&imported);
     write_trace(&imported.trace, &path)?;
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
+    let locks = match imported.trace.acquisitions.len() {
+        0 => String::new(),
+        some => format!(", {} acquisitions of a zone's lock", count(some as u64)),
+    };
     output::text(&format!(
-        "{}: {} calls, {} with known faults\n",
+        "{}: {} calls, {} with known faults{locks}\n",
         path.display(),
         count(calls as u64),
         count(faults as u64)
@@ -100,6 +114,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 
 fn is_input(file: &Path) -> bool {
     file.as_os_str() == "-"
+}
+
+/// Parses an address of the kernel.
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| {
+        format!("`{text}` is not an address; write hexadecimal digits such as ffff88813fffa5c0")
+    })
 }
 
 /// Returns the path of the trace.
@@ -133,12 +155,22 @@ fn report(imported: &Imported) {
         .flat_map(|accounts| accounts.iter());
     let left_out = accounts.filter(|(_, meaning, value)| {
         *value > 0
-            && ["left out", "inferred", "refused"]
+            && ["omitted", "inferred"]
                 .iter()
                 .any(|word| meaning.contains(word))
     });
     for (_, meaning, value) in left_out {
         output::note(&format!("{} {meaning}", count(value)));
+    }
+    let unknown = imported
+        .accounts
+        .as_ref()
+        .map_or(0, |own| own.waits_of_unknown_locks);
+    if unknown > 0 {
+        output::note(
+            "to find the zone's lock among them, record call chains (perf record -g, and import the text of perf \
+             script; or ftrace's trigger `stacktrace` of lock:contention_end), or name its address with --zone-lock",
+        );
     }
     if !imported.repairs.is_empty() {
         output::note(&format!("repaired: {}", imported.repairs));

@@ -8,7 +8,7 @@
 //!
 //! The numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
 
-use everybuddy_trace::{Context, Quantiles, RunLengths, Statistics};
+use everybuddy_trace::{Context, LockWaits, Quantiles, RunLengths, Statistics};
 
 use everybuddy_measure::rows::{Platform, Row, rounded};
 
@@ -62,6 +62,32 @@ pub fn of(name: &str, s: &Statistics) -> Vec<Row> {
         rows.push("allocate", "context", "rate", share);
         rows.last().system = context.name().to_string();
     }
+    let mut rows = rows.rows;
+    rows.extend(s.lock_waits.iter().flat_map(|waits| locks(name, waits)));
+    rows
+}
+
+/// Converts the recorded waits for the zone's lock to rows.
+pub fn locks(name: &str, waits: &LockWaits) -> Vec<Row> {
+    let mut rows = Rows {
+        source: name.to_string(),
+        cpus: waits.cpus.min(u32::from(u16::MAX)) as u16,
+        rows: Vec::new(),
+    };
+    let own = &waits.wait_ns;
+    rows.push("all", "contended_wait", "count", own.count as f64);
+    rows.push("all", "contended_wait", "rate", waits.per_call());
+    if own.count > 0 {
+        for (statistic, value) in [
+            ("mean", own.mean),
+            ("p50", own.p50 as f64),
+            ("p99", own.p99 as f64),
+            ("max", own.max as f64),
+        ] {
+            rows.push("all", "contended_wait", statistic, value);
+        }
+    }
+    rows.push("all", "wait_share", "value", waits.share());
     rows.rows
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use everybuddy_record::Accounts;
 use everybuddy_record::record::{Losses, Recorded};
 
 use everybuddy_measure::size::{bytes, count, frames};
@@ -91,6 +92,9 @@ impl Summary<'_> {
                 count(accounts.unmatched_frees),
             ),
         );
+        if let Some(text) = locks(accounts) {
+            line("  zone's lock", text);
+        }
         let left_out =
             accounts.odd_orders + accounts.misaligned + accounts.too_far + accounts.too_many;
         if left_out > 0 {
@@ -145,6 +149,31 @@ fn exit(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "an unknown status".to_string(),
     }
+}
+
+/// Describes the waits for locks. Returns `None` if no lock was waited for.
+fn locks(accounts: &Accounts) -> Option<String> {
+    if accounts.lock_events_seen == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "{} acquisitions, and {} waits for other locks",
+        count(accounts.acquisitions),
+        count(accounts.waits_for_others),
+    );
+    let unpaired = accounts.waits_unfinished + accounts.ends_unmatched + accounts.waits_overlapping;
+    for (number, what) in [
+        (
+            accounts.waits_of_unknown_locks,
+            "waits for locks without a known caller",
+        ),
+        (unpaired, "incomplete waits"),
+    ] {
+        if number > 0 {
+            text += &format!("; omitted: {} {what}", count(number));
+        }
+    }
+    Some(text)
 }
 
 /// Describes the losses and a remedy. Returns `None` if nothing was lost.

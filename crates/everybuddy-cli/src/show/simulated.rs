@@ -12,6 +12,7 @@
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
 use everybuddy_simulate::{Load, Plan, Scaling, Traced};
+use everybuddy_trace::LockWaits;
 
 use super::output::Style;
 use super::table::{self, Better, Column};
@@ -38,6 +39,10 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         if let Load::Trace(traced) = load {
             out += &style.wrapped("", 0, &dealt(plan, traced));
             out += "\n";
+            if let Some(recorded) = traced.recorded() {
+                out += &waits(load, recorded, &names, plan, rows, style);
+                out += "\n";
+            }
         }
     }
     let hardware = &plan.hardware;
@@ -62,6 +67,110 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
             plan.remarks(),
         ),
     );
+    out
+}
+
+/// Returns the recorded waits for the zone's lock next to the simulated waits of each system, on as many CPUs.
+fn waits(
+    load: &Load,
+    recorded: &LockWaits,
+    systems: &[String],
+    plan: &Plan,
+    rows: &[Row],
+    style: &Style,
+) -> String {
+    let cpus = recorded.cpus;
+    let known = plan.cpus.iter().find(|own| u32::from(**own) == cpus);
+    let Some(cpus) = known.copied() else {
+        let text = format!(
+            "The trace contains waits for the zone's lock, of {cpus} CPUs. To compare them, add {cpus} to --cpus."
+        );
+        return style.wrapped("", 0, &text);
+    };
+    let mut out = style.bold(load.name());
+    out += &format!(": waits for locks on {cpus} CPUs, recorded and simulated\n\n");
+    let own = &recorded.wait_ns;
+    let has_waits = own.count > 0;
+    let columns = [
+        (
+            "contended_wait",
+            "rate",
+            "waits per",
+            "1,000 calls",
+            1e3,
+            Some(recorded.per_call()),
+        ),
+        (
+            "wait_share",
+            "value",
+            "time",
+            "waiting %",
+            100.0,
+            Some(recorded.share()),
+        ),
+        (
+            "contended_wait",
+            "p50",
+            "median",
+            "ns",
+            1.0,
+            has_waits.then_some(own.p50 as f64),
+        ),
+        (
+            "contended_wait",
+            "p99",
+            "p99",
+            "ns",
+            1.0,
+            has_waits.then_some(own.p99 as f64),
+        ),
+        (
+            "contended_wait",
+            "max",
+            "maximum",
+            "ns",
+            1.0,
+            has_waits.then_some(own.max as f64),
+        ),
+    ];
+    let columns = columns.map(|(metric, statistic, first, second, factor, recorded)| {
+        let join = if statistic == "max" { largest } else { mean };
+        let key = (metric, statistic, "all");
+        let simulated = systems
+            .iter()
+            .map(|system| value_at(load.name(), system, cpus, rows, key, join));
+        let values: Vec<Option<f64>> = std::iter::once(recorded)
+            .chain(simulated)
+            .map(|value| value.map(|value| value * factor))
+            .collect();
+        let text = |value: &Option<f64>| match value {
+            None => String::new(),
+            Some(value) if factor == 1.0 => size::count(value.round() as u64),
+            Some(value) => format!("{value:.3}"),
+        };
+        let texts = values.iter().map(text).collect();
+        // What was recorded takes no part in a contest of systems.
+        plain(metric, [first, second], texts)
+    });
+    let names: Vec<String> = std::iter::once("recorded".to_string())
+        .chain(systems.iter().cloned())
+        .collect();
+    out += &table::text(&names, &columns, 0..names.len(), style);
+    let sources: Vec<&str> = recorded
+        .sources
+        .iter()
+        .map(|source| source.name())
+        .collect();
+    let text = format!(
+        "`recorded`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \
+         locks of a system. A simulated CPU makes its next call after {} cycles, whatever the times of the trace: the \
+         number of waits and their share of time depend on --think, their durations hardly do. Recording and a \
+         hypervisor lengthen recorded waits.",
+        sources.join(" and "),
+        plan.think,
+    );
+    out += "\n";
+    out += &style.wrapped("", 0, &text);
     out
 }
 
@@ -125,10 +234,22 @@ fn at_most(
     join: impl Fn(&[f64]) -> f64,
 ) -> Option<f64> {
     let (cpus, _) = scaling.rates.last()?;
+    value_at(&scaling.load, &scaling.system, *cpus, rows, key, join)
+}
+
+/// Returns a number of a system on a number of CPUs: its values with all seeds, joined.
+fn value_at(
+    load: &str,
+    system: &str,
+    cpus: u16,
+    rows: &[Row],
+    key: (&str, &str, &str),
+    join: impl Fn(&[f64]) -> f64,
+) -> Option<f64> {
     let is_one = |row: &&Row| {
         (row.metric, row.statistic, row.operation) == key
-            && (row.cpus, &row.source) == (*cpus, &scaling.load)
-            && row.name() == scaling.system
+            && (row.cpus, row.source.as_str()) == (cpus, load)
+            && row.name() == system
     };
     let values: Vec<f64> = rows.iter().filter(is_one).map(|row| row.value).collect();
     (!values.is_empty()).then(|| join(&values))

@@ -8,7 +8,7 @@
 //!
 //! Shares are printed as percentages.
 
-use everybuddy_trace::{Context, RunLengths, Statistics};
+use everybuddy_trace::{Context, LockSource, LockWaits, Quantiles, RunLengths, Statistics};
 
 use everybuddy_measure::size::{count, frames};
 
@@ -99,7 +99,53 @@ pub fn text(name: &str, s: &Statistics) -> String {
         format!("{} ({regions} regions)", percent(s.region_share)),
     ));
     section("allocations by context", &contexts);
+    if let Some(waits) = &s.lock_waits {
+        section("acquisitions of a zone's lock, recorded", &locks(waits));
+    }
     out
+}
+
+/// Describes the acquisitions of a zone's lock.
+fn locks(waits: &LockWaits) -> Vec<(String, String)> {
+    let line = |label: &str, value: String| (label.to_string(), value);
+    let names: Vec<&str> = waits.sources.iter().map(|source| source.name()).collect();
+    let mut lines = vec![line("reported by", names.join(", "))];
+    if waits.sources != [LockSource::Contention] {
+        lines.push(line("all", count(waits.acquisitions)));
+    }
+    let (wait, hold) = (&waits.wait_ns, &waits.hold_ns);
+    lines.push(line(
+        "waited",
+        format!(
+            "{} ({:.2} per 1,000 calls)",
+            count(wait.count),
+            waits.per_call() * 1e3
+        ),
+    ));
+    let share = format!(
+        "{:.3} % of the time of {} CPUs",
+        waits.share() * 100.0,
+        waits.cpus
+    );
+    lines.push(line("time spent waiting", share));
+    let times = |own: &Quantiles| {
+        let [median, p99, max] = [own.p50, own.p99, own.max].map(seconds);
+        format!("median {median}, 99 % {p99}, maximum {max}")
+    };
+    if wait.count > 0 {
+        lines.push(line("waits", times(wait)));
+    }
+    if hold.count > 0 {
+        lines.push(line("held", times(hold)));
+    }
+    if waits.batch.count > 0 {
+        let (mean, max) = (waits.batch.mean, waits.batch.max);
+        lines.push(line(
+            "blocks moved",
+            format!("mean {mean:.1}, maximum {max}"),
+        ));
+    }
+    lines
 }
 
 fn run(run: &RunLengths) -> String {

@@ -48,6 +48,8 @@ accounts! {
     execs_seen: "beginnings of programs seen",
     /// Exits seen.
     exits_seen: "exits seen",
+    /// Events of locks seen.
+    lock_events_seen: "events of locks seen",
     /// Allocations in the trace.
     allocations: "allocations kept",
     /// Frees in the trace, including inferred frees and each part of a free of several blocks.
@@ -80,6 +82,22 @@ accounts! {
     too_many: "events beyond the maximum of a trace, omitted",
     /// Events with an earlier timestamp than a previous event, whose timestamp they received.
     early: "events out of order, moved to the time of the previous event",
+    /// Acquisitions of a zone's lock in the trace.
+    acquisitions: "acquisitions of a zone's lock kept",
+    /// Acquisitions of a zone's lock by tasks outside the tree, or before its first event.
+    acquisitions_by_others: "acquisitions of a zone's lock by other tasks, omitted",
+    /// Acquisitions that another kind of event also reported.
+    acquisitions_repeated: "acquisitions of a lock that other events repeat, omitted",
+    /// Waits for locks that are not a zone's.
+    waits_for_others: "waits for other locks than a zone's, omitted",
+    /// Waits for locks of which nothing shows whose they are.
+    waits_of_unknown_locks: "waits for locks without a known caller, omitted",
+    /// Beginnings of waits whose end was not recorded.
+    waits_unfinished: "waits for a lock without an end, omitted",
+    /// Ends of waits, or releases, whose beginning was not recorded.
+    ends_unmatched: "ends of waits for a lock without a beginning, omitted",
+    /// Waits that overlap another one of the same CPU.
+    waits_overlapping: "waits for a zone's lock that overlap another one, omitted",
     /// Allocations by a fault in a region whose mapping was observed.
     faults_in_mapped: "allocations by a fault in a region whose mapping was seen",
     /// Allocations by a fault in a region inferred from the address: stack, image, loader.

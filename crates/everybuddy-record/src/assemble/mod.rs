@@ -14,6 +14,7 @@
 //! | `spaces` | the region of an address |
 //! | `calls` | the effects of mmap, munmap, brk and mremap on regions |
 //! | `owners` | the live frames, and their allocations |
+//! | `locks` | the acquisitions of the zone's lock |
 //! | `window` | the limit on the distance of frames |
 //! | `metadata` | the metadata of the file |
 //! | `accounts` | counts of omitted and inferred events |
@@ -28,6 +29,7 @@ mod accounts;
 mod blocks;
 mod calls;
 mod lives;
+mod locks;
 mod metadata;
 mod owners;
 mod spaces;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 pub use accounts::Accounts;
 pub use spaces::KnownRegion;
 
+use self::locks::{Locks, Moment};
 use self::owners::Owners;
 use self::spaces::Spaces;
 use self::tasks::{Task, TaskId, Tasks};
@@ -86,6 +89,7 @@ pub struct Assembly {
     owners: Owners,
     events: Vec<Event>,
     faults: Vec<Fault>,
+    locks: Locks,
     accounts: Accounts,
     /// The zero of the trace's time: the first event of a task of the tree.
     begin_ns: Option<u64>,
@@ -113,6 +117,7 @@ impl Assembly {
             owners: Owners::default(),
             events: Vec::new(),
             faults: Vec::new(),
+            locks: Locks::default(),
             accounts: Accounts::default(),
             begin_ns: None,
             now_ns: 0,
@@ -125,6 +130,13 @@ impl Assembly {
     /// Call this before the first [`push`](Assembly::push).
     pub fn leave_out(&mut self, threads: &[u32]) {
         self.tasks.leave_out(threads);
+    }
+
+    /// Names the addresses of zones' locks as the source prints them, if its call chains do not show them.
+    ///
+    /// Call this before the first [`push`](Assembly::push).
+    pub fn name_zone_locks(&mut self, addresses: &[u64]) {
+        self.locks.name(addresses);
     }
 
     /// Registers a process that existed before the first event, with its threads and address regions.
@@ -160,6 +172,18 @@ impl Assembly {
             self.accounts.early += 1;
         }
         self.now_ns = self.now_ns.max(event.time_ns);
+        let is_known = self.tasks.find(&event).is_some();
+        let at = Moment {
+            time_ns: self.now_ns,
+            cpu: event.cpu,
+            tid: event.tid,
+            is_own: is_known || self.tasks.admits(event.tid, event.tgid),
+        };
+        self.locks.push(at, &event.what, &mut self.accounts);
+        if event.what.is_of_lock() || matches!(event.what, What::Lost { .. }) {
+            // A thread that only waits makes no calls, and is not yet a task of the trace.
+            return;
+        }
         let task = self.find(&event);
         if task.is_some() && self.begin_ns.is_none() {
             self.begin_ns = Some(self.now_ns);
@@ -191,6 +215,8 @@ impl Assembly {
             }
             What::Exec { program } => self.exec(task, &program),
             What::Exit => self.exit(task),
+            // All others are about locks.
+            _ => {}
         }
     }
 
@@ -206,11 +232,13 @@ impl Assembly {
         self.accounts.processes = self.tasks.list().iter().filter(is_process).count() as u64;
         let regions = self.spaces.into_regions(begin_ns);
         self.accounts.regions = regions.len() as u64;
+        let acquisitions = self.locks.finish(begin_ns, &mut self.accounts);
         let mut trace = Trace {
             name: name.to_string(),
             events: self.events,
             regions,
             faults: self.faults,
+            acquisitions,
             metadata: Vec::new(),
         };
         trace.metadata = metadata::of(&trace, &self.accounts, self.tasks.list(), begin_ns);

@@ -164,6 +164,7 @@ fn import(
         source,
         scope,
         leniency,
+        zone_locks: Vec::new(),
     };
     match import_stream(bytes, "trial", options) {
         Ok(made) => Some(made),

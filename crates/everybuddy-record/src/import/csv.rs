@@ -226,6 +226,7 @@ impl Table {
             events: legal.events,
             regions,
             faults,
+            acquisitions: Vec::new(),
             metadata: Vec::new(),
         })
     }

@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::kernel::What;
+use crate::kernel::{KernelEvent, What};
 
 /// The fields of an event, in any encoding.
 pub(crate) trait Fields {
@@ -26,12 +26,26 @@ pub(crate) trait Fields {
     fn mask(&self, name: &str) -> Option<u64>;
     /// Like [`Fields::unsigned`], for a field after a thread name, which may contain anything.
     fn late(&self, name: &str) -> Option<u64>;
+    /// A truth value.
+    fn flag(&self, name: &str) -> Option<bool>;
+    /// The fields of `lock:contention_begin` and `contention_end`.
+    fn contention(&self) -> Option<ContentionFields>;
     /// A text that is followed by the field `next`.
     fn text(&self, name: &str, next: &str) -> Option<String>;
     /// A call or its end, from `raw_syscalls:sys_enter` and `sys_exit`.
     fn system_call(&self) -> Option<SystemCallFields>;
     /// A call or its end, from `syscalls:sys_enter_NAME` and `sys_exit_NAME`.
     fn named_call(&self, name: &str) -> Option<SystemCallFields>;
+}
+
+/// The fields of the begin or the end of a wait for a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContentionFields {
+    pub(crate) lock: u64,
+    /// At the begin: whether it is a plain spin lock.
+    pub(crate) is_spin: Option<bool>,
+    /// At the end: 0 if the lock was acquired.
+    pub(crate) result: Option<i64>,
 }
 
 /// The fields of a system call.
@@ -96,6 +110,12 @@ pub(crate) enum Meaning {
     Unclear,
 }
 
+/// Returns the number of events, without the places at which some were lost.
+pub(crate) fn understood(events: &[KernelEvent]) -> u64 {
+    let is_event = |event: &&KernelEvent| !matches!(event.what, What::Lost { .. });
+    events.iter().filter(is_event).count() as u64
+}
+
 /// Interprets events, and keeps the necessary state.
 #[derive(Default)]
 pub(crate) struct Interpreter {
@@ -130,6 +150,21 @@ impl Interpreter {
                 program: fields.text("filename", "pid").unwrap_or_default(),
             }),
             "sched_process_exit" => Some(What::Exit),
+            "contention_begin" | "contention_end" => contention(fields),
+            "mm_page_alloc_zone_locked" | "mm_page_pcpu_drain" => Some(What::ZoneLockHeld),
+            "mm_zone_locked" => zone_locked(fields),
+            // The acquisition that follows contains the wait.
+            "mm_zone_lock_contended" => return Meaning::Repeated,
+            "mm_zone_lock_unlock" => Some(What::ZoneLockReleased { zone: 0 }),
+            "zone_lock_start_locking" => {
+                let zone = fields.address("zone");
+                zone.map(|zone| What::ZoneLockWanted { zone })
+            }
+            "zone_lock_acquire_returned" => zone_lock_returned(fields),
+            "zone_lock_released" => {
+                let zone = fields.address("zone");
+                zone.map(|zone| What::ZoneLockReleased { zone })
+            }
             other => return self.named_call(other, tid, fields),
         };
         understood.map_or(Meaning::Unclear, Meaning::Event)
@@ -207,6 +242,50 @@ fn allocation(fields: &impl Fields) -> Option<What> {
                 .and_then(|value| i8::try_from(value).ok())
                 .unwrap_or(-1),
         },
+    })
+}
+
+fn contention(fields: &impl Fields) -> Option<What> {
+    let ContentionFields {
+        lock,
+        is_spin,
+        result,
+    } = fields.contention()?;
+    match (is_spin, result) {
+        (Some(is_spin), None) => Some(What::ContentionBegin { lock, is_spin }),
+        (None, Some(result)) => {
+            let is_acquired = result == 0;
+            Some(What::ContentionEnd { lock, is_acquired })
+        }
+        _ => None,
+    }
+}
+
+/// Interprets `kmem:mm_zone_locked`, as proposed in May 2026: the number of blocks is its field `count`.
+fn zone_locked(fields: &impl Fields) -> Option<What> {
+    let waited_ns = fields.unsigned("wait_ns")?;
+    let has_waited = fields.flag("contended").unwrap_or(waited_ns > 0);
+    let batch = fields.unsigned("count").or(fields.unsigned("batch"));
+    Some(What::ZoneLockAcquired {
+        zone: 0,
+        // A wait shorter than the clock's step is still one.
+        wait_ns: Some(if has_waited { waited_ns.max(1) } else { 0 }),
+        batch: batch
+            .and_then(|batch| u32::try_from(batch).ok())
+            .unwrap_or(0),
+    })
+}
+
+/// Interprets `zone_lock:zone_lock_acquire_returned`, as proposed in February 2026.
+fn zone_lock_returned(fields: &impl Fields) -> Option<What> {
+    let zone = fields.address("zone")?;
+    Some(match fields.flag("success")? {
+        true => What::ZoneLockAcquired {
+            zone,
+            wait_ns: None,
+            batch: 0,
+        },
+        false => What::ZoneLockGivenUp { zone },
     })
 }
 

@@ -9,7 +9,7 @@
 //!
 //! A value that can't be read is `None`, never a guess.
 
-use super::events::{Fields, SystemCallFields};
+use super::events::{ContentionFields, Fields, SystemCallFields};
 use super::system_calls;
 
 /// Fields as text.
@@ -68,6 +68,31 @@ impl Fields for Text<'_> {
 
     fn late(&self, name: &str) -> Option<u64> {
         number(self.value(name, true)?, 10)
+    }
+
+    fn flag(&self, name: &str) -> Option<bool> {
+        match self.value(name, false)? {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn contention(&self) -> Option<ContentionFields> {
+        // `0000000021018bee (flags=SPIN)`, `0000000021018bee (ret=0)`.
+        let (lock, rest) = self.0.split_once(" (")?;
+        let lock = number(lock.trim(), 16)?;
+        let (name, value) = rest.strip_suffix(')')?.split_once('=')?;
+        let (is_spin, result) = match name {
+            "flags" => (Some(value == "SPIN"), None),
+            "ret" => (None, Some(value.parse().ok()?)),
+            _ => return None,
+        };
+        Some(ContentionFields {
+            lock,
+            is_spin,
+            result,
+        })
     }
 
     fn text(&self, name: &str, next: &str) -> Option<String> {

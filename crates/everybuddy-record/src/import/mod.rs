@@ -41,7 +41,7 @@ pub use import_log::ImportLog;
 
 use self::error::Fault;
 use crate::assemble::{Accounts, Assembly, Scope};
-use crate::kernel::KernelEvent;
+use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::Trace;
 use everybuddy_trace::{Leniency, Repairs};
 
@@ -104,7 +104,7 @@ impl FromStr for Source {
 }
 
 /// The parameters of an import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
     /// The kind of the recording; `None` to detect it.
     pub source: Option<Source>,
@@ -113,6 +113,8 @@ pub struct ImportOptions {
     /// Whether CSV that does not replay by itself is repaired. Recordings of events are always repaired, since they
     /// start and end anywhere.
     pub leniency: Leniency,
+    /// The addresses of zones' locks as the recording prints them, if its call chains do not show them.
+    pub zone_locks: Vec<u64>,
 }
 
 impl Default for ImportOptions {
@@ -122,6 +124,7 @@ impl Default for ImportOptions {
             source: None,
             scope: Scope::Everything,
             leniency: Leniency::Strict,
+            zone_locks: Vec::new(),
         }
     }
 }
@@ -168,10 +171,10 @@ pub fn import_file(
 ) -> Result<Imported, ImportError> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let read = match input.stream_position() {
-        Ok(_) => read_seekable(input, options),
-        Err(_) => read_stream(input, options),
+        Ok(_) => read_seekable(input, &options),
+        Err(_) => read_stream(input, &options),
     };
-    read.and_then(|read| read.into_trace(&name, options))
+    read.and_then(|read| read.into_trace(&name, &options))
         .map_err(|fault| fault.of(file))
 }
 
@@ -185,8 +188,8 @@ pub fn import_stream(
     name: &str,
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
-    read_stream(input, options)
-        .and_then(|read| read.into_trace(name, options))
+    read_stream(input, &options)
+        .and_then(|read| read.into_trace(name, &options))
         .map_err(|fault| fault.of(Path::new(name)))
 }
 
@@ -196,7 +199,10 @@ enum ReadSource {
     Table(csv::Table, ImportLog),
 }
 
-fn read_seekable(mut input: impl Read + Seek, options: ImportOptions) -> Result<ReadSource, Fault> {
+fn read_seekable(
+    mut input: impl Read + Seek,
+    options: &ImportOptions,
+) -> Result<ReadSource, Fault> {
     let mut begin = Vec::new();
     let source = kind(&mut input, options, &mut begin)?;
     if source == Source::PerfData {
@@ -206,7 +212,7 @@ fn read_seekable(mut input: impl Read + Seek, options: ImportOptions) -> Result<
     read_text(Cursor::new(begin).chain(input), source)
 }
 
-fn read_stream(mut input: impl Read, options: ImportOptions) -> Result<ReadSource, Fault> {
+fn read_stream(mut input: impl Read, options: &ImportOptions) -> Result<ReadSource, Fault> {
     let mut begin = Vec::new();
     let source = kind(&mut input, options, &mut begin)?;
     if source == Source::PerfData {
@@ -221,7 +227,7 @@ fn read_stream(mut input: impl Read, options: ImportOptions) -> Result<ReadSourc
 /// Detects the kind of an input by its beginning, which is stored in `begin`.
 fn kind(
     input: &mut impl Read,
-    options: ImportOptions,
+    options: &ImportOptions,
     begin: &mut Vec<u8>,
 ) -> Result<Source, Fault> {
     input.take(detect::LOOKED_AT as u64).read_to_end(begin)?;
@@ -242,7 +248,7 @@ fn read_text(input: impl Read, source: Source) -> Result<ReadSource, Fault> {
 }
 
 impl ReadSource {
-    fn into_trace(self, name: &str, options: ImportOptions) -> Result<Imported, Fault> {
+    fn into_trace(self, name: &str, options: &ImportOptions) -> Result<Imported, Fault> {
         let (events, mut log) = match self {
             ReadSource::Table(table, log) => {
                 let mut repairs = Repairs::default();
@@ -261,6 +267,7 @@ impl ReadSource {
         }
         let events = in_order(events, &mut log);
         let mut assembly = Assembly::new(options.scope);
+        assembly.name_zone_locks(&options.zone_locks);
         for event in events {
             assembly.push(event);
         }
@@ -280,7 +287,8 @@ impl ReadSource {
 /// Sorts events by time; events with equal times keep their order.
 fn in_order(mut events: Vec<KernelEvent>, log: &mut ImportLog) -> Vec<KernelEvent> {
     let mut latest = 0;
-    for event in &events {
+    let is_event = |event: &&KernelEvent| !matches!(event.what, What::Lost { .. });
+    for event in events.iter().filter(is_event) {
         log.out_of_order += u64::from(event.time_ns < latest);
         latest = latest.max(event.time_ns);
     }

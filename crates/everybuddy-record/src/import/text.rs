@@ -3,22 +3,25 @@
 //! # Purpose
 //!
 //! Text is the most available form: it can be read over a slow connection, filtered with grep, and edited by hand.
-//! The three tools differ in the head of a line and in their messages about lost events.
+//! The three tools differ in the head of a line and in their messages about lost events. Of call chains only those of
+//! waits for locks matter: they show whose lock it is.
 //!
 //! # Invariants
 //!
 //! Every line is an event, a known remark, a part of a call chain, or is counted as unrecognized.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::Source;
 use super::error::Fault;
-use super::events::{Interpreter, Meaning};
+use super::events::{Interpreter, Meaning, understood};
 use super::fields::Text;
-use super::head::{Style, head};
+use super::head::{Head, Style, head};
 use super::import_log::ImportLog;
 use super::lines::Lines;
-use crate::kernel::KernelEvent;
+use crate::functions::{Function, is_allocator};
+use crate::kernel::{KernelEvent, What};
 
 /// Reads a whole text.
 pub(crate) fn read(
@@ -33,19 +36,26 @@ pub(crate) fn read(
     let mut events = Vec::new();
     let mut interpreter = Interpreter::default();
     let mut lines = Lines::new(input);
+    let mut chain = Chain::default();
     while let Some(line) = lines.next()? {
         let text = line.text.trim_end();
         if is_nothing(text, style) {
+            events.extend(chain.add(text));
             continue;
         }
         if let Some(lost) = lost(text) {
             log.lost = log.lost.saturating_add(lost);
+            events.extend(gap(text, events.last()));
             continue;
         }
         let Some(head) = head(text, style).filter(|_| !line.is_cut) else {
             log.complain(line.number, text);
             continue;
         };
+        chain.begin(&head);
+        if is_chain_head(head.event) {
+            continue;
+        }
         match interpreter.meaning(head.event, head.tid, &Text(head.fields)) {
             Meaning::Event(what) => events.push(KernelEvent {
                 time_ns: head.time_ns,
@@ -61,8 +71,85 @@ pub(crate) fn read(
         }
     }
     log.read = lines.count();
-    log.understood = events.len() as u64;
+    log.understood = understood(&events);
     Ok((events, log))
+}
+
+/// Returns `true` for the line above a call chain in the texts of the kernel and of trace-cmd. perf writes none.
+fn is_chain_head(event: &str) -> bool {
+    matches!(event, "<stack" | "kernel_stack")
+}
+
+/// The call chain of a wait for a lock, line by line.
+#[derive(Default)]
+struct Chain {
+    /// The last event of a lock on each CPU, and its thread.
+    locks: HashMap<u16, u32>,
+    /// What the chain says that is being read: until its first function outside of the lock.
+    open: Option<KernelEvent>,
+}
+
+impl Chain {
+    /// Follows the head of a line. A chain follows its event directly, or below a head of its own.
+    fn begin(&mut self, head: &Head<'_>) {
+        let is_head = is_chain_head(head.event);
+        let is_lock = matches!(head.event, "contention_begin" | "contention_end");
+        if is_lock {
+            self.locks.insert(head.cpu, head.tid);
+        } else if !is_head {
+            self.locks.remove(&head.cpu);
+        }
+        let is_of_lock = is_lock || (is_head && self.locks.get(&head.cpu) == Some(&head.tid));
+        self.open = is_of_lock.then_some(KernelEvent {
+            time_ns: head.time_ns,
+            cpu: head.cpu,
+            tid: head.tid,
+            tgid: head.tgid,
+            in_interrupt: head.in_interrupt,
+            what: What::LockCaller {
+                is_allocator: false,
+            },
+        });
+    }
+
+    /// Follows a line below an event. Returns what the chain says, once.
+    fn add(&mut self, line: &str) -> Option<KernelEvent> {
+        let event = self.open.as_ref()?;
+        let function = Function::named(function(line)?);
+        let is_allocator = is_allocator(std::iter::once(function))?;
+        let event = KernelEvent {
+            what: What::LockCaller { is_allocator },
+            ..event.clone()
+        };
+        self.open = None;
+        Some(event)
+    }
+}
+
+/// Returns the function in a line of a call chain: ` => name`, ` => name (address)`, `address name+0x1f ([kernel])`.
+fn function(line: &str) -> Option<&str> {
+    let mut words = line.split_ascii_whitespace();
+    let first = words.next()?;
+    let is_address = first.len() >= 4 && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let name = match first {
+        "=>" => words.next()?,
+        _ if is_address => words.next()?,
+        _ => return None,
+    };
+    name.split('+').next()
+}
+
+/// Returns the gap that a message about lost events leaves. It has the time of the last event, if there is one.
+fn gap(line: &str, last: Option<&KernelEvent>) -> Option<KernelEvent> {
+    let number = line
+        .strip_prefix("CPU")
+        .map(|rest| rest.trim_start_matches([':', ' ']));
+    let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let cpu = digits.flatten().and_then(|digits| digits.parse().ok());
+    Some(KernelEvent {
+        what: What::Lost { cpu },
+        ..last?.clone()
+    })
 }
 
 /// Returns `true` if a line has no content: it is empty, a comment, a file header, or part of a call chain.

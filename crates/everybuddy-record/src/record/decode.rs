@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 
 use crate::format::{Field, Format};
+use crate::functions::{Functions, is_allocator};
 use crate::kernel::{KernelEvent, What};
 
 /// Bits of `common_flags`: in a hardware interrupt, in a soft one, in a non-maskable one.
@@ -122,6 +123,113 @@ pub(crate) const TASKS: [Tracepoint; 7] = [
     },
 ];
 
+/// A way in which kernels report waits for the zone's lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockEvents {
+    /// The tracepoints; a kernel has all or none of them.
+    pub(crate) tracepoints: &'static [Tracepoint],
+    /// Whether the callers must show which lock it is.
+    pub(crate) needs_callers: bool,
+}
+
+/// Tracepoints about the zone's lock, for the tree of tasks: the most informative ones that a kernel has are used.
+pub(crate) const LOCKS: [LockEvents; 3] = [
+    LockEvents {
+        tracepoints: &[
+            Tracepoint {
+                path: "kmem/mm_zone_locked",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    Some(Shape::ZoneLocked {
+                        wait_ns: format.field("wait_ns")?,
+                        contended: format.field("contended"),
+                        batch: format.field("count").or(format.field("batch")),
+                    })
+                },
+            },
+            Tracepoint {
+                path: "kmem/mm_zone_lock_unlock",
+                lacking: Some(WAITS),
+                parse: |_| Some(Shape::ZoneUnlocked),
+            },
+        ],
+        needs_callers: false,
+    },
+    LockEvents {
+        tracepoints: &[
+            Tracepoint {
+                path: "zone_lock/zone_lock_start_locking",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    let zone = format.field("zone")?;
+                    Some(Shape::ZoneLockWanted { zone })
+                },
+            },
+            Tracepoint {
+                path: "zone_lock/zone_lock_acquire_returned",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    Some(Shape::ZoneLockReturned {
+                        zone: format.field("zone")?,
+                        success: format.field("success")?,
+                    })
+                },
+            },
+            Tracepoint {
+                path: "zone_lock/zone_lock_released",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    let zone = format.field("zone")?;
+                    Some(Shape::ZoneLockReleased { zone })
+                },
+            },
+        ],
+        needs_callers: false,
+    },
+    LockEvents {
+        tracepoints: &[
+            Tracepoint {
+                path: "lock/contention_begin",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    Some(Shape::ContentionBegin {
+                        lock: format.field("lock_addr")?,
+                        flags: format.field("flags")?,
+                    })
+                },
+            },
+            Tracepoint {
+                path: "lock/contention_end",
+                lacking: Some(WAITS),
+                parse: |format| {
+                    Some(Shape::ContentionEnd {
+                        lock: format.field("lock_addr")?,
+                        result: format.field("ret")?,
+                    })
+                },
+            },
+        ],
+        needs_callers: true,
+    },
+];
+
+/// What a trace lacks without any of [`LOCKS`].
+pub(crate) const WAITS: &str = "waits for the zone's lock";
+
+/// The event of a call chain. It needs no enabling: a trigger of another event causes it.
+pub(crate) const CHAIN: Tracepoint = Tracepoint {
+    path: "ftrace/kernel_stack",
+    lacking: Some(WAITS),
+    parse: |format| {
+        Some(Shape::Chain {
+            callers: format.field("caller")?,
+        })
+    },
+};
+
+/// The flags of a wait for a plain spin lock.
+const SPIN: u64 = 1;
+
 /// The layout of the fields of a kind of event.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
@@ -156,6 +264,33 @@ enum Shape {
         number: Field,
         result: Field,
     },
+    ContentionBegin {
+        lock: Field,
+        flags: Field,
+    },
+    ContentionEnd {
+        lock: Field,
+        result: Field,
+    },
+    Chain {
+        callers: Field,
+    },
+    ZoneLocked {
+        wait_ns: Field,
+        contended: Option<Field>,
+        batch: Option<Field>,
+    },
+    ZoneUnlocked,
+    ZoneLockWanted {
+        zone: Field,
+    },
+    ZoneLockReturned {
+        zone: Field,
+        success: Field,
+    },
+    ZoneLockReleased {
+        zone: Field,
+    },
 }
 
 /// Fields at the start of every record.
@@ -171,6 +306,7 @@ struct Common {
 pub(crate) struct Decoder {
     common: Option<Common>,
     shapes: HashMap<u16, Shape>,
+    functions: Functions,
 }
 
 impl Decoder {
@@ -191,11 +327,16 @@ impl Decoder {
         true
     }
 
+    /// Tells the decoder the functions of the kernel, without which call chains say nothing.
+    pub(crate) fn name_functions(&mut self, functions: Functions) {
+        self.functions = functions;
+    }
+
     /// Returns the event of a record; `None` for what was not learned or is damaged.
     pub(crate) fn decode(&self, time_ns: u64, cpu: u16, record: &[u8]) -> Option<KernelEvent> {
         let common = self.common.as_ref()?;
         let id = u16::try_from(common.id.value(record)?).ok()?;
-        let what = self.shapes.get(&id)?.decode(record)?;
+        let what = self.shapes.get(&id)?.decode(record, &self.functions)?;
         Some(KernelEvent {
             time_ns,
             cpu,
@@ -208,7 +349,7 @@ impl Decoder {
 }
 
 impl Shape {
-    fn decode(&self, record: &[u8]) -> Option<What> {
+    fn decode(&self, record: &[u8], functions: &Functions) -> Option<What> {
         Some(match *self {
             Shape::Allocate {
                 pfn,
@@ -261,6 +402,54 @@ impl Shape {
             Shape::SystemCallEnd { number, result } => What::SystemCallEnd {
                 number: number.value(record)?,
                 result: result.value(record)? as i64,
+            },
+            Shape::ContentionBegin { lock, flags } => What::ContentionBegin {
+                lock: lock.value(record)?,
+                is_spin: flags.value(record)? == SPIN,
+            },
+            Shape::ContentionEnd { lock, result } => What::ContentionEnd {
+                lock: lock.value(record)?,
+                is_acquired: result.value(record)? == 0,
+            },
+            // The chain ends with the record, whatever length the description states.
+            Shape::Chain { callers } => {
+                let addresses = record.get(callers.offset..)?.chunks_exact(size_of::<u64>());
+                let addresses = addresses.filter_map(|bytes| bytes.try_into().ok());
+                let chain = addresses.map(|bytes| functions.at(u64::from_le_bytes(bytes)));
+                let is_allocator = is_allocator(chain).unwrap_or(false);
+                What::LockCaller { is_allocator }
+            }
+            Shape::ZoneLocked {
+                wait_ns,
+                contended,
+                batch,
+            } => {
+                let waited_ns = wait_ns.value(record)?;
+                let contended = contended.and_then(|field| field.value(record));
+                let has_waited = contended.map_or(waited_ns > 0, |contended| contended != 0);
+                What::ZoneLockAcquired {
+                    zone: 0,
+                    wait_ns: Some(if has_waited { waited_ns.max(1) } else { 0 }),
+                    batch: batch.and_then(|field| field.value(record)).unwrap_or(0) as u32,
+                }
+            }
+            Shape::ZoneUnlocked => What::ZoneLockReleased { zone: 0 },
+            Shape::ZoneLockWanted { zone } => What::ZoneLockWanted {
+                zone: zone.value(record)?,
+            },
+            Shape::ZoneLockReturned { zone, success } => {
+                let zone = zone.value(record)?;
+                match success.value(record)? {
+                    0 => What::ZoneLockGivenUp { zone },
+                    _ => What::ZoneLockAcquired {
+                        zone,
+                        wait_ns: None,
+                        batch: 0,
+                    },
+                }
+            }
+            Shape::ZoneLockReleased { zone } => What::ZoneLockReleased {
+                zone: zone.value(record)?,
             },
         })
     }
@@ -359,5 +548,101 @@ mod tests {
                 result: -12
             })
         );
+    }
+
+    /// The bytes of numbers, each as wide as its type.
+    macro_rules! bytes {
+        ($($number:expr),* $(,)?) => { [$(&$number.to_ne_bytes()[..]),*].concat() };
+    }
+
+    #[test]
+    fn waits_for_locks_are_understood() {
+        let [zone_locked, zone_lock, contention] = LOCKS.map(|own| own.tracepoints);
+        let mut decoder = Decoder::default();
+        let lock = ("lock_addr", 8, 8, 0);
+        let begin = description(1, &[lock, ("flags", 16, 4, 0)]);
+        let end = description(2, &[lock, ("ret", 16, 4, 1)]);
+        assert!(decoder.learn(&contention[0], &begin) && decoder.learn(&contention[1], &end));
+        let address = 0xffff_8881_3fff_a5c0u64;
+        let what = |decoder: &Decoder, id, rest: &[u8]| {
+            let event = decoder.decode(5, 3, &record(id, 0, 7, rest));
+            event.map(|event| event.what)
+        };
+        for (flags, is_spin) in [(1u32, true), (3, false), (32, false), (33, false)] {
+            let lock = address;
+            let expected = What::ContentionBegin { lock, is_spin };
+            assert_eq!(what(&decoder, 1, &bytes![address, flags]), Some(expected));
+        }
+        for (result, is_acquired) in [(0i32, true), (-4, false)] {
+            let lock = address;
+            let expected = What::ContentionEnd { lock, is_acquired };
+            assert_eq!(what(&decoder, 2, &bytes![address, result]), Some(expected));
+        }
+        assert_eq!(what(&decoder, 1, &bytes![address]), None);
+
+        let locked = [
+            ("wait_ns", 8, 8, 0),
+            ("count", 16, 4, 1),
+            ("contended", 20, 1, 0),
+        ];
+        assert!(decoder.learn(&zone_locked[0], &description(3, &locked)));
+        assert!(decoder.learn(&zone_locked[1], &description(4, &[])));
+        for (wait_ns, contended, expected) in [(812u64, 1u8, 812), (0, 1, 1), (9, 0, 0)] {
+            let rest = bytes![wait_ns, 63u32, contended];
+            let expected = What::ZoneLockAcquired {
+                zone: 0,
+                wait_ns: Some(expected),
+                batch: 63,
+            };
+            assert_eq!(what(&decoder, 3, &rest), Some(expected));
+        }
+        assert_eq!(
+            what(&decoder, 4, &[]),
+            Some(What::ZoneLockReleased { zone: 0 })
+        );
+
+        let zone = ("zone", 8, 8, 0);
+        let returned = description(6, &[zone, ("success", 16, 1, 0)]);
+        assert!(decoder.learn(&zone_lock[0], &description(5, &[zone])));
+        assert!(decoder.learn(&zone_lock[1], &returned));
+        assert!(decoder.learn(&zone_lock[2], &description(7, &[zone])));
+        let acquired = What::ZoneLockAcquired {
+            zone: 9,
+            wait_ns: None,
+            batch: 0,
+        };
+        for (id, rest, expected) in [
+            (5, bytes![9u64], What::ZoneLockWanted { zone: 9 }),
+            (6, bytes![9u64, 1u8], acquired),
+            (6, bytes![9u64, 0u8], What::ZoneLockGivenUp { zone: 9 }),
+            (7, bytes![9u64], What::ZoneLockReleased { zone: 9 }),
+        ] {
+            assert_eq!(what(&decoder, id, &rest), Some(expected));
+        }
+    }
+
+    #[test]
+    fn call_chains_of_any_length_name_the_allocator() {
+        let mut decoder = Decoder::default();
+        let chain = description(4, &[("size", 8, 4, 1), ("caller", 16, 64, 0)]);
+        assert!(decoder.learn(&CHAIN, &chain));
+        decoder.name_functions(Functions::parse(
+            "0000000000000100 t _raw_spin_lock\n0000000000000200 T rmqueue_bulk\n\
+             0000000000000300 T other\n",
+        ));
+        let is_allocator = |callers: &[u64]| {
+            let mut rest = bytes![callers.len() as u32, 0u32];
+            rest.extend(callers.iter().flat_map(|caller| caller.to_ne_bytes()));
+            let event = decoder.decode(5, 3, &record(4, 0, 7, &rest));
+            match event.map(|event| event.what) {
+                Some(What::LockCaller { is_allocator }) => is_allocator,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(is_allocator(&[0x150, 0x250, 0x350]));
+        assert!(!is_allocator(&[0x150, 0x350, 0x250]));
+        assert!(!is_allocator(&[0x150]) && !is_allocator(&[]));
+        // Longer than the description states.
+        assert!(is_allocator(&[[0x150; 11].as_slice(), &[0x250]].concat()));
     }
 }

@@ -109,9 +109,19 @@ impl<'a> Merge<'a> {
                 self.faults.lossy += 1;
                 self.faults.lost += lost;
             }
+            let (cpu, mut is_lossy) = (source.stream.cpu, page.lost().is_some());
             for (time_ns, record) in page.by_ref() {
-                match self.decoder.decode(time_ns, source.stream.cpu, record) {
-                    Some(event) => source.events.push_back(event),
+                match self.decoder.decode(time_ns, cpu, record) {
+                    Some(event) => {
+                        if std::mem::take(&mut is_lossy) {
+                            let what = What::Lost { cpu: Some(cpu) };
+                            source.events.push_back(KernelEvent {
+                                what,
+                                ..event.clone()
+                            });
+                        }
+                        source.events.push_back(event);
+                    }
                     None => self.faults.unknown += 1,
                 }
             }
@@ -135,6 +145,8 @@ mod tests {
 
     const ALLOCATE: u16 = 653;
     const FREE: u16 = 655;
+    /// Stands for lost events where frames are compared.
+    const LOST: u64 = u64::MAX;
 
     fn decoder() -> Decoder {
         let mut decoder = Decoder::default();
@@ -186,8 +198,10 @@ mod tests {
         let mut merge = Merge::new(streams, &decoder, &layout).unwrap();
         let mut found = Vec::new();
         while let Some(event) = merge.next().unwrap() {
-            let (What::Allocate { pfn, .. } | What::Free { pfn, .. }) = event.what else {
-                panic!("{event:?}");
+            let pfn = match event.what {
+                What::Allocate { pfn, .. } | What::Free { pfn, .. } => pfn,
+                What::Lost { cpu: Some(0) } => LOST,
+                _ => panic!("{event:?}"),
             };
             found.push((event.time_ns, event.cpu, pfn));
         }
@@ -198,6 +212,7 @@ mod tests {
                 (1010, 0, 1),
                 (1020, 2, 2),
                 (1020, 0, 3),
+                (1030, 0, LOST),
                 (1030, 0, 4),
                 (1050, 2, 5)
             ]

@@ -39,12 +39,13 @@ use serde_json::json;
 
 pub use error::RecordError;
 
-use self::decode::{Decoder, MEMORY, TASKS, Tracepoint};
+use self::decode::{CHAIN, Decoder, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS};
 use self::drain::{Drain, Stream};
 use self::merge::Merge;
 use self::page::PageLayout;
 use self::tracefs::{Instance, Tracefs};
 use crate::assemble::{Assembled, Assembly, KnownProcess, Scope};
+use crate::functions::Functions;
 
 /// The time during which frees follow the exit of a process: the kernel defers some.
 const SETTLING: Duration = Duration::from_millis(250);
@@ -53,6 +54,13 @@ const SETTLING: Duration = Duration::from_millis(250);
 const LARGEST_DEFAULT: u64 = 32 << 20;
 /// The smallest default.
 const SMALLEST_DEFAULT: u64 = 1 << 20;
+
+/// The functions of the running kernel.
+const KALLSYMS: &str = "/proc/kallsyms";
+
+/// Call chains of waits for locks that are recorded. A chain takes some microseconds, in which the lock is held. Chains
+/// only show which address is a zone's lock, so the first ones suffice.
+const MOST_CHAINS: u32 = 2048;
 
 /// Returns of system calls that change address regions: mmap, munmap, brk, mremap.
 const MEMORY_CALLS: &str = "id==9||id==11||id==12||id==25";
@@ -65,6 +73,8 @@ pub struct RecordOptions {
     pub buffer_bytes: Option<u64>,
     /// The directory for temporary data: about 40 bytes per event, in unnamed files.
     pub folder: PathBuf,
+    /// Whether waits for the zone's lock are recorded, if the kernel reports them.
+    pub has_locks: bool,
 }
 
 /// A recording in progress.
@@ -195,6 +205,9 @@ impl Recorder {
             known: Vec::new(),
         };
         recorder.enable(&tracefs, &MEMORY, &TASKS)?;
+        if options.has_locks {
+            recorder.enable_locks(&tracefs)?;
+        }
         let mut files = recorder.memory.open_cpus()?;
         recorder.cpus = files.len();
         files.extend(recorder.tree.open_cpus()?);
@@ -227,6 +240,56 @@ impl Recorder {
             }
         }
         Ok(())
+    }
+
+    /// Enables the first kind of events about the zone's lock that the kernel has.
+    fn enable_locks(&mut self, tracefs: &Tracefs) -> Result<(), RecordError> {
+        for LockEvents {
+            tracepoints,
+            needs_callers,
+        } in LOCKS
+        {
+            let mut has_all = true;
+            for tracepoint in tracepoints {
+                has_all &= tracefs.teach(&mut self.decoder, tracepoint)?;
+            }
+            if !has_all {
+                continue;
+            }
+            // Without callers it is unknown which of the kernel's locks it is, so nothing is recorded.
+            if needs_callers && !self.enable_chains(tracefs, tracepoints)? {
+                self.missing.push(Missing {
+                    tracepoint: "ftrace/kernel_stack, or the addresses in /proc/kallsyms",
+                    lacking: WAITS,
+                });
+                return Ok(());
+            }
+            return tracepoints
+                .iter()
+                .try_for_each(|tracepoint| self.tree.enable(tracepoint));
+        }
+        self.missing.push(Missing {
+            tracepoint: "lock/contention_begin",
+            lacking: WAITS,
+        });
+        Ok(())
+    }
+
+    /// Lets the ends of waits record their callers. Returns `false` if that is impossible here.
+    fn enable_chains(
+        &mut self,
+        tracefs: &Tracefs,
+        tracepoints: &[Tracepoint],
+    ) -> Result<bool, RecordError> {
+        let functions = Functions::parse(&fs::read_to_string(KALLSYMS).unwrap_or_default());
+        if functions.is_empty() || !tracefs.teach(&mut self.decoder, &CHAIN)? {
+            return Ok(false);
+        }
+        self.decoder.name_functions(functions);
+        let Some(end) = tracepoints.last() else {
+            return Ok(false);
+        };
+        Ok(self.tree.record_chains(end, MOST_CHAINS).is_ok())
     }
 
     /// Returns the tracepoints that this kernel lacks, and the missing information.

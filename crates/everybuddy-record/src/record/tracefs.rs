@@ -140,6 +140,16 @@ impl Instance {
         self.write(&format!("events/{}/enable", tracepoint.path), "1")
     }
 
+    /// Lets the first `most` events of a tracepoint record their call chains.
+    pub(super) fn record_chains(
+        &self,
+        tracepoint: &Tracepoint,
+        most: u32,
+    ) -> Result<(), RecordError> {
+        let file = format!("events/{}/trigger", tracepoint.path);
+        self.write(&file, &format!("stacktrace:{most}"))
+    }
+
     /// Restricts a tracepoint to events that pass a filter.
     pub(super) fn filter(&self, tracepoint: &str, filter: &str) -> Result<(), RecordError> {
         self.write(&format!("events/{tracepoint}/filter"), filter)

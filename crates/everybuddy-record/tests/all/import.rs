@@ -101,7 +101,9 @@ fn a_tree_is_a_part_of_everything() {
         scope,
         ..ImportOptions::default()
     };
-    let tree = import(&data("perf-script.txt"), options).unwrap().trace;
+    let tree = import(&data("perf-script.txt"), options.clone())
+        .unwrap()
+        .trace;
     assert!(!tree.events.is_empty() && tree.events.len() <= all.events.len());
     let nobody = ImportOptions {
         scope: Scope::Tree { root: 1 },

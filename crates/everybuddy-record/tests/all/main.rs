@@ -7,3 +7,4 @@ mod assembly_examples;
 mod common;
 mod corpus;
 mod import;
+mod locks;

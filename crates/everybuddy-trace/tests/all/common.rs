@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy_trace::{Event, Op, Trace};
+use everybuddy_trace::{Acquisition, Event, Op, Trace};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -50,6 +50,19 @@ pub(crate) fn allocate(time_ns: u64, pfn: u64, order: u8) -> Event {
 
 pub(crate) fn free(time_ns: u64, pfn: u64, order: u8) -> Event {
     Event::new(time_ns, 0, 1, Op::Free, pfn, order)
+}
+
+/// An acquisition of a zone's lock on CPU 0.
+pub(crate) fn acquisition(time_ns: u64, wait_ns: u64) -> Acquisition {
+    Acquisition {
+        time_ns,
+        wait_ns,
+        hold_ns: 0,
+        pid: 1,
+        batch: 0,
+        cpu: 0,
+        source: 3,
+    }
 }
 
 pub(crate) fn trace(events: &[Event]) -> Trace {

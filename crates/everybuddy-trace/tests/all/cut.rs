@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Scratch, bundled};
+use crate::common::{Scratch, acquisition, bundled};
 use everybuddy_trace::{
-    AddressRegion, Cut, Event, Fault, Leniency, Op, RegionId, Trace, cut, read, resolve, write,
+    Acquisition, AddressRegion, Cut, Event, Fault, Leniency, Op, RegionId, Trace, cut, read,
+    resolve, write,
 };
 use proptest::prelude::*;
 
@@ -55,6 +56,14 @@ fn valid(choices: &[(u8, u8, u8)]) -> Trace {
         }
         live.push((pfn, order, event.region));
         trace.events.push(event);
+        if who & 32 != 0 {
+            let own = Acquisition {
+                pid,
+                cpu,
+                ..acquisition(time_ns, 0)
+            };
+            trace.acquisitions.push(own);
+        }
     }
     trace
 }
@@ -109,6 +118,29 @@ fn wanted(trace: &Trace, cut: &Cut) -> Vec<usize> {
     kept
 }
 
+/// The acquisitions that must be kept, said likewise.
+fn acquisitions(trace: &Trace, cut: &Cut, rows: &[usize]) -> Vec<Acquisition> {
+    let times = rows.iter().map(|row| trace.events[*row].time_ns);
+    let (first, last) = (
+        times.clone().next().unwrap_or(0),
+        times.last().unwrap_or(u64::MAX),
+    );
+    // Where time is counted from the first call, nothing is before it.
+    let begins_there = cut.from_ns.is_none() && rows.first().is_some_and(|row| *row > 0);
+    let is_kept = |own: &&Acquisition| {
+        let time = own.time_ns;
+        cut.from_ns.is_none_or(|from| from <= time)
+            && cut.to_ns.is_none_or(|to| time < to)
+            && cut
+                .tasks
+                .as_ref()
+                .is_none_or(|tasks| tasks.contains(&own.pid))
+            && ((cut.events.is_none() && cut.first.is_none()) || (first..=last).contains(&time))
+            && (!begins_there || time >= first)
+    };
+    trace.acquisitions.iter().filter(is_kept).copied().collect()
+}
+
 proptest! {
     #[test]
     fn any_cut_holds_what_was_asked_for_and_replays(
@@ -142,6 +174,13 @@ proptest! {
             prop_assert_eq!((fault.vpn, fault.sequence), (was.vpn, was.sequence));
         }
         prop_assert_eq!(part.faults.len() as u64 + report.faults_dropped, trace.faults.len() as u64);
+        let own = acquisitions(&trace, &asked, &rows);
+        let moved = rows.first().map_or(0, |row| trace.events[*row].time_ns - part.events[0].time_ns);
+        prop_assert_eq!(report.acquisitions_dropped as usize, trace.acquisitions.len() - own.len());
+        if !rows.is_empty() {
+            let own = own.into_iter().map(|own| Acquisition { time_ns: own.time_ns - moved, ..own });
+            prop_assert_eq!(&part.acquisitions, &own.collect::<Vec<_>>());
+        }
         if !part.events.is_empty() {
             let scratch = Scratch::new();
             let path = scratch.path("made.parquet");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Scratch, allocate, bundled, free, trace};
+use crate::common::{Scratch, acquisition, allocate, bundled, free, trace};
 use everybuddy_trace::{AddressRegion, Fault, Leniency, RegionId, read, resolve, write};
 
 /// Reads both ways; whatever is accepted must replay.
@@ -40,6 +40,7 @@ fn small(path: &Path) {
         })
         .collect();
     made.metadata = vec![("stats".into(), "{}".into())];
+    made.acquisitions = (0..40).map(|at| acquisition(at * 70, at * 3)).collect();
     write(&made, path).unwrap();
     read(path, Leniency::Strict).unwrap();
 }
@@ -73,7 +74,12 @@ fn one_bit_anywhere() {
     let scratch = Scratch::new();
     let path = scratch.path("made.parquet");
     small(&path);
-    for name in ["made.parquet", "made.faults.parquet", "made.vmas.parquet"] {
+    for name in [
+        "made.parquet",
+        "made.faults.parquet",
+        "made.vmas.parquet",
+        "made.locks.parquet",
+    ] {
         let damaged = scratch.path(name);
         let whole = fs::read(&damaged).unwrap();
         for byte in 0..whole.len() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{Column, Scratch, allocate, foreign, free, trace};
+use crate::common::{Column, Scratch, acquisition, allocate, foreign, free, trace};
 use everybuddy_trace::{
     AddressRegion, Event, Fault, Leniency, Op, Problem, Repair, Repairs, Trace, TraceError, read,
     resolve, write,
@@ -359,4 +359,51 @@ fn faults_follow_their_rows_through_repairs() {
     // Row 0 is unknown, row 2 frees what it would have allocated.
     assert_eq!(repaired.events.len(), 1);
     assert_eq!(repaired.faults[0].row, 0);
+}
+
+#[test]
+fn acquisitions_that_cannot_have_happened() {
+    let mut made = trace(&[allocate(1, 1, 0)]);
+    made.acquisitions = vec![acquisition(10_000, 1_000), acquisition(20_000, 13_000)];
+    let (error, repaired, repairs) = refused(&made);
+    assert!(
+        matches!(
+            error.problem,
+            Problem::WaitOverlaps {
+                cpu: 0,
+                begin_ns: 7_000,
+                end_ns: 10_000
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(error.row, Some(1));
+    assert!(error.file.ends_with("made.locks.parquet"), "{error}");
+    assert_eq!(repaired.acquisitions, [made.acquisitions[0]]);
+    only(&repairs, Repair::AcquisitionDropped, 1);
+
+    made.acquisitions = vec![acquisition(10_000, 0), acquisition(9_999, 0)];
+    let (error, ..) = refused(&made);
+    assert!(
+        matches!(error.problem, Problem::TimeRunsBack { .. }),
+        "{error}"
+    );
+    // Other CPUs wait at the same time.
+    made.acquisitions = vec![acquisition(10_000, 1_000), acquisition(20_000, 13_000)];
+    made.acquisitions[1].cpu = 1;
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    write(&made, &path).unwrap();
+    assert_eq!(read(&path, Leniency::Strict).unwrap().0, made);
+    // Acquisitions of another trace.
+    made.acquisitions[1].batch = 9;
+    let other = scratch.path("other.parquet");
+    write(&made, &other).unwrap();
+    std::fs::copy(
+        scratch.path("other.locks.parquet"),
+        scratch.path("made.locks.parquet"),
+    )
+    .unwrap();
+    let error = read(&path, Leniency::Strict).unwrap_err();
+    assert!(matches!(error.problem, Problem::OtherTrace), "{error}");
 }

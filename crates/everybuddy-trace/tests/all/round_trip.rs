@@ -1,8 +1,9 @@
 //! What is written is read again, and files of other programs are read as they are.
 
-use crate::common::{Column, Scratch, allocate, bundled, foreign, free, trace};
+use crate::common::{Column, Scratch, acquisition, allocate, bundled, foreign, free, trace};
 use everybuddy_trace::{
-    AddressRegion, Fault, Leniency, Op, Problem, RegionId, RegionKind, Trace, read, write,
+    Acquisition, AddressRegion, Fault, Leniency, Op, Problem, RegionId, RegionKind, Trace, read,
+    write,
 };
 use parquet::basic::Compression;
 
@@ -53,6 +54,16 @@ fn every_field_survives() {
         sequence: u32::MAX,
     }];
     made.metadata = vec![("stats".into(), "{}".into()), ("own".into(), "".into())];
+    let widest = Acquisition {
+        time_ns: u64::MAX,
+        wait_ns: u64::MAX,
+        hold_ns: u64::MAX,
+        pid: u32::MAX,
+        batch: u32::MAX,
+        cpu: u16::MAX,
+        source: u8::MAX,
+    };
+    made.acquisitions = vec![acquisition(7, 3), widest];
 
     let scratch = Scratch::new();
     let path = scratch.path("made.parquet");
@@ -87,12 +98,17 @@ fn an_older_trace_of_the_name_leaves_nothing_behind() {
         region: None,
         sequence: 1,
     }];
+    old.acquisitions = vec![acquisition(1, 1)];
     write(&old, &path).unwrap();
+    assert!(scratch.path("made.locks.parquet").exists());
     let new = trace(&[allocate(1, 1, 0), free(2, 1, 0)]);
     write(&new, &path).unwrap();
     assert_eq!(strictly(&path), new);
     let files = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
-    assert_eq!(files, 1, "no faults, no regions, no temporary files");
+    assert_eq!(
+        files, 1,
+        "no faults, no regions, no acquisitions, no temporary files"
+    );
 }
 
 #[test]

@@ -11,13 +11,16 @@
 
 use std::collections::HashMap;
 
-use super::super::events::{Fields, SystemCallFields};
+use super::super::events::{ContentionFields, Fields, SystemCallFields};
 use super::super::system_calls;
 use super::bytes::Bytes;
 use crate::format::Format;
 
 /// Flags of a thread's state that mean that an interrupt had suspended it (hard, soft, non-maskable).
 const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
+
+/// The flags of a wait for a plain spin lock.
+const SPIN: u64 = 1;
 
 /// The formats of a file, by the number at the start of each sample's data.
 #[derive(Debug, Default)]
@@ -129,6 +132,18 @@ impl Fields for Sample<'_> {
         self.number(name)
     }
 
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.number(name).map(|value| value != 0)
+    }
+
+    fn contention(&self) -> Option<ContentionFields> {
+        Some(ContentionFields {
+            lock: self.number("lock_addr")?,
+            is_spin: self.number("flags").map(|flags| flags == SPIN),
+            result: self.number("ret").map(|result| result as i64),
+        })
+    }
+
     fn text(&self, name: &str, _next: &str) -> Option<String> {
         self.format.field(name)?.text(self.data)
     }
@@ -191,5 +206,36 @@ mod tests {
             (short.text("filename", ""), short.text("comm", "")),
             (None, None)
         );
+    }
+
+    #[test]
+    fn waits_for_locks_have_an_address_and_either_flags_or_a_result() {
+        let format = |field: &str| {
+            Format::parse(&format!(
+                "name: contention\nID: 9\n\tfield:void * lock_addr;\toffset:8;\tsize:8;\tsigned:0;\n\
+                 \tfield:int {field};\toffset:16;\tsize:4;\tsigned:1;\n"
+            ))
+        };
+        let fields = |field: &str, value: i32| {
+            let mut data = vec![0; 8];
+            data.extend(77u64.to_le_bytes());
+            data.extend(value.to_le_bytes());
+            let format = format(field);
+            Sample {
+                format: &format,
+                data: &data,
+            }
+            .contention()
+        };
+        let contention = |is_spin, result| {
+            Some(ContentionFields {
+                lock: 77,
+                is_spin,
+                result,
+            })
+        };
+        assert_eq!(fields("flags", 1), contention(Some(true), None));
+        assert_eq!(fields("flags", 3), contention(Some(false), None));
+        assert_eq!(fields("ret", -4), contention(None, Some(-4)));
     }
 }

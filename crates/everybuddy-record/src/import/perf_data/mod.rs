@@ -26,9 +26,9 @@ use self::layout::{Layouts, damaged};
 use self::unpack::Unpacker;
 use super::Source;
 use super::error::Fault;
-use super::events::{Interpreter, Meaning};
+use super::events::{Interpreter, Meaning, understood};
 use super::import_log::ImportLog;
-use crate::kernel::KernelEvent;
+use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::quietly;
 
 /// The length of the head of a record: kind, flags and size.
@@ -65,7 +65,7 @@ pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, Impo
     let Reader {
         events, mut log, ..
     } = reader;
-    log.understood = events.len() as u64;
+    log.understood = understood(&events);
     Ok((events, log))
 }
 
@@ -141,6 +141,14 @@ impl Reader {
                 }
                 let lost = bytes.u64().unwrap_or(1);
                 self.log.lost = self.log.lost.saturating_add(lost);
+                // Its CPU is only known if the file was recorded so; the time is that of the last event.
+                if let Some(last) = self.events.last() {
+                    let event = KernelEvent {
+                        what: What::Lost { cpu: None },
+                        ..last.clone()
+                    };
+                    self.events.push(event);
+                }
             }
             _ => {}
         }

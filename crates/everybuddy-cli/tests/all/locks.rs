@@ -1,0 +1,232 @@
+//! Waits for the zone's lock, from a recording to the comparison with simulated ones.
+
+use std::fs;
+use std::path::Path;
+
+use everybuddy_trace::{Acquisition, Leniency, read, write};
+
+use super::common::{Folder, everybuddy};
+
+/// A real recording: `everybuddy record` of three processes that create and close packet sockets with large buffers.
+fn recorded() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sockets.parquet");
+    path.to_str().unwrap().to_string()
+}
+
+/// The tiny trace, with acquisitions on both CPUs.
+fn trace(folder: &Folder) -> String {
+    let mut trace = crate::common::trace();
+    let own = |time_ns, cpu, wait_ns| Acquisition {
+        time_ns,
+        wait_ns,
+        hold_ns: 40,
+        pid: 7,
+        batch: 31,
+        cpu,
+        source: 1,
+    };
+    trace.acquisitions = vec![
+        own(1_000, 0, 500),
+        own(1_200, 1, 0),
+        own(50_000, 0, 2_500),
+        own(90_000, 1, 1_500),
+    ];
+    let file = folder.file("tiny.parquet");
+    write(&trace, Path::new(&file)).unwrap();
+    file
+}
+
+/// The lines of a text from one that begins so, up to an empty line.
+fn section(text: &str, title: &str) -> String {
+    let from = text
+        .find(title)
+        .unwrap_or_else(|| panic!("no {title} in {text}"));
+    let section = &text[from..];
+    section
+        .split("\n\n")
+        .next()
+        .unwrap_or(section)
+        .trim_end()
+        .to_string()
+}
+
+#[test]
+fn acquisitions_are_described() {
+    let folder = Folder::new("locks-info");
+    let text = everybuddy(&["trace", "info", &trace(&folder)]).done();
+    let expected = "acquisitions of a zone's lock, recorded
+  reported by               kmem:mm_zone_locked
+  all                       4
+  waited                    3 (1.36 per 1,000 calls)
+  time spent waiting        1.020 % of the time of 2 CPUs
+  waits                     median 1.5 us, 99 % 2.5 us, maximum 2.5 us
+  held                      median 40 ns, 99 % 40 ns, maximum 40 ns
+  blocks moved              mean 31.0, maximum 31";
+    assert_eq!(section(&text, "acquisitions of"), expected);
+    // Of a kernel that only reports waits.
+    let text = everybuddy(&["trace", "info", &recorded()]).done();
+    assert_eq!(section(&text, "acquisitions of"), GOLDEN);
+    // A trace without them does not mention them.
+    let text = everybuddy(&["trace", "info", "gcc_build"]).done();
+    assert!(!text.contains("lock"), "{text}");
+}
+
+/// What `trace info` prints of the recording.
+const GOLDEN: &str = "acquisitions of a zone's lock, recorded
+  reported by               lock:contention_*
+  waited                    328 (21.08 per 1,000 calls)
+  time spent waiting        0.042 % of the time of 2 CPUs
+  waits                     median 2.4 us, 99 % 39.9 us, maximum 135.4 us";
+
+#[test]
+fn acquisitions_are_checked_and_cut() {
+    let folder = Folder::new("locks-cut");
+    let file = trace(&folder);
+    let text = everybuddy(&["trace", "check", &file]).done();
+    assert!(
+        text.ends_with("events, 4 acquisitions of a zone's lock\n"),
+        "{text}"
+    );
+    let part = folder.file("part.parquet");
+    let run = everybuddy(&[
+        "trace", "cut", &file, "-o", &part, "--from", "1100ns", "--to", "60us",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.err
+            .contains("2 acquisitions of a zone's lock outside the cut"),
+        "{}",
+        run.err
+    );
+    let (cut, _) = read(Path::new(&part), Leniency::Strict).unwrap();
+    let times: Vec<u64> = cut.acquisitions.iter().map(|own| own.time_ns).collect();
+    assert_eq!(times, [100, 48_900]);
+
+    // Those of another trace are refused, and an overlap is, too.
+    let locks = folder.file("tiny.locks.parquet");
+    fs::copy(folder.file("part.locks.parquet"), &locks).unwrap();
+    everybuddy(&["trace", "check", &file]).refused(&["tiny.locks.parquet", "does not belong"]);
+    let mut broken = crate::common::trace();
+    let (mut first, _) = read(Path::new(&part), Leniency::Strict).unwrap();
+    first.acquisitions[1].wait_ns = 48_900;
+    first.acquisitions[0].time_ns = 30_000;
+    first.acquisitions[0].cpu = 0;
+    broken.acquisitions = first.acquisitions;
+    write(&broken, Path::new(&file)).unwrap();
+    everybuddy(&["trace", "check", &file]).refused(&[
+        "tiny.locks.parquet, row 1",
+        "CPU 0 waits for a zone's lock from 0 ns on",
+        "--lenient",
+    ]);
+    // A cut that keeps none leaves no file of an older trace behind.
+    let none = ["trace", "cut", "gcc_build", "-o", &part, "--first", "1000"];
+    assert_eq!(everybuddy(&none).code, 0);
+    assert!(!Path::new(&folder.file("part.locks.parquet")).exists());
+}
+
+#[test]
+fn waits_are_imported_and_what_is_left_out_is_said() {
+    let folder = Folder::new("locks-import");
+    let recording = folder.file("run.txt");
+    let lines = "  sh-7   [001] d..2. 5.000001: mm_page_alloc: page=0x1 pfn=0x10 order=0 migratetype=1 gfp_flags=0
+  sh-7   [001] d..2. 5.000005: contention_begin: 0000000021018bee (flags=SPIN)
+  sh-7   [001] d..2. 5.000008: contention_end: 0000000021018bee (ret=0)
+  sh-7   [001] d..2. 5.000012: contention_end: 0000000021018bee (ret=0)
+";
+    fs::write(&recording, lines).unwrap();
+    let output = folder.file("run.parquet");
+    let import = ["trace", "import", &recording, "-o", &output];
+    let said = everybuddy(&import);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let text = said.err.as_str();
+    for part in [
+        "1 waits for locks without a known caller, omitted",
+        "1 ends of waits for a lock without a beginning, omitted",
+        "--zone-lock",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let address = ["--zone-lock", "21018bee"];
+    everybuddy(&[&import[..], &address[..]].concat()).noted();
+    let (made, _) = read(Path::new(&output), Leniency::Strict).unwrap();
+    assert_eq!(
+        (made.acquisitions.len(), made.acquisitions[0].wait_ns),
+        (1, 3_000)
+    );
+    everybuddy(&[&import[..], &["--zone-lock", "normal"]].concat())
+        .refused(&["`normal` is not an address"]);
+}
+
+#[test]
+fn recorded_waits_are_shown_next_to_simulated_ones() {
+    let folder = Folder::new("locks-simulate");
+    let rows = folder.file("rows.jsonl");
+    let file = trace(&folder);
+    let simulate = [
+        "simulate",
+        "--trace",
+        &file,
+        "--systems",
+        "bs,linux-6",
+        "--seeds",
+        "1",
+    ];
+    let options = ["--cpus", "1,2", "--think", "50", "--json", &rows];
+    let text = everybuddy(&[&simulate[..], &options[..]].concat()).done();
+    let table = section(
+        &text,
+        "tiny: waits for locks on 2 CPUs, recorded and simulated",
+    );
+    assert!(table.ends_with("simulated"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let line = |name: &str| {
+        let from = lines
+            .iter()
+            .position(|line| line.contains("waits for locks on"))
+            .unwrap();
+        let own = lines[from..]
+            .iter()
+            .find(|line| line.trim_start().starts_with(name));
+        let words = own
+            .unwrap_or_else(|| panic!("no {name} in {text}"))
+            .split_whitespace();
+        words.map(str::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        line("recorded"),
+        ["recorded", "1.360", "1.020", "1,500", "2,500", "2,500"]
+    );
+    // Every call of `bs` acquires the zone's lock, and most of `linux-6` do not.
+    let per_call = |name: &str| line(name)[1].parse::<f64>().unwrap();
+    assert!(
+        per_call("bs") > 10.0 * per_call("linux-6").max(0.1),
+        "{text}"
+    );
+
+    let rows = fs::read_to_string(rows).unwrap();
+    let rows: Vec<serde_json::Value> = rows
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    let of = |platform: &str, system: &str, cpus: u64| {
+        let mut own = rows.iter().filter(|row| {
+            row["metric"] == "contended_wait"
+                && row["statistic"] == "rate"
+                && row["platform"].as_str().unwrap().starts_with(platform)
+                && row["system"] == system
+                && row["cpus"] == cpus
+        });
+        own.next().map(|row| row["value"].as_f64().unwrap())
+    };
+    assert_eq!(
+        of("recorded", "", 2).map(|rate| (rate * 1e6).round()),
+        Some(1360.0)
+    );
+    assert_eq!(of("sim:", "bs", 1), Some(0.0), "one CPU never waits");
+    assert!(of("sim:", "bs", 2).is_some_and(|rate| rate > 0.01));
+
+    // On another number of CPUs there is nothing to compare.
+    let options = ["--cpus", "1", "--think", "50"];
+    let text = everybuddy(&[&simulate[..], &options[..]].concat()).done();
+    assert!(text.contains("add 2 to --cpus"), "{text}");
+}

@@ -1,0 +1,187 @@
+//! Functions of the kernel that acquire a zone's lock.
+//!
+//! # Purpose
+//!
+//! `lock:contention_begin` contains only the address of the lock. The innermost caller that is not part of a lock or of
+//! the tracer itself tells whose lock it is.
+//!
+//! # Invariants
+//!
+//! A name that is not listed here is another function: then a wait is left out and counted, never attributed wrongly.
+
+/// What a function says about a lock that it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// It is part of locks or of the tracer: its caller decides.
+    Lock,
+    /// It is part of the page allocator, and the lock is that of a zone.
+    Allocator,
+    /// It is something else.
+    Other,
+}
+
+/// Beginnings of the names of functions that are part of locks, or of the tracer.
+const LOCKS: [&str; 21] = [
+    "trace_",
+    "__traceiter_",
+    "__bpf_trace_",
+    "__ftrace_",
+    "ftrace_",
+    "event_trigger",
+    "perf_trace_",
+    "stacktrace_",
+    "__pv_",
+    "pv_",
+    "kvm_",
+    "native_queued_",
+    "queued_",
+    "__raw_callee_",
+    "_raw_spin_",
+    "__raw_spin_",
+    "do_raw_spin_",
+    "spin_",
+    "zone_lock",
+    "__zone_lock",
+    "__raw_call",
+];
+
+/// Functions that acquire a zone's lock, or into which compilers inline one that does, in Linux 4.18 to 6.18. The lock
+/// of a per-CPU list, which some of them also acquire, is only tried there, and never waited for.
+const ALLOCATOR: [&str; 27] = [
+    "rmqueue",
+    "rmqueue_bulk",
+    "rmqueue_buddy",
+    "rmqueue_pcplist",
+    "__rmqueue_pcplist",
+    "get_page_from_freelist",
+    "__alloc_pages_direct_compact",
+    "free_pcppages_bulk",
+    "free_one_page",
+    "__free_one_page",
+    "__free_pages_ok",
+    "__free_pages",
+    "__free_frozen_pages",
+    "___free_pages",
+    "free_unref_page",
+    "free_unref_page_commit",
+    "free_unref_page_list",
+    "free_unref_folios",
+    "free_frozen_page_commit",
+    "free_frozen_pages",
+    "free_frozen_pages_nolock",
+    "drain_pages_zone",
+    "drain_zone_pages",
+    "decay_pcp_high",
+    "reserve_highatomic_pageblock",
+    "unreserve_highatomic_pageblock",
+    "split_free_page",
+];
+
+impl Function {
+    /// Returns what a function of this name says. A compiler's suffix, as in `free_unref_page.part.0`, does not matter.
+    pub(crate) fn named(name: &str) -> Function {
+        let name = name.split('.').next().unwrap_or(name);
+        if ALLOCATOR.contains(&name) {
+            Function::Allocator
+        } else if LOCKS.iter().any(|begin| name.starts_with(begin)) {
+            Function::Lock
+        } else {
+            Function::Other
+        }
+    }
+}
+
+/// The functions of the running kernel, by address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Functions {
+    /// The first address of each run of functions of one kind.
+    starts: Vec<(u64, Function)>,
+}
+
+impl Functions {
+    /// Parses `/proc/kallsyms`. Addresses are 0 for users who may not know them: then no function is known.
+    pub(crate) fn parse(kallsyms: &str) -> Functions {
+        let mut starts: Vec<(u64, Function)> = kallsyms.lines().filter_map(symbol).collect();
+        starts.sort_by_key(|(address, _)| *address);
+        starts.dedup_by(|next, own| next.1 == own.1);
+        Functions { starts }
+    }
+
+    /// Returns `true` if no function of the page allocator is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.starts
+            .iter()
+            .all(|(_, function)| *function != Function::Allocator)
+    }
+
+    /// Returns the function to which a call returns at an address.
+    pub(crate) fn at(&self, address: u64) -> Function {
+        // The last instruction of a function may be a call: the address then belongs to the next one.
+        let after = self.starts.partition_point(|(start, _)| *start < address);
+        match after.checked_sub(1) {
+            Some(place) => self.starts[place].1,
+            None => Function::Other,
+        }
+    }
+}
+
+/// Parses `ffffffff81000000 t name`; other kinds of symbols than functions have no place here.
+fn symbol(line: &str) -> Option<(u64, Function)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let kind = words.next()?;
+    let is_function = address != 0 && matches!(kind, "t" | "T" | "w" | "W");
+    is_function.then_some((address, Function::named(words.next()?)))
+}
+
+/// Decides by the callers of a lock, the innermost first: whether the page allocator waits for it. Returns `None` while
+/// all of them are part of the lock.
+pub(crate) fn is_allocator(callers: impl Iterator<Item = Function>) -> Option<bool> {
+    let mut callers = callers.filter(|function| *function != Function::Lock);
+    callers
+        .next()
+        .map(|function| function == Function::Allocator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_caller_outside_of_the_lock_decides() {
+        let chain = |names: &[&str]| is_allocator(names.iter().map(|name| Function::named(name)));
+        let lock = [
+            "trace_event_raw_event_contention_end",
+            "_raw_spin_lock_irqsave",
+        ];
+        assert_eq!(chain(&lock), None);
+        for (name, expected) in [
+            ("free_pcppages_bulk", true),
+            ("get_page_from_freelist.isra.0", true),
+            ("folio_lruvec_lock_irqsave", false),
+            ("try_to_wake_up", false),
+        ] {
+            let names = [lock[0], lock[1], name, "rmqueue_bulk"];
+            assert_eq!(chain(&names), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn addresses_belong_to_the_function_before_them() {
+        let functions = Functions::parse(
+            "ffffffff81000300 T rmqueue_bulk\nffffffff81000100 t _raw_spin_lock\n\
+             ffffffff81000200 t other\nffffffff81000250 d rmqueue\nffffffff81000400 T next\nnonsense\n",
+        );
+        assert!(!functions.is_empty());
+        let at = |low: u64| functions.at(0xffff_ffff_8100_0000 + low);
+        assert_eq!(at(0x100), Function::Other);
+        assert_eq!(at(0x101), Function::Lock);
+        assert_eq!(at(0x260), Function::Other, "data is not code");
+        // A call that is the last instruction of `rmqueue_bulk` returns to the start of `next`.
+        assert_eq!(at(0x400), Function::Allocator);
+        assert_eq!(at(0x401), Function::Other);
+        let hidden = Functions::parse("0000000000000000 T rmqueue_bulk\n");
+        assert!(hidden.is_empty());
+        assert_eq!(hidden.at(5), Function::Other);
+    }
+}
