@@ -15,10 +15,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use everybuddy::{Block, Pfn, Release, Request, Size};
 use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
-use everybuddy_workload::{Body, Program, Setting, Step, Variant};
+use everybuddy_workload::{Body, Program, Setting, Step, Variant, deal};
 
 use crate::caller::{Caller, Pace};
 use crate::counted::{Counted, LOOK};
@@ -51,6 +52,9 @@ struct Held {
 /// Blocks on their way to a CPU.
 type Mailbox = RefCell<VecDeque<Held>>;
 
+/// Blocks that are dealt out to all CPUs.
+type Pot = RefCell<Vec<Held>>;
+
 /// Runs the workload, one thread on each CPU that makes calls.
 pub(crate) fn run(
     variant: &Variant,
@@ -62,13 +66,14 @@ pub(crate) fn run(
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
     let mailboxes: Vec<Mailbox> = (0..setting.threads).map(|_| Mailbox::default()).collect();
-    let (begun, done) = (Cell::new(0), Cell::new(0));
+    let (begun, done, pot) = (Cell::new(0), Cell::new(0), Pot::default());
     crew.run(machine, region, |cpu: &mut SimCpu| {
         let caller = Caller::new(pace, crew, cpu);
         let program = variant.program(setting, caller.index() as u16);
         let thread = Thread {
             caller,
             mailboxes: &mailboxes,
+            pot: &pot,
             slots: vec![None; program.slots() as usize],
             program,
             is_apart: phases == Phases::Apart,
@@ -84,6 +89,7 @@ pub(crate) fn run(
 struct Thread<'t, 'c> {
     caller: Caller<'t, 'c>,
     mailboxes: &'t [Mailbox],
+    pot: &'t Pot,
     program: Program,
     slots: Vec<Option<Held>>,
     is_apart: bool,
@@ -143,6 +149,10 @@ impl Thread<'_, '_> {
             }
             self.caller.meet();
         }
+        for body in self.program.settle().to_vec() {
+            self.body(&body);
+            self.caller.meet();
+        }
     }
 
     fn round(&mut self) {
@@ -155,10 +165,30 @@ impl Thread<'_, '_> {
     }
 
     fn body(&mut self, body: &Body) {
-        if let Body::Arrange { slots } = body {
-            let range = slots.start as usize..slots.end as usize;
-            self.slots[range].sort_by_key(|held| held.map(|held| held.start));
-            return;
+        let range = |slots: &Range<u32>| slots.start as usize..slots.end as usize;
+        match body {
+            Body::Arrange { slots } => {
+                self.slots[range(slots)].sort_by_key(|held| held.map(|held| held.start));
+            }
+            Body::Give { slots } => {
+                let own = self.slots[range(slots)].iter_mut().filter_map(Option::take);
+                let mut pot = self.pot.borrow_mut();
+                pot.extend(own);
+                pot.sort_by_key(|held| held.start);
+            }
+            Body::Take {
+                slots,
+                thread,
+                threads,
+                seed,
+            } => {
+                let own = deal(&self.pot.borrow(), *thread, *threads, *seed);
+                let places = self.slots[range(slots)].iter_mut();
+                places
+                    .zip(own)
+                    .for_each(|(place, held)| *place = Some(held));
+            }
+            _ => {}
         }
         for step in body.steps() {
             self.step(step);

@@ -15,6 +15,7 @@
 //!
 //! To add a workload, write one file that creates [`Program`]s, and add one row to [`WORKLOADS`].
 
+mod aged;
 mod batch;
 mod burst;
 mod churn;
@@ -31,7 +32,7 @@ pub mod streams;
 pub use batch::BATCH;
 pub use burst::BURST;
 pub use churn::{Churn, Mix};
-pub use program::{Body, Part, Program, Round, Section, Setting};
+pub use program::{Body, Part, Program, Round, Section, Setting, deal};
 pub use rows::{Variant, WORKLOADS, WorkloadInfo};
 
 use everybuddy::Size;

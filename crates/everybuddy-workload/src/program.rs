@@ -16,6 +16,7 @@ use std::ops::Range;
 use everybuddy::{Order, Size};
 
 use crate::Step;
+use crate::random::Random;
 
 /// The parameters of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,37 @@ pub enum Body {
         /// The slots.
         slots: Range<u32>,
     },
+    /// Puts the blocks in these slots into a pot that all threads share. The slots are empty afterwards. It makes no
+    /// requests, occurs only in the [settling](Program::settle), and is done by the host.
+    Give {
+        /// The slots.
+        slots: Range<u32>,
+    },
+    /// Takes this thread's [share](deal) of the pot into these slots, the first ones first. Like [`Give`](Self::Give),
+    /// which all threads have done before.
+    Take {
+        /// The slots, all empty.
+        slots: Range<u32>,
+        /// The thread.
+        thread: u16,
+        /// The number of threads.
+        threads: u16,
+        /// The seed of the random choice, the same for all threads.
+        seed: u64,
+    },
+}
+
+/// Returns a thread's random share of a pot that is in a defined order. The shares of all threads are disjoint, and
+/// together they are the pot. O(blocks).
+pub fn deal<T: Copy>(pot: &[T], thread: u16, threads: u16, seed: u64) -> Vec<T> {
+    let mut blocks = pot.to_vec();
+    Random::new(seed, u16::MAX).shuffle(&mut blocks);
+    let every = usize::from(threads.max(1));
+    blocks
+        .into_iter()
+        .skip(thread.into())
+        .step_by(every)
+        .collect()
 }
 
 impl Body {
@@ -115,7 +147,7 @@ impl Body {
             Body::Replace { entries } => 2 * entries.len() as u64,
             Body::Hand { count, .. } | Body::Receive { count, .. } => u64::from(*count),
             Body::Steps(steps) => steps.len() as u64,
-            Body::Arrange { .. } => 0,
+            Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => 0,
         }
     }
 
@@ -154,7 +186,9 @@ impl Body {
                 Box::new((0..*count).flat_map(move |_| [Step::Receive { slot: 0 }, free(0)]))
             }
             Body::Steps(steps) => Box::new(steps.iter().copied()),
-            Body::Arrange { .. } => Box::new(std::iter::empty()),
+            Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => {
+                Box::new(std::iter::empty())
+            }
         }
     }
 }
@@ -188,6 +222,7 @@ pub type Round = Box<dyn FnMut() -> Vec<Section> + Send>;
 pub struct Program {
     slots: u32,
     prepare: Vec<Body>,
+    settle: Vec<Body>,
     round: Round,
 }
 
@@ -201,8 +236,14 @@ impl Program {
         Self {
             slots,
             prepare,
+            settle: Vec::new(),
             round: Box::new(round),
         }
+    }
+
+    /// Returns the program with work between the preparation and the timed sections.
+    pub(crate) fn settling(self, settle: Vec<Body>) -> Self {
+        Self { settle, ..self }
     }
 
     /// Returns the number of slots that the program uses.
@@ -213,6 +254,12 @@ impl Program {
     /// Returns the work that precedes the timed sections. Threads prepare one after another.
     pub fn prepare(&self) -> &[Body] {
         &self.prepare
+    }
+
+    /// Returns the work that follows the preparation. Nothing of it is timed. All threads have the same number of pieces,
+    /// and start each piece together.
+    pub fn settle(&self) -> &[Body] {
+        &self.settle
     }
 
     /// Returns the next round: consecutive sections. All threads have the same number of sections, and start each

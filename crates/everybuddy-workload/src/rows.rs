@@ -12,7 +12,7 @@
 use everybuddy::Order;
 
 use crate::churn::{self, Mix};
-use crate::{Program, Setting, batch, burst, fill, handover, hot, steady};
+use crate::{Program, Setting, aged, batch, burst, fill, handover, hot, steady};
 
 /// The description of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +221,26 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
             variant("churn:order0", "single frames", |s, t| {
                 churn::churn(s, t, Mix::Single)
             })
+            .counting_large_blocks(),
+        ],
+    },
+    WorkloadInfo {
+        name: "aged-churn",
+        summary: "Random replacement at 40 %, 10 million times, in memory that was 90 % full, whose blocks were dealt \
+            out to the threads anew and freed at random; finally counts the large blocks that can still be allocated.",
+        source: MIXED,
+        variants: &[
+            variant("aged-churn:mixed", "mixed orders", |s, t| {
+                aged::churn(s, t, Mix::Mostly)
+            })
+            .up_to(FOUR)
+            .counting_large_blocks(),
+            variant(
+                "aged-churn:order0",
+                "single frames, after the mixed orders",
+                |s, t| aged::churn(s, t, Mix::Single),
+            )
+            .up_to(FOUR)
             .counting_large_blocks(),
         ],
     },

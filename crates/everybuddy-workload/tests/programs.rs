@@ -87,6 +87,9 @@ fn slots_alternate_and_what_is_held_fits() {
             for body in program.prepare() {
                 slots.perform(body, variant.largest);
             }
+            for body in program.settle() {
+                slots.perform(body, variant.largest);
+            }
             let level = slots.frames();
             for _ in 0..3 {
                 for section in program.round() {
@@ -115,7 +118,9 @@ fn seeds_repeat_and_threads_agree() {
         };
         let (one, other) = (parts(0, 1), parts(1, 1));
         assert_eq!(counted(&one.1), counted(&other.1), "{}", variant.name);
-        let is_random = variant.name.starts_with("steady") || variant.name.starts_with("churn");
+        let is_random = ["steady", "churn", "aged"]
+            .iter()
+            .any(|name| variant.name.starts_with(name));
         assert!(!is_random || parts(0, 1) != parts(0, 2), "{}", variant.name);
         assert!(
             !is_random || one.1 != other.1,
@@ -132,7 +137,7 @@ fn levels_are_reached() {
         let all = (0..SETTING.threads).map(|thread| {
             let program = variant.program(&SETTING, thread);
             let mut slots = Slots::of(&program);
-            for body in program.prepare() {
+            for body in program.prepare().iter().chain(program.settle()) {
                 slots.perform(body, variant.largest);
             }
             slots.frames()
@@ -150,6 +155,9 @@ fn levels_are_reached() {
         ("fill:1", 0.01),
         ("fill:75", 0.75),
         ("fill:99", 0.99),
+        ("aged-churn:mixed", 0.4),
+        // As many blocks, of single frames.
+        ("aged-churn:order0", 0.4),
     ] {
         let level = level(name);
         assert!((level - expected).abs() < 0.02, "{name}: {level}");
@@ -180,4 +188,20 @@ fn as_much_is_received_as_is_handed() {
         .count();
     assert!(handed > 0);
     assert_eq!(handed, received);
+}
+
+#[test]
+fn the_shares_of_a_pot_are_disjoint_and_together_the_pot() {
+    use everybuddy_workload::deal;
+    let pot: Vec<u32> = (0..1001).collect();
+    let shares: Vec<Vec<u32>> = (0..3).map(|thread| deal(&pot, thread, 3, 5)).collect();
+    assert_eq!(
+        [0, 1, 2].map(|thread: usize| shares[thread].len()),
+        [334, 334, 333]
+    );
+    let mut all = shares.concat();
+    assert_ne!(all, pot);
+    all.sort_unstable();
+    assert_eq!(all, pot);
+    assert_ne!(deal(&pot, 0, 3, 5), deal(&pot, 0, 3, 6));
 }

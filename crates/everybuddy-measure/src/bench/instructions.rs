@@ -15,7 +15,7 @@ use everybuddy_workload::{Setting, Variant};
 
 use super::ContenderSpec;
 use super::contender::Contender;
-use super::perform::{Belt, Tools};
+use super::perform::{Belt, Pot, Tools};
 use crate::Error;
 use crate::replay::clock::Timer;
 use crate::replay::host::Arena;
@@ -46,9 +46,9 @@ impl Perform<'_> {
             shrink: SHRINK,
         };
         let mut program = self.variant.program(&setting, 0);
-        let (timer, belt) = (self.timer, &Belt::new());
-        let mut worker = contender.worker(0, program.slots(), Tools { timer, belt })?;
-        for body in program.prepare() {
+        let (timer, belt, pot) = (self.timer, &Belt::new(), &Pot::default());
+        let mut worker = contender.worker(0, program.slots(), Tools { timer, belt, pot })?;
+        for body in program.prepare().iter().chain(program.settle()) {
             worker.perform(body, u64::MAX);
         }
         let rounds: Vec<_> = (0..ROUNDS).map(|_| program.round()).collect();

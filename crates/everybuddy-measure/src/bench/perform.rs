@@ -11,10 +11,11 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use everybuddy::platform::Waiting;
 use everybuddy::{Order, Size};
-use everybuddy_workload::{Body, Step};
+use everybuddy_workload::{Body, Step, deal};
 
 use super::contender::Caller;
 use crate::refusals::ByOrder;
@@ -43,6 +44,9 @@ impl Belt {
     }
 }
 
+/// The pot from which blocks are dealt out to all threads.
+pub(crate) type Pot = Mutex<Vec<u64>>;
+
 /// The timestamps of a section, each with the number of items since the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
@@ -55,6 +59,7 @@ pub struct Stamps {
 pub struct Tools<'w> {
     pub(crate) timer: &'w Timer,
     pub(crate) belt: &'w Belt,
+    pub(crate) pot: &'w Pot,
 }
 
 /// A running thread on any contender, called once per section of a program.
@@ -94,6 +99,7 @@ pub(crate) struct Worker<'w, L> {
     budget: u64,
     stamps: Stamps,
     belt: &'w Belt,
+    pot: &'w Pot,
     /// The next slot of the belt.
     at: usize,
     /// The number of requests, and those that failed, since the last query.
@@ -120,7 +126,7 @@ impl<'w, L: Caller> Worker<'w, L> {
     pub(crate) fn boxed(
         local: L,
         slots: u32,
-        Tools { timer, belt }: Tools<'w>,
+        Tools { timer, belt, pot }: Tools<'w>,
     ) -> Box<dyn Work + 'w>
     where
         L: 'w,
@@ -132,6 +138,7 @@ impl<'w, L: Caller> Worker<'w, L> {
             budget: u64::MAX,
             stamps: Stamps::default(),
             belt,
+            pot,
             at: 0,
             requests: 0,
             refused: ByOrder::default(),
@@ -367,7 +374,11 @@ pub(crate) fn requests(body: &Body, stamps: &Stamps) -> ByOrder {
                 }
             }
         }
-        Body::Free { .. } | Body::Receive { .. } | Body::Arrange { .. } => {}
+        Body::Free { .. }
+        | Body::Receive { .. }
+        | Body::Arrange { .. }
+        | Body::Give { .. }
+        | Body::Take { .. } => {}
     }
     requests
 }
@@ -404,6 +415,28 @@ impl<L: Caller> Work for Worker<'_, L> {
             Body::Steps(steps) => self.steps(steps),
             Body::Arrange { slots } => {
                 self.held[slots.start as usize..slots.end as usize].sort_unstable();
+            }
+            Body::Give { slots } => {
+                let own = &mut self.held[slots.start as usize..slots.end as usize];
+                let own = own.iter_mut().map(|held| std::mem::replace(held, EMPTY));
+                let mut pot = self.pot.lock().unwrap_or_else(PoisonError::into_inner);
+                pot.extend(own.filter(|held| *held != EMPTY));
+                // In a defined order, whichever thread gives first.
+                pot.sort_unstable();
+            }
+            Body::Take {
+                slots,
+                thread,
+                threads,
+                seed,
+            } => {
+                let pot = self.pot.lock().unwrap_or_else(PoisonError::into_inner);
+                let own = deal(&pot, *thread, *threads, *seed);
+                let places = &mut self.held[slots.start as usize..slots.end as usize];
+                places
+                    .iter_mut()
+                    .zip(own)
+                    .for_each(|(place, held)| *place = held);
             }
         }
         std::mem::take(&mut self.stamps)

@@ -21,7 +21,7 @@ use everybuddy_workload::{Part, Section, Setting, Variant};
 
 use super::contender::Contender;
 use super::meeting::Meeting;
-use super::perform::{Belt, Stamps, Tools, Work, requests};
+use super::perform::{Belt, Pot, Stamps, Tools, Work, requests};
 use crate::refusals::Refusals;
 use crate::replay::background_load;
 use crate::replay::clock::Timer;
@@ -105,6 +105,7 @@ impl Visit<'_> {
         let threads = self.setting.threads;
         let meeting = Meeting::new(threads);
         let belts: Vec<Belt> = (0..threads.div_ceil(2)).map(|_| Belt::new()).collect();
+        let pot = Pot::default();
         let switched: Vec<AtomicBool> = (0..self.most()).map(|_| AtomicBool::new(false)).collect();
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let work = |number: u16| {
@@ -112,7 +113,9 @@ impl Visit<'_> {
                 core_affinity::set_for_current(*core);
             }
             let belt = &belts[usize::from(number / 2)];
-            self.work(contender, number, &meeting, belt, &switched)
+            let (timer, pot) = (self.timer, &pot);
+            let tools = Tools { timer, belt, pot };
+            self.work(contender, number, &meeting, tools, &switched)
         };
         let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
             let work = &work;
@@ -145,19 +148,23 @@ impl Visit<'_> {
         contender: &dyn Contender,
         number: u16,
         meeting: &Meeting,
-        belt: &Belt,
+        tools: Tools<'_>,
         switched: &[AtomicBool],
     ) -> Option<ThreadResult> {
         let guard = meeting.guard();
         let mut program = self.variant.program(&self.setting, number);
-        let timer = self.timer;
-        let mut worker = contender.worker(number, program.slots(), Tools { timer, belt })?;
+        let mut worker = contender.worker(number, program.slots(), tools)?;
         for turn in 0..self.setting.threads {
             if turn == number {
                 for body in program.prepare() {
                     worker.perform(body, u64::MAX);
                 }
             }
+            worker.park();
+            meeting.meet()?;
+        }
+        for body in program.settle() {
+            worker.perform(body, u64::MAX);
             worker.park();
             meeting.meet()?;
         }

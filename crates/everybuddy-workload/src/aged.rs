@@ -1,0 +1,66 @@
+//! Random replacement in memory that has aged.
+//!
+//! # Purpose
+//!
+//! Random replacement that starts with empty memory keeps most of it in one piece: what is held was allocated there
+//! in order. A machine that has run for days has held nearly everything once, and has freed most of it elsewhere. Huge
+//! pages are scarce then, and allocators differ in whether they ever come back.
+//!
+//! # Invariants
+//!
+//! Memory is filled to 90 % with mixed orders. All blocks are shuffled and dealt out to the threads anew, and freed at
+//! random until the level is 40 %. Then blocks are replaced at that level.
+
+use everybuddy::Order;
+
+use crate::churn::{Mix, OPERATIONS, ROUNDS};
+use crate::random::Random;
+use crate::{Body, Part, Program, Section, Setting};
+
+/// The first level and the second one, in percent.
+const LEVELS: [u64; 2] = [90, 40];
+
+/// Creates the program for replacements with a mix of orders. Before single frames are replaced, as many blocks of mixed
+/// orders are.
+pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
+    let mut random = Random::new(setting.seed, thread);
+    // As in `steady`: 1,104 frames for 1,000 blocks.
+    let blocks = |percent: u64| (u64::from(setting.share()) * percent * 10 / 1104).max(1) as u32;
+    let [slots, stay] = LEVELS.map(blocks);
+    let order = move |random: &mut Random, mix: Mix| mix.order(|limit| random.below(limit));
+    let first: Vec<(u32, Order)> = (0..slots)
+        .map(|slot| (slot, order(&mut random, Mix::Mostly)))
+        .collect();
+    // Dealing has shuffled the slots, so it does not matter which of them are emptied.
+    let mut leave: Vec<u32> = (stay..slots).collect();
+    random.shuffle(&mut leave);
+    let replacements = setting.count(OPERATIONS / u32::from(setting.threads.max(1)));
+    let mut replace = move |count: u32, mix: Mix| {
+        let entries = (0..count).map(|_| (random.below(stay), order(&mut random, mix)));
+        Body::Replace {
+            entries: entries.collect(),
+        }
+    };
+    let (threads, seed) = (setting.threads.max(1), setting.seed);
+    let mut settle = vec![
+        Body::Give { slots: 0..slots },
+        Body::Take {
+            slots: 0..slots,
+            thread,
+            threads,
+            seed,
+        },
+        Body::Free { slots: leave },
+    ];
+    if mix == Mix::Single {
+        settle.push(replace(replacements, Mix::Mostly));
+    }
+    let prepare = vec![Body::Replace { entries: first }];
+    let round = move || {
+        vec![Section {
+            part: Part::Pair,
+            body: replace((replacements / ROUNDS).max(1), mix),
+        }]
+    };
+    Program::new(slots, prepare, round).settling(settle)
+}
