@@ -97,7 +97,7 @@ impl Row {
 /// What a CPU that stops for ever inside a call may hold, so that others wait for it for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// The zone's lock.
+    /// The zone's lock, or that of a depot.
     Zone,
     /// The lock of a buddy space, or of their pool.
     Space,
@@ -119,7 +119,7 @@ impl Obstacle {
     /// Returns what the CPU holds.
     pub const fn held(self) -> &'static str {
         match self {
-            Obstacle::Zone => "the zone's lock",
+            Obstacle::Zone => "the zone's lock, or in `magazines` the depot's",
             Obstacle::Space => "the lock of a buddy space or of the pool of spaces",
             Obstacle::Domain => "a domain or a lock of the spring",
             Obstacle::List => "the list of a parked CPU",
@@ -129,8 +129,9 @@ impl Obstacle {
     /// Returns which CPUs wait.
     pub const fn waiting(self) -> &'static str {
         match self {
-            Obstacle::Zone => "each CPU that needs the zone; hits of lists go on",
-            Obstacle::Space => "each CPU that needs the same lock; hits of lists go on",
+            Obstacle::Zone | Obstacle::Space => {
+                "each CPU that needs the same lock; hits of lists go on"
+            }
             Obstacle::Domain => {
                 "each CPU that finds no other domain, or needs the same lock; hits of lists go on"
             }
@@ -163,6 +164,7 @@ impl fmt::Display for Layers {
                 "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself"
             }
             ListKind::Predictive => "one list per CPU, its length predicted",
+            ListKind::Magazines => "two magazines per CPU, exchanged in a depot",
             ListKind::PcpBuddy => {
                 "per-CPU lists by order, with blocks of page blocks that the CPU owns, under a lock"
             }
