@@ -68,6 +68,7 @@ impl Row {
     /// none of it makes no other wait for ever.
     pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         let zone = match self.zone() {
+            ZoneKind::One if self.list() == ListKind::Magazines => Some(Obstacle::Depot),
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
@@ -97,8 +98,10 @@ impl Row {
 /// What a CPU that stops for ever inside a call may hold, so that others wait for it for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// The zone's lock, or that of a depot.
+    /// The zone's lock.
     Zone,
+    /// The lock of the zone, or that of the depot.
+    Depot,
     /// The lock of a buddy space, or of their pool.
     Space,
     /// A domain, or a lock of the spring.
@@ -109,8 +112,9 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// All of them.
-    pub const ALL: [Obstacle; 4] = [
+    pub const ALL: [Obstacle; 5] = [
         Obstacle::Zone,
+        Obstacle::Depot,
         Obstacle::Space,
         Obstacle::Domain,
         Obstacle::List,
@@ -119,7 +123,8 @@ impl Obstacle {
     /// Returns what the CPU holds.
     pub const fn held(self) -> &'static str {
         match self {
-            Obstacle::Zone => "the zone's lock, or in `magazines` the depot's",
+            Obstacle::Zone => "the zone's lock",
+            Obstacle::Depot => "the lock of the zone or of the depot",
             Obstacle::Space => "the lock of a buddy space or of the pool of spaces",
             Obstacle::Domain => "a domain or a lock of the spring",
             Obstacle::List => "the list of a parked CPU",
@@ -129,7 +134,8 @@ impl Obstacle {
     /// Returns which CPUs wait.
     pub const fn waiting(self) -> &'static str {
         match self {
-            Obstacle::Zone | Obstacle::Space => {
+            Obstacle::Zone => "each CPU that needs the zone; hits of lists go on",
+            Obstacle::Depot | Obstacle::Space => {
                 "each CPU that needs the same lock; hits of lists go on"
             }
             Obstacle::Domain => {
