@@ -208,3 +208,14 @@ fn more_cpus_than_records_can_name_magazines_are_refused() {
     assert_eq!(parameters(16_383), Ok(Some(31)));
     assert_eq!(parameters(16_384), Err(BuildError::BadCpuCount));
 }
+
+#[test]
+fn a_refill_is_allocated_in_the_order_of_the_zone() {
+    with("magazines", |system, first, _| {
+        let held = allocate(system, first, 31);
+        assert_eq!(first.probe().counts.refills, 1);
+        let is_next = |pair: &[Pfn]| pair[1].0 == pair[0].0 + 1;
+        assert!(held.windows(2).all(is_next), "{held:?}");
+        free(system, first, &held);
+    });
+}
