@@ -46,6 +46,30 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "external_fragmentation",
+        group: Experiment,
+        head: "free when refused",
+        unit: "1",
+        better: Lower,
+        statistics: &["mean", "ci95"],
+        formula: "units in free blocks / units of memory",
+        definition: "The share of memory that is free in the moment in which a request is refused; the mean over all \
+                     such moments.",
+        counted: None,
+    },
+    Metric {
+        name: "total_fragmentation",
+        group: Experiment,
+        head: "lost when refused",
+        unit: "1",
+        better: Lower,
+        statistics: &["mean", "ci95"],
+        formula: "1 - units asked for and live / units of memory",
+        definition: "The share of memory that holds nothing that was asked for, in the moment in which a request is \
+                     refused: what is free, and what rounding adds to live blocks. The mean over all such moments.",
+        counted: None,
+    },
+    Metric {
         name: "lock_wait",
         group: Experiment,
         head: "lock wait",

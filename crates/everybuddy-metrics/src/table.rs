@@ -360,7 +360,7 @@ pub(crate) const OWN: &[Metric] = &[
         head: "held/asked",
         unit: "1",
         better: Lower,
-        statistics: &["mean", "max", "value"],
+        statistics: &["mean", "ci95", "max", "value"],
         formula: "frames held / frames asked for",
         definition: "Over the blocks that are live at a sample: frames managed, minus those that were taken \
                      initially, are free, or lie in lists, per frame that was asked for and not yet freed. 1 if \

@@ -23,8 +23,8 @@ use crate::shared::method::{Measure, Method};
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
-    odd_sizes, prediction, request_sizes, run_lengths, space_size, stages, streams_blocking,
-    streams_costs, streams_distribution, streams_memory, structures,
+    odd_sizes, prediction, request_sizes, run_lengths, size_sequences, space_size, stages,
+    streams_blocking, streams_costs, streams_distribution, streams_memory, structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -48,6 +48,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<stages::measure::Parameters>("stages"),
     Method::of::<coalescing::measure::Parameters>("coalescing"),
     Method::of::<odd_sizes::measure::Parameters>("odd-sizes"),
+    Method::of::<size_sequences::measure::Parameters>("size-sequences"),
     Method::of::<division::measure::Parameters>("division"),
     Method::of::<actions::measure::Parameters>("actions"),
     Method::of::<break_even::measure::Parameters>("break-even"),
@@ -76,6 +77,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("stages", stages::figure::draw),
     Figure::of("coalescing", coalescing::figure::draw),
     Figure::of("odd-sizes", odd_sizes::figure::draw),
+    Figure::of("size-sequences", size_sequences::figure::draw),
     Figure::of("division", division::figure::draw),
     Figure::of("actions", actions::figure::draw),
     Figure::of("break-even", break_even::figure::draw),

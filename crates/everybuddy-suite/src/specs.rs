@@ -44,7 +44,19 @@ pub fn specs() -> Vec<SystemSpec> {
         if takes("check") {
             texts.push(format!("{}+check=off", row.name));
         }
-        if takes("batch") {
+        if row.list() == ListKind::Magazines {
+            // Magazines that are often exchanged, with and without a depot.
+            for options in [
+                "batch=1",
+                "batch=2",
+                "batch=3+depot=off",
+                "depot=off",
+                "batch=31+lock=ticket",
+            ] {
+                texts.push(format!("{}+{options}", row.name));
+            }
+        }
+        if takes("batch") && takes("high") {
             texts.push(format!("{}+batch=2+high=3", row.name));
             // The suite's memories are small, where the batch by memory is 1: so the real one too.
             texts.push(format!("{}+batch=31+high=186", row.name));

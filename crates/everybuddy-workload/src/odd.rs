@@ -76,7 +76,8 @@ impl Mix {
         self.mean_of(|frames| frames)
     }
 
-    fn mean_of(self, of: impl Fn(u32) -> u32) -> f64 {
+    /// Returns the mean of a number that depends on the size.
+    pub fn mean_of(self, of: impl Fn(u32) -> u32) -> f64 {
         let (mut sum, mut all) = (0.0, 0.0);
         for frames in 1..=LARGEST {
             let weight = self.weight(frames);

@@ -84,6 +84,8 @@ fn a_raced_double_free_gives_the_frame_to_one_holder() {
     raced::<Plain>("linux-6+order=0+percpu=locked");
     raced::<Plain>("lbs-31+batch=2+high=4+order=1+drain=merged");
     raced::<Plain>("pcp-buddy+order=0");
+    raced::<Plain>("magazines+batch=1+order=0");
+    raced::<Shared>("magazines+batch=1+order=0");
 }
 
 #[test]

@@ -297,6 +297,33 @@ fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions:
     });
 }
 
+/// Three magazines of one frame: loaded, previous, and one in the depot.
+fn a_frame_in_the_depot_is_found<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| keep(w, 3));
+        machine.at_once(&[
+            // Five requests for three frames would fail; each of these holds one, of which there is always one more.
+            &|w| {
+                w.churn(0);
+                w.churn(0);
+                w.park();
+            },
+            &churn_and_park,
+        ]);
+    });
+}
+
+/// Both CPUs fill the depot and empty it.
+fn two_cpus_exchange_magazines<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 6, 2, Some(preemptions), |machine| {
+        let run = |w: &mut Worker<'_, Loom<M>>| {
+            keep(w, 3);
+            w.park();
+        };
+        machine.at_once(&[&run, &run]);
+    });
+}
+
 /// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
     ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $single:ident),*; $($pair_bounds:tt $pair:ident),*) => {
@@ -367,6 +394,23 @@ models!(spring_runs_plain, Plain, "spring+zone=one+high=8"; [2] an_asker_comes_b
 all_models!(linux6, Plain, [2], [0, 1], "linux-6");
 all_models!(linux6_locked, Plain, [2], [0, 1], "linux-6+percpu=locked");
 all_models!(pcp_buddy, Plain, [2], [0, 1], "pcp-buddy+batch=1+high=2");
+all_models!(magazines, Shared, [2], [0, 1], "magazines+batch=1");
+all_models!(magazines_plain, Plain, [2], [0, 1], "magazines+batch=1");
+all_models!(
+    magazines_alone,
+    Plain,
+    [2],
+    [0, 1],
+    "magazines+batch=1+depot=off"
+);
+models!(
+    magazines_depot, Plain, "magazines+batch=1";
+    [2, 3] a_frame_in_the_depot_is_found,
+    [2, 3] two_cpus_exchange_magazines; );
+models!(
+    magazines_depot_stale, Shared, "magazines+batch=1";
+    [2, 3] a_frame_in_the_depot_is_found,
+    [2, 3] two_cpus_exchange_magazines; );
 models!(
     linux_merged, Plain, "lbs-31+batch=2+high=4+drain=merged";
     [2] a_running_cpu_that_keeps_all_gives_up_one;

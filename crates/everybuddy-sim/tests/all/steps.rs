@@ -25,7 +25,10 @@ fn small(row: &Row) -> String {
     for (key, value) in [("space", "256KiB"), ("high", "12"), ("batch", "2")] {
         let applies = match key {
             "space" => row.zone() == ZoneKind::Spaces,
-            "batch" => matches!(row.list(), ListKind::Linux | ListKind::PcpBuddy),
+            "batch" => matches!(
+                row.list(),
+                ListKind::Linux | ListKind::PcpBuddy | ListKind::Magazines
+            ),
             _ => row.list() != ListKind::None,
         };
         if row.takes(key) && applies {

@@ -137,6 +137,12 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
 
     /// Returns the number of cached frames. A hint while other CPUs work.
     fn frames(&self) -> u64;
+
+    /// Returns the number of frames that the lists of all CPUs cache together, besides their own. Whatever drains a
+    /// list drains these, too. A hint while other CPUs work.
+    fn shared_frames(&self) -> u64 {
+        0
+    }
 }
 
 /// A list and the words by which other CPUs reach it, on separate cache lines.
@@ -595,7 +601,16 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     }
 
     fn buffered_frames(&self) -> u64 {
-        self.slots.iter().map(|slot| slot.list.frames()).sum()
+        let shared = self
+            .slots
+            .first()
+            .map_or(0, |slot| slot.list.shared_frames());
+        shared
+            + self
+                .slots
+                .iter()
+                .map(|slot| slot.list.frames())
+                .sum::<u64>()
     }
 
     fn cached_frames_of(&self, cpu: CpuId) -> u64 {

@@ -7,12 +7,13 @@
 //!
 //! # Invariants
 //!
-//! 1. The head of a buffered block is tagged with the CPU whose list the block is in. If two CPUs free the same block
-//!    at the same moment, both may find it allocated and both may cache it. The later tag wins, and the block is
-//!    dropped when it would leave the other list. Hits therefore need no atomic operation. One case remains
-//!    undetected: a free that began before the other free and ends after the block was allocated again. That is a
-//!    free of another owner's block, which no allocator can distinguish from a correct one. A list that links blocks
-//!    through their records could not drop one, so [`pcp_buddy`] claims a block by an atomic exchange of its tag.
+//! 1. The head of a buffered block is tagged with the CPU whose list the block is in ([`magazines`]: with the number
+//!    of the magazine). If two CPUs free the same block at the same moment, both may find it allocated and both may
+//!    cache it. The later tag wins, and the block is dropped when it would leave the other list. Hits therefore need
+//!    no atomic operation. One case remains undetected: a free that began before the other free and ends after the
+//!    block was allocated again. That is a free of another owner's block, which no allocator can distinguish from a
+//!    correct one. A list that links blocks through their records could not drop one, so [`pcp_buddy`] claims a block
+//!    by an atomic exchange of its tag.
 //! 2. A request fails only if every list was empty at its last attempt: see [`buffered`].
 //!
 //! | layer | file | source |
@@ -22,6 +23,7 @@
 //! | the same, each batch merged before it drains | `merge` | linux-mm, 2026-04-03 |
 //! | one list, moves as many frames as a run is predicted to need | [`predictive`] | \[Spring\] §III-C |
 //! | one list per order, with a self-tuning high watermark | [`linux6`] | Linux 6.12 |
+//! | two magazines, and a depot of full and empty ones | [`magazines`] | Bonwick and Adams 2001 |
 //! | a buddy allocator of owned page blocks | [`pcp_buddy`] | linux-mm, 2026-04-03 |
 
 pub(crate) mod access;
@@ -30,6 +32,7 @@ pub mod buffered;
 pub(crate) mod block_ring;
 pub mod linux;
 pub mod linux6;
+pub mod magazines;
 mod merge;
 pub mod none;
 pub(crate) mod page_blocks;

@@ -18,10 +18,11 @@ use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::llfree::{Geometry, LlFree};
-use crate::percpu::access::{Access, Locked};
+use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::linux6::Linux6List;
+use crate::percpu::magazines::{MagazineList, MagazineOptions};
 use crate::percpu::page_blocks::PageBlocks;
 use crate::percpu::pcp_buddy::PcpBuddyList;
 use crate::percpu::predictive::PredictiveList;
@@ -218,6 +219,14 @@ impl Parameters {
                 StructureKind::MobilityLists => 3,
                 _ => 0,
             },
+        }
+    }
+
+    /// Returns the number and the size of magazines.
+    fn magazines(&self) -> MagazineOptions {
+        MagazineOptions {
+            size: self.watermarks.batch,
+            depot: self.depot,
         }
     }
 
@@ -481,6 +490,24 @@ lists! {
     LinuxList = Linux by watermarks;
     Linux6List = Linux6 by tuning;
     PredictiveList = Predictive by bound;
+}
+
+impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, MagazineList<'m, P>, Token> {
+    const LIST: ListKind = ListKind::Magazines;
+    const ACCESS: ListAccess = ListAccess::Token;
+    const CHECK: bool = true;
+
+    fn plan(plan: ArenaPlan, parameters: &Parameters, _: Span, cpus: u16) -> ArenaPlan {
+        let plan = MagazineList::<P>::plan(plan, parameters.magazines(), cpus);
+        Self::plan(plan, cpus)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
+        let (magazines, lock) = (builder.parameters.magazines(), builder.parameters.lock);
+        let lists = MagazineList::maker(arena, (magazines, lock), cpus)?;
+        Self::new(arena, cpus, lists)
+    }
 }
 
 impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, Locked> {

@@ -44,6 +44,12 @@ impl fmt::Display for Parameters {
                     f.write_str(", drains merged")?;
                 }
             }
+            ListKind::Magazines => {
+                write!(f, "magazines of {}", self.watermarks.batch)?;
+                if !self.depot {
+                    f.write_str(", no depot")?;
+                }
+            }
             ListKind::Linux6 => {
                 let Tuning {
                     batch,

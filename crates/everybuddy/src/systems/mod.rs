@@ -23,6 +23,7 @@ mod describe;
 mod ibuddy;
 mod linux6;
 mod llfree;
+mod magazines;
 mod mobility;
 mod options;
 mod parameters;
@@ -40,6 +41,7 @@ pub use delayed::*;
 pub use ibuddy::*;
 pub use linux6::*;
 pub use llfree::*;
+pub use magazines::*;
 pub use mobility::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
@@ -92,7 +94,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    Zones4, PcpBuddy, LlFree, Mobility,
+    Zones4, PcpBuddy, LlFree, Mobility, Magazines,
 }
 
 /// The list of all compositions.
@@ -123,7 +125,7 @@ macro_rules! compositions {
 // users seconds.
 compositions! {
     Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
-    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, PcpInSpaces, OwnedPages,
+    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, PcpInSpaces, OwnedPages, MagazineBuddy,
     BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,

@@ -140,14 +140,21 @@ options! {
     batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
         128 in `spring`; Linux 6.12's formula in `pcp-buddy`",
         "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
-        refill.",
+        refill; in `magazines` those of a magazine.",
         for |row| {
-            matches!(row.list(), ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy) || delays(row)
+            matches!(
+                row.list(),
+                ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy | ListKind::Magazines
+            ) || delays(row)
         };
     high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in \
         `pcp-buddy` the smallest one of `linux-6`, but at least two page blocks",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
         for |row| is_long(row.list()) || delays(row);
+    depot = "depot": Switch, "`on`",
+        "Whether CPUs exchange full and empty magazines in a depot.",
+        for |row| row.list() == ListKind::Magazines,
+        sets |parameters, depot, _| parameters.depot = depot.is_on();
     predict = "predict": Predict, "`both`",
         "What a predictive list predicts from: the run so far and the address region, one of them, or neither.",
         for |row| row.list() == ListKind::Predictive || delays(row);
@@ -288,7 +295,10 @@ fn is_elastic(row: &Row) -> bool {
 fn takes_zone(row: &Row) -> bool {
     !has_services(row)
         && has_locks(row)
-        && !matches!(row.list(), ListKind::Linux6 | ListKind::PcpBuddy)
+        && !matches!(
+            row.list(),
+            ListKind::Linux6 | ListKind::PcpBuddy | ListKind::Magazines
+        )
         && row.structure() != StructureKind::MobilityLists
 }
 
@@ -306,7 +316,7 @@ fn has_variants_of_hits(row: &Row) -> bool {
         && row.structure() == StructureKind::Lists
         && !matches!(
             row.list(),
-            ListKind::None | ListKind::Predictive | ListKind::PcpBuddy
+            ListKind::None | ListKind::Predictive | ListKind::PcpBuddy | ListKind::Magazines
         )
 }
 
@@ -435,6 +445,7 @@ mod tests {
                 p.watermarks.high = 100;
                 p.bound = Bound::new(100, p.bound.first(), Predict::Both);
             }),
+            ("magazines", "depot=off", |p| p.depot = false),
             ("spring", "predict=region", |p| {
                 p.bound.predict = Predict::Region
             }),

@@ -17,6 +17,7 @@ use crate::error::BuildError;
 use crate::frame::Order;
 use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
+use crate::percpu::magazines::MagazineOptions;
 use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
@@ -65,6 +66,8 @@ pub struct Parameters {
     pub watermarks: Watermarks,
     /// Batch and high watermarks of Linux 6.12's lists.
     pub tuning: Tuning,
+    /// Whether there is a depot of magazines, which have as many frames as a batch.
+    pub depot: bool,
     /// The bound of Spring Buddy's list.
     pub bound: Bound,
     /// Frames of a buddy space.
@@ -149,10 +152,14 @@ impl SystemSpec {
                 "`off` with separate=off: each free would undo the division",
             );
         }
+        if list == ListKind::Magazines && setup.cpus > MagazineOptions::MAX_CPUS {
+            return Err(BuildError::BadCpuCount);
+        }
         let mut parameters = Parameters {
             composition,
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
+            depot: true,
             tuning: Tuning::linux(setup.frames(), setup.cpus),
             bound: bound(&options, list, setup),
             space,
@@ -394,7 +401,9 @@ impl Parameters {
     pub fn batch(&self) -> Option<u32> {
         match self.composition.list {
             ListKind::None | ListKind::Predictive => None,
-            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => Some(self.watermarks.batch),
+            ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy | ListKind::Magazines => {
+                Some(self.watermarks.batch)
+            }
             ListKind::Linux6 => Some(self.tuning.batch),
         }
     }

@@ -68,6 +68,7 @@ impl Row {
     /// none of it makes no other wait for ever.
     pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         let zone = match self.zone() {
+            ZoneKind::One if self.list() == ListKind::Magazines => Some(Obstacle::Depot),
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
@@ -99,6 +100,8 @@ impl Row {
 pub enum Obstacle {
     /// The zone's lock.
     Zone,
+    /// The lock of the zone, or that of the depot.
+    Depot,
     /// The lock of a buddy space, or of their pool.
     Space,
     /// A domain, or a lock of the spring.
@@ -109,8 +112,9 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// All of them.
-    pub const ALL: [Obstacle; 4] = [
+    pub const ALL: [Obstacle; 5] = [
         Obstacle::Zone,
+        Obstacle::Depot,
         Obstacle::Space,
         Obstacle::Domain,
         Obstacle::List,
@@ -120,6 +124,7 @@ impl Obstacle {
     pub const fn held(self) -> &'static str {
         match self {
             Obstacle::Zone => "the zone's lock",
+            Obstacle::Depot => "the lock of the zone or of the depot",
             Obstacle::Space => "the lock of a buddy space or of the pool of spaces",
             Obstacle::Domain => "a domain or a lock of the spring",
             Obstacle::List => "the list of a parked CPU",
@@ -130,7 +135,9 @@ impl Obstacle {
     pub const fn waiting(self) -> &'static str {
         match self {
             Obstacle::Zone => "each CPU that needs the zone; hits of lists go on",
-            Obstacle::Space => "each CPU that needs the same lock; hits of lists go on",
+            Obstacle::Depot | Obstacle::Space => {
+                "each CPU that needs the same lock; hits of lists go on"
+            }
             Obstacle::Domain => {
                 "each CPU that finds no other domain, or needs the same lock; hits of lists go on"
             }
@@ -163,6 +170,7 @@ impl fmt::Display for Layers {
                 "lists per CPU for orders 0 to 3 and huge pages, high watermark tunes itself"
             }
             ListKind::Predictive => "one list per CPU, its length predicted",
+            ListKind::Magazines => "two magazines per CPU, exchanged in a depot",
             ListKind::PcpBuddy => {
                 "per-CPU lists by order, with blocks of page blocks that the CPU owns, under a lock"
             }

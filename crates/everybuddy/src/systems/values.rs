@@ -84,6 +84,8 @@ pub enum ListKind {
     Linux6,
     /// Spring Buddy's list, whose length is predicted: as in `spring`.
     Predictive,
+    /// Two magazines, and a depot for all CPUs: as in `magazines`, and only there.
+    Magazines,
     /// A buddy allocator of owned page blocks: as in `pcp-buddy`, and only there.
     PcpBuddy,
 }

@@ -154,7 +154,7 @@ fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
 
 #[test]
 fn a_parked_list_is_kept_for_its_cpu() {
-    for name in ["lbs-31", "spring", "linux-6", "pcp-buddy"] {
+    for name in ["lbs-31", "spring", "linux-6", "pcp-buddy", "magazines"] {
         with(name, |take, give, park, cpu| {
             let held = take(cpu, 3);
             give(cpu, &held);
@@ -185,7 +185,7 @@ fn larger_orders_go_straight_through() {
         counts(&mut cpu)
     };
     let setup = Setup::new(RANGES, 1);
-    for name in ["lbs-31", "lbs-1", "fixlazy-744", "spring"] {
+    for name in ["lbs-31", "lbs-1", "fixlazy-744", "spring", "magazines"] {
         let counts = on(name, &setup, larger);
         assert_eq!((counts.bypasses_larger, counts.refills), (20, 0), "{name}");
     }
@@ -287,6 +287,8 @@ fn each_cpu_knows_what_it_keeps() {
     assert_eq!(kept("lbs-31"), [22, 31]);
     assert_eq!(kept("bs"), [0, 0]);
     kept("linux-6");
+    // What is left of the second magazine, and the whole of one.
+    assert_eq!(kept("magazines"), [22, 31]);
     // Each has claimed a page block.
     assert_eq!(kept("pcp-buddy"), [472, 512]);
 }
@@ -330,6 +332,7 @@ fn a_refused_free_bypasses_no_list() {
         "linux-6",
         "pcp-buddy",
         "spring",
+        "magazines",
     ] {
         on(name, &Setup::new(RANGES, 1), |system| {
             let mut cpu = claim(&NativeCpus::new(1), 0);

@@ -6,6 +6,7 @@ mod handover;
 mod holds;
 mod late;
 mod lists;
+mod magazines;
 mod managers;
 mod metadata;
 mod native;

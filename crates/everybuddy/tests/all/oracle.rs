@@ -302,7 +302,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 18] = [
+const EXHAUSTED: [&str; 20] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
@@ -312,6 +312,8 @@ const EXHAUSTED: [&str; 18] = [
     "linux-6",
     "lbs-31+batch=2+high=3+order=3+drain=merged",
     "pcp-buddy+batch=2+high=3+order=2",
+    "magazines+batch=1+order=3",
+    "magazines+batch=2+order=2+depot=off",
     "is+order=3+zone=one",
     "is+order=2+space=16KiB",
     "lis-31+batch=2+high=3+order=2+space=16KiB",

@@ -1,0 +1,4 @@
+//! The experiment `size-sequences`: its method and its figure.
+
+pub(crate) mod figure;
+pub(crate) mod measure;

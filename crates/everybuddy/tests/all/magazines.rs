@@ -1,0 +1,221 @@
+//! Magazines: what moves between CPUs in the depot, and that nothing is lost there.
+//!
+//! # Purpose
+//!
+//! Frames in the depot belong to no CPU, so three things must still hold: they are counted, misuse of them is found,
+//! and a request that needs them gets them.
+//!
+//! # Invariants
+//!
+//! Acquisitions of locks are counted, never timed.
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::{
+    AllocateError, BuildError, Counts, CpuId, CpuToken, FrameRange, FrameState, FreeError, Pfn,
+    Release, Request, Setup, SystemSpec,
+};
+use everybuddy_suite::{Cpu, System, claim, on, order};
+
+/// 256 MiB: a magazine has 31 frames.
+const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
+
+fn with(name: &str, body: impl FnOnce(&System<'_>, &mut Cpu, &mut Cpu)) -> Counts {
+    on(name, &Setup::new(RANGES, 2), |system| {
+        let cpus = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
+        body(system, &mut first, &mut second);
+        let mut counts = first.probe().counts;
+        counts.add(&second.probe().counts);
+        system.park(&mut second);
+        system.quiesce(&mut first).unwrap();
+        let census = system.check(&mut first).unwrap();
+        assert_eq!((census.free, census.buffered), (1 << 16, 0), "{name}");
+        assert_eq!(system.snapshot(&mut first).free_blocks[10], 64, "{name}");
+        counts
+    })
+}
+
+fn allocate(system: &System<'_>, cpu: &mut Cpu, frames: usize) -> Vec<Pfn> {
+    let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
+    (0..frames).map(frame).collect()
+}
+
+fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Pfn]) {
+    for frame in frames {
+        system.free(cpu, Release::frame(*frame)).unwrap();
+    }
+}
+
+/// Returns the frames in the depot.
+fn stored(system: &System<'_>, cpu: &mut Cpu) -> u64 {
+    let own = [0, 1].map(|cpu| system.buffered_frames(CpuId(cpu)));
+    system.snapshot(cpu).buffered_frames - own.iter().sum::<u64>()
+}
+
+#[test]
+fn the_previous_magazine_absorbs_what_alternates_around_a_boundary() {
+    for name in ["magazines", "magazines+depot=off"] {
+        with(name, |system, first, _| {
+            let held = allocate(system, first, 62);
+            free(system, first, &held);
+            let before = first.probe().counts;
+            assert_eq!((before.refills, before.drains), (2, 0), "{name}");
+            assert_eq!(before.frames_refilled, 62);
+            // Two magazines full: nothing moves, wherever the boundary is.
+            for frames in [1, 30, 31, 32, 61, 62] {
+                for _ in 0..3 {
+                    let held = allocate(system, first, frames);
+                    free(system, first, &held);
+                }
+            }
+            let after = first.probe().counts;
+            assert_eq!(
+                (after.refills, after.drains, after.locks),
+                (2, 0, before.locks),
+                "{name}"
+            );
+        });
+    }
+}
+
+#[test]
+fn frames_change_cpus_in_the_depot_and_not_through_the_zone() {
+    let handover = |name: &str| {
+        with(name, |system, first, second| {
+            for _ in 0..40 {
+                // At most as many as two magazines and the depot hold.
+                let frames = allocate(system, first, 62);
+                free(system, second, &frames);
+            }
+        })
+    };
+    let (depot, alone) = (handover("magazines"), handover("magazines+depot=off"));
+    // Both begin with refills; then whole magazines go round.
+    assert!(depot.refills <= 6 && depot.drains == 0, "{depot:?}");
+    assert!(alone.refills > 70 && alone.drains > 70, "{alone:?}");
+    assert_eq!(alone.frames_drained, 31 * alone.drains);
+    // An exchange is one acquisition of a lock, like a refill.
+    assert!(
+        depot.locks < 2 * alone.locks,
+        "{} of {}",
+        depot.locks,
+        alone.locks
+    );
+}
+
+#[test]
+fn a_full_depot_drains_whole_magazines() {
+    with("magazines", |system, first, second| {
+        let held = allocate(system, first, 31 * 9);
+        free(system, second, &held[..31 * 6]);
+        // Two magazines of the CPU, and four in the depot.
+        assert_eq!(
+            (stored(system, first), second.probe().counts.drains),
+            (124, 0)
+        );
+        assert_eq!(system.buffered_frames(CpuId(1)), 62);
+        free(system, second, &held[31 * 6..31 * 6 + 1]);
+        assert_eq!(
+            (stored(system, first), second.probe().counts.drains),
+            (124, 1)
+        );
+        assert_eq!(system.buffered_frames(CpuId(1)), 32);
+        free(system, second, &held[31 * 6 + 1..]);
+    });
+}
+
+#[test]
+fn misuse_of_a_frame_in_the_depot_is_refused_and_changes_nothing() {
+    with("magazines", |system, first, second| {
+        let held = allocate(system, first, 31 * 4);
+        free(system, second, &held[..31 * 3]);
+        assert_eq!(stored(system, first), 31);
+        let frame = held[0];
+        assert!(matches!(
+            system.frame_state(frame),
+            Some(FrameState::Buffered { .. })
+        ));
+        for cpu in [&mut *first, &mut *second] {
+            let twice = system.free(cpu, Release::frame(frame));
+            assert_eq!(twice, Err(FreeError::NotAllocated));
+        }
+        // A free that misses the full list is refused before a magazine moves.
+        let twice = system.free(second, Release::frame(held[40]));
+        assert_eq!(twice, Err(FreeError::NotAllocated));
+        assert_eq!(system.buffered_frames(CpuId(1)), 62);
+        assert_eq!(stored(system, first), 31);
+        system.check(first).unwrap();
+        // The frame is handed out once, to whichever CPU empties the depot.
+        let again = allocate(system, first, 31);
+        assert_eq!(again.iter().filter(|own| **own == frame).count(), 1);
+        free(system, first, &again);
+        free(system, second, &held[31 * 3..]);
+    });
+}
+
+#[test]
+fn a_request_fails_only_if_the_depot_is_empty_too() {
+    let ranges = &[FrameRange::new(0, 64)];
+    on(
+        "magazines+batch=4+order=2",
+        &Setup::new(ranges, 2),
+        |system| {
+            let cpus = NativeCpus::new(2);
+            let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
+            let held = allocate(system, &mut first, 64);
+            system.park(&mut first);
+            assert_eq!(
+                system.allocate(&mut second, Request::FRAME),
+                Err(AllocateError::Exhausted)
+            );
+            free(system, &mut second, &held[..24]);
+            assert!(stored(system, &mut first) > 0);
+            system.park(&mut second);
+            // Single frames, and blocks that are made of what the depot and both CPUs have.
+            let single = system.allocate(&mut first, Request::FRAME).unwrap();
+            system.free(&mut first, Release::frame(single)).unwrap();
+            let blocks: Vec<_> =
+                std::iter::from_fn(|| system.allocate(&mut first, Request::order(order(2))).ok())
+                    .collect();
+            assert_eq!(blocks.len(), 6);
+            assert_eq!(stored(system, &mut first), 0);
+        },
+    );
+}
+
+#[test]
+fn a_drain_of_one_list_empties_the_depot() {
+    with("magazines", |system, first, second| {
+        let held = allocate(system, first, 31 * 4);
+        free(system, second, &held);
+        assert_eq!(stored(system, first), 62);
+        system.drain(first);
+        assert_eq!(stored(system, first), 0);
+        assert_eq!(
+            system.snapshot(first).buffered_frames,
+            system.buffered_frames(CpuId(1))
+        );
+    });
+}
+
+#[test]
+fn more_cpus_than_records_can_name_magazines_are_refused() {
+    let spec: SystemSpec = "magazines".parse().unwrap();
+    let parameters = |cpus| {
+        spec.parameters(&Setup::new(RANGES, cpus))
+            .map(|own| own.batch())
+    };
+    assert_eq!(parameters(16_383), Ok(Some(31)));
+    assert_eq!(parameters(16_384), Err(BuildError::BadCpuCount));
+}
+
+#[test]
+fn a_refill_is_allocated_in_the_order_of_the_zone() {
+    with("magazines", |system, first, _| {
+        let held = allocate(system, first, 31);
+        assert_eq!(first.probe().counts.refills, 1);
+        let is_next = |pair: &[Pfn]| pair[1].0 == pair[0].0 + 1;
+        assert!(held.windows(2).all(is_next), "{held:?}");
+        free(system, first, &held);
+    });
+}
