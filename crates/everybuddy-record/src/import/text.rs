@@ -79,8 +79,8 @@ fn is_chain_head(event: &str) -> bool {
     matches!(event, "<stack" | "kernel_stack")
 }
 
-/// The call chain of a wait for a lock, line by line. Chains of other events are passed on, too: they follow no event of
-/// a lock.
+/// The call chain of a wait for a lock, line by line. Chains of other events are passed on, too: they do not follow an
+/// event of a lock.
 #[derive(Default)]
 struct Chain {
     /// What the chain says that is being read: until its first function outside of the lock.
