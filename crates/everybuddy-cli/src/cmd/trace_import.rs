@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PID")]
     tree: Option<u32>,
 
-    /// Name the address of a zone's lock, as the recording prints it; may be repeated
+    /// Name the address of a zone's lock as the recording prints it
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     zone_lock: Vec<u64>,
 

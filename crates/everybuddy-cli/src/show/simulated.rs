@@ -164,8 +164,7 @@ fn waits(
     let text = format!(
         "`recorded`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \
          locks of a system. A simulated CPU makes its next call after {} cycles, whatever the times of the trace: the \
-         number of waits and their share of time depend on --think, their durations hardly do. Recording and a \
-         hypervisor lengthen recorded waits.",
+         waits depend on --think. Recording and a hypervisor lengthen recorded waits.",
         sources.join(" and "),
         plan.think,
     );

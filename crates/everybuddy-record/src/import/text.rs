@@ -10,7 +10,6 @@
 //!
 //! Every line is an event, a known remark, a part of a call chain, or is counted as unrecognized.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::Source;
@@ -80,11 +79,10 @@ fn is_chain_head(event: &str) -> bool {
     matches!(event, "<stack" | "kernel_stack")
 }
 
-/// The call chain of a wait for a lock, line by line.
+/// The call chain of a wait for a lock, line by line. Chains of other events are passed on, too: they do not follow an
+/// event of a lock.
 #[derive(Default)]
 struct Chain {
-    /// The last event of a lock on each CPU, and its thread.
-    locks: HashMap<u16, u32>,
     /// What the chain says that is being read: until its first function outside of the lock.
     open: Option<KernelEvent>,
 }
@@ -92,14 +90,8 @@ struct Chain {
 impl Chain {
     /// Follows the head of a line. A chain follows its event directly, or below a head of its own.
     fn begin(&mut self, head: &Head<'_>) {
-        let is_head = is_chain_head(head.event);
         let is_lock = matches!(head.event, "contention_begin" | "contention_end");
-        if is_lock {
-            self.locks.insert(head.cpu, head.tid);
-        } else if !is_head {
-            self.locks.remove(&head.cpu);
-        }
-        let is_of_lock = is_lock || (is_head && self.locks.get(&head.cpu) == Some(&head.tid));
+        let is_of_lock = is_lock || is_chain_head(head.event);
         self.open = is_of_lock.then_some(KernelEvent {
             time_ns: head.time_ns,
             cpu: head.cpu,

@@ -219,7 +219,7 @@ proptest! {
     /// Any events of locks at all: nothing overlaps, and every begin is counted.
     #[test]
     fn any_order_of_begins_and_ends_is_accounted_for(
-        choices in proptest::collection::vec((0u16..2, 0u8..9, 0u64..3000), 0..80),
+        choices in proptest::collection::vec((0u16..2, 0u8..9, 1u64..3000), 0..80),
     ) {
         let mut time_ns = 0;
         let locks = [ZONE, LRU, MUTEX];
@@ -240,6 +240,15 @@ proptest! {
         let mut cpus = everybuddy_trace::OnCpus::default();
         for own in &made.trace.acquisitions {
             prop_assert!(cpus.admit(own).is_ok(), "{own:?}");
+            // It lasts from a begin to an end of the same lock.
+            let is_at = |time_ns, what: What| {
+                let mut all = events.iter().filter(|event| event.cpu == own.cpu);
+                all.any(|event| (event.time_ns, &event.what) == (time_ns, &what))
+            };
+            let lasts = |lock| {
+                is_at(own.time_ns - own.wait_ns, begin(lock)) && is_at(own.time_ns, end(lock))
+            };
+            prop_assert!(lasts(ZONE) || lasts(LRU), "{own:?}");
         }
     }
 }

@@ -120,10 +120,10 @@ fn wanted(trace: &Trace, cut: &Cut) -> Vec<usize> {
 
 /// The acquisitions that must be kept, said likewise.
 fn acquisitions(trace: &Trace, cut: &Cut, rows: &[usize]) -> Vec<Acquisition> {
-    let times = rows.iter().map(|row| trace.events[*row].time_ns);
+    let mut times = rows.iter().map(|row| trace.events[*row].time_ns);
     let (first, last) = (
         times.clone().next().unwrap_or(0),
-        times.last().unwrap_or(u64::MAX),
+        times.next_back().unwrap_or(u64::MAX),
     );
     // Where time is counted from the first call, nothing is before it.
     let begins_there = cut.from_ns.is_none() && rows.first().is_some_and(|row| *row > 0);
