@@ -24,10 +24,27 @@ const BURSTS: usize = 4;
 pub(crate) fn burst(setting: &Setting, thread: u16, in_order: bool) -> Program {
     // A small memory must hold the bursts of all threads.
     let blocks = BURST.min(setting.share() / 2);
-    let mut random = Random::new(setting.seed, thread);
     let bursts = setting.count(BURSTS as u32);
+    bursts_of(setting, thread, (blocks, Order::ZERO), bursts, in_order)
+}
+
+/// Creates the program that allocates half of the memory in blocks of an order, and then frees it in the same order.
+pub(crate) fn bulk(setting: &Setting, thread: u16, order: Order) -> Program {
+    let blocks = (setting.share() / 2 / order.frames()).max(1);
+    bursts_of(setting, thread, (blocks, order), 1, true)
+}
+
+/// Creates the program for `bursts` bursts in each round.
+fn bursts_of(
+    setting: &Setting,
+    thread: u16,
+    (blocks, order): (u32, Order),
+    bursts: u32,
+    in_order: bool,
+) -> Program {
+    let mut random = Random::new(setting.seed, thread);
     Program::new(blocks, Vec::new(), move || {
-        let mut sections = Vec::with_capacity(2 * BURSTS);
+        let mut sections = Vec::with_capacity(2 * bursts as usize);
         for _ in 0..bursts {
             let mut slots: Vec<u32> = (0..blocks).collect();
             if !in_order {
@@ -36,7 +53,7 @@ pub(crate) fn burst(setting: &Setting, thread: u16, in_order: bool) -> Program {
             sections.push(Section {
                 part: Part::Allocate,
                 body: Body::Allocate {
-                    order: Order::ZERO,
+                    order,
                     slots: 0..blocks,
                 },
             });

@@ -141,6 +141,20 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
         ],
     },
     WorkloadInfo {
+        name: "bulk",
+        summary: "Allocates half of the memory, then frees all of it in the same order.",
+        source: "as [LLFree] describes its benchmark bulk",
+        variants: &[
+            variant("bulk:order0", "single frames", |s, t| {
+                burst::bulk(s, t, Order::ZERO)
+            }),
+            variant("bulk:order9", "blocks of 2 MiB", |s, t| {
+                burst::bulk(s, t, NINE)
+            })
+            .up_to(NINE),
+        ],
+    },
+    WorkloadInfo {
         name: "batch",
         summary: "Batches: allocates 512 single frames, then frees them.",
         source: OURS,
