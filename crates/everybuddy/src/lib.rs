@@ -48,6 +48,7 @@ mod free_bits;
 mod layered;
 pub mod llfree;
 mod lock;
+pub mod nbbs;
 mod nodes;
 pub mod percpu;
 mod place;

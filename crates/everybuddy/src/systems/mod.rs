@@ -24,6 +24,7 @@ mod ibuddy;
 mod linux6;
 mod llfree;
 mod mobility;
+mod nbbs;
 mod options;
 mod parameters;
 mod pcp_buddy;
@@ -41,6 +42,7 @@ pub use ibuddy::*;
 pub use linux6::*;
 pub use llfree::*;
 pub use mobility::*;
+pub use nbbs::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
 pub use pcp_buddy::*;
@@ -92,7 +94,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    PcpBuddy, LlFree, Mobility,
+    PcpBuddy, LlFree, Nbbs, Mobility,
 }
 
 /// The list of all compositions.
@@ -131,7 +133,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees,
+    LlFreeTrees, StatusWords,
 }
 
 /// What is done with the type of a composition.
