@@ -284,12 +284,15 @@ impl<P: Platform> Tree<'_, P> {
         }
     }
 
-    /// Returns the allocated block that contains a frame: its word, and its part there.
+    /// Returns the allocated block that contains a frame: its word, and its part there. Blocks are divided downwards, so
+    /// the search goes downwards, too.
     pub(crate) fn holder(&self, frame: u32) -> Option<(At, super::word::Part)> {
         (0..=self.top.0).rev().find_map(|level| {
             let level = Level(level);
             let at = At::of(level, frame);
-            let (word, unit) = (self.load(at), level.unit_of(frame));
+            let unit = level.unit_of(frame);
+            // Acquire: pairs with the releases in `divide` and `fill`: if a block was divided, its parts are seen below.
+            let word = self.word(at)?.load(Ordering::Acquire);
             let part = match level {
                 Level::BOTTOM => level.block_at(word, unit),
                 _ => level.block_over(word, unit),
