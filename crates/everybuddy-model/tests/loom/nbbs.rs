@@ -172,6 +172,28 @@ fn a_late_free_does_not_clear_the_mark_of_a_later_block() {
     });
 }
 
+/// The same two levels above: the marks are compared with the words while a frame is held.
+#[test]
+fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
+    run_tall(3, bound(&[1, 2]), |machine| {
+        let frame = machine.on(0, |w| w.allocate(0));
+        machine.on(0, |w| w.hand(frame, 2));
+        let held = AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| w.churn(0),
+            &|w: &mut Cpu<'_>| {
+                let frame = get(w, 0).expect("not all frames are held");
+                held.store(frame.0, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_>| w.free(frame),
+        ]);
+        machine.on(1, |w| {
+            w.check();
+            free(w, held.into_inner(), 1).expect("it is allocated");
+        });
+    });
+}
+
 #[test]
 fn all_of_memory_is_wanted_while_words_are_emptied() {
     run(FRAMES, 2, bound(&[2, 3]), |machine| {
@@ -218,6 +240,17 @@ fn two_cpus_free_parts_of_a_block() {
             free(w, all + 4, 16).expect("it is allocated");
             free(w, all + 60, 4).expect("it is allocated");
         });
+    });
+}
+
+#[test]
+fn two_cpus_free_the_halves_of_a_block() {
+    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+        let all = machine.on(0, |w| get(w, ALL)).expect("all is free").0;
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| free(w, all, 32).expect("it is allocated"),
+            &|w: &mut Cpu<'_>| free(w, all + 32, 32).expect("it is allocated"),
+        ]);
     });
 }
 

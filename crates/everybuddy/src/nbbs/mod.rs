@@ -3,17 +3,17 @@
 //! # Purpose
 //!
 //! A buddy system under a lock lets one CPU at a time split and coalesce. Here the tree of all possible blocks exists
-//! as status bits, and an allocated block is a bit in it. Splitting and coalescing need no work of their own: a block is
-//! free if neither it, nor a block that contains it, nor a part of it is allocated. Several levels of the tree share a
-//! word, so one exchange changes all of them.
+//! as status bits, and an allocated block is a bit in it. Splitting and coalescing need no work of their own: a block
+//! is free if neither it, nor a block that contains it, nor a part of it is allocated. Several levels of the tree share
+//! a word, so one exchange changes all of them.
 //!
 //! It is a system of its own and not a composition of layers: it has no list, no zone and no record of a frame. The
 //! bits tell with which order a block was allocated.
 //!
 //! # Source
 //!
-//! \[NBBS\]: the tree of status bits, several levels in one word, marks of parts that are occupied, the scattered places
-//! where CPUs begin to search. The row in `systems` lists the differences.
+//! \[NBBS\]: the tree of status bits, several levels in one word, marks of parts that are occupied, the scattered
+//! places where CPUs begin to search. The row in `systems` lists the differences.
 //!
 //! | file | contents |
 //! |---|---|

@@ -36,7 +36,7 @@ pub(crate) struct Local<P: Platform> {
     frees: [P::AtomicU64; 2],
 }
 
-/// Who calls: a CPU, or code that interrupted one.
+/// The caller: a CPU, or code that interrupted one.
 pub(crate) struct Caller<'l, P: Platform> {
     pub(crate) local: &'l Local<P>,
     /// Other CPUs use the same `local`.
@@ -266,7 +266,7 @@ impl<P: Platform> Search<'_, P> {
     }
 
     /// Returns the sum of a number of all CPUs.
-    fn counted(&self, is_large: bool) -> u64 {
+    pub(super) fn counted(&self, is_large: bool) -> u64 {
         // Acquire: pairs with the releases in `count`: the search sees the frees that are counted.
         self.sum(|local| local.frees(is_large).load(Ordering::Acquire))
     }

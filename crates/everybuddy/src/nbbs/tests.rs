@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::vec::Vec;
 
 use super::word::{Level, Part, VERSION, WITHDRAWN};
-use crate::error::FreeError;
+use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::platform::{Native, NativeCpus};
 use crate::region::FrameRange;
@@ -298,4 +298,69 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
         assert_eq!(system.snapshot(cpu).free_blocks[6], 1);
         assert_eq!(WITHDRAWN & VERSION, 0);
     });
+}
+
+#[test]
+fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
+    with(&[FrameRange::new(0, 256)], 6, 1, |system, cpus| {
+        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        system.allocate_at(cpu, FrameRange::new(150, 1)).unwrap();
+        let census = system.check(cpu).unwrap();
+        let range = FrameRange::new(3, 200);
+        let in_use = RegionError::NotFree(Pfn(150));
+        assert_eq!(system.allocate_at(cpu, range), Err(in_use));
+        assert_eq!(system.reserve(cpu, range), Err(in_use));
+        assert_eq!(system.remove(cpu, range), Err(in_use));
+        assert_eq!(system.check(cpu).unwrap(), census);
+        assert_eq!(system.snapshot(cpu).free_blocks[6], 3);
+        // A block that is free in all its parts, and one that is free as a whole.
+        let start = system.allocate_at(cpu, FrameRange::new(64, 64)).unwrap();
+        let block = Release::block(Block::new(start, order(6)));
+        assert_eq!(system.free(cpu, block), Ok(()));
+    });
+}
+
+#[test]
+fn a_search_goes_on_right_after_a_large_block() {
+    with(&[FrameRange::new(0, 8192)], 13, 1, |system, cpus| {
+        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut block = |size| {
+            let block = system.allocate(cpu, Request::order(order(size)));
+            block.unwrap().0
+        };
+        assert_eq!([block(11), block(6), block(0)], [0, 2048, 2112]);
+        assert_eq!([block(5), block(7), block(10)], [2144, 2176, 3072]);
+    });
+}
+
+#[test]
+fn a_free_counts_for_larger_blocks_if_it_empties_a_word() {
+    let ranges = [FrameRange::new(0, 256)];
+    let setup = Setup::new(&ranges, 1);
+    let layout = layout::<Nbbs, Native>(&Options::NONE, &setup).unwrap();
+    let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let memory = Memory::new(&mut memory);
+    let system = build::<Nbbs, Native>(&Options::NONE, &setup, memory).unwrap();
+    let cpus = NativeCpus::new(1);
+    let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+    let counts = || [false, true].map(|large| system.search.counted(large));
+    let mut before = counts();
+    let mut rise = || {
+        let now = counts();
+        let rise = [now[0] - before[0], now[1] - before[1]];
+        before = now;
+        rise
+    };
+    let [a, b] = [(); 2].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
+    let large = system.allocate(cpu, Request::order(order(7))).unwrap();
+    assert_eq!(rise(), [0, 0]);
+    system.free(cpu, Release::frame(a)).unwrap();
+    assert_eq!(rise(), [1, 0]);
+    system.free_nested(CpuId(0), Release::frame(b)).unwrap();
+    assert_eq!(rise(), [1, 1]);
+    let large = Release::block(Block::new(large, order(7)));
+    system.free(cpu, large).unwrap();
+    assert_eq!(rise(), [1, 1]);
+    assert_eq!(system.free(cpu, large), Err(FreeError::NotAllocated));
+    assert_eq!(rise(), [0, 0]);
 }

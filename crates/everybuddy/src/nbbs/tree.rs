@@ -14,9 +14,9 @@
 //! 2. The parent is marked before the first block of a word is taken, and each mark raises the parent's version.
 //! 3. The mark of an empty word is cleared in this order: the parent is read; the word, if it was not emptied just now,
 //!    receives a new version; the parent is exchanged. If another CPU marked the parent before it was read, the word's
-//!    new version lets that CPU's exchange of the word fail. If it marked the parent later, the parent's exchange fails.
-//!    So no mark of a word in use is cleared.
-//! 4. No CPU waits for another one. An exchange fails only because another CPU's exchange succeeded.
+//!    new version lets that CPU's exchange of the word fail. If it marked the parent later, the parent's exchange
+//! fails.    So no mark of a word in use is cleared. 4. No CPU waits for another one. An exchange fails only because
+//! another CPU's exchange succeeded.
 //!
 //! A version has 32 bits. A CPU that stops between two steps, while exactly 2^32 marks or a multiple are set in one
 //! word, would not notice them.
@@ -210,8 +210,8 @@ impl<P: Platform> Tree<'_, P> {
         let Some(word) = self.word(at) else {
             return Ok(());
         };
-        // Acquire: pairs with the release in `take`: the mark of this word is seen in the parent, so the version that the
-        // word takes over from there is new.
+        // Acquire: pairs with the release in `take`: the mark of this word is seen in the parent, so the version that
+        // the word takes over from there is new.
         let now = word.load(Ordering::Acquire);
         if now != seen {
             return Err(now);
@@ -261,8 +261,8 @@ impl<P: Platform> Tree<'_, P> {
         }
         let (parent, unit) = at.up();
         for _ in 0..CLEARINGS {
-            // Acquire: pairs with the release in `empty`: the parent is read as new as by the CPU that emptied the word,
-            // and `clear` passes on what the holders of its blocks did.
+            // Acquire: pairs with the release in `empty`: the parent is read as new as by the CPU that emptied the
+            // word, and `clear` passes on what the holders of its blocks did.
             let seen = word.load(Ordering::Acquire);
             if !at.level.is_empty(seen) {
                 return;
@@ -284,14 +284,15 @@ impl<P: Platform> Tree<'_, P> {
         }
     }
 
-    /// Returns the allocated block that contains a frame: its word, and its part there. Blocks are divided downwards, so
-    /// the search goes downwards, too.
+    /// Returns the allocated block that contains a frame: its word, and its part there. Blocks are divided downwards,
+    /// so the search goes downwards, too.
     pub(crate) fn holder(&self, frame: u32) -> Option<(At, super::word::Part)> {
         (0..=self.top.0).rev().find_map(|level| {
             let level = Level(level);
             let at = At::of(level, frame);
             let unit = level.unit_of(frame);
-            // Acquire: pairs with the releases in `divide` and `fill`: if a block was divided, its parts are seen below.
+            // Acquire: pairs with the releases in `divide` and `fill`: if a block was divided, its parts are seen
+            // below.
             let word = self.word(at)?.load(Ordering::Acquire);
             let part = match level {
                 Level::BOTTOM => level.block_at(word, unit),
@@ -349,7 +350,7 @@ impl<P: Platform> Tree<'_, P> {
         let _ = word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes the word of a unit one allocated block, if it is empty and the unit lies in a claimed block.
+    /// Turns the word of a unit into one allocated block, if it is empty and the unit lies in a claimed block.
     fn fill(&self, parent: At, unit: u32) {
         let at = parent.down(unit);
         let (Some(word), Some(above)) = (self.word(at), self.word(parent)) else {
