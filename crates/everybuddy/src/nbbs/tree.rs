@@ -15,8 +15,8 @@
 //! 3. The mark of an empty word is cleared in this order: the parent is read; the word, if it was not emptied just now,
 //!    receives a new version; the parent is exchanged. If another CPU marked the parent before it was read, the word's
 //!    new version lets that CPU's exchange of the word fail. If it marked the parent later, the parent's exchange
-//! fails.    So no mark of a word in use is cleared. 4. No CPU waits for another one. An exchange fails only because
-//! another CPU's exchange succeeded.
+//!    fails. So no mark of a word in use is cleared.
+//! 4. No CPU waits for another one. An exchange fails only because another CPU's exchange succeeded.
 //!
 //! A version has 32 bits. A CPU that stops between two steps, while exactly 2^32 marks or a multiple are set in one
 //! word, would not notice them.
