@@ -94,7 +94,7 @@ fn a_lowest_word_does_what_an_array_of_blocks_does() {
             word = left.unwrap_or(word);
             if level.is_empty(word) {
                 assert_eq!(word, 0);
-                word = level.emptied(word, 9 * VERSION | 0xffff);
+                word = level.emptied(word, (9 * VERSION) | 0xffff);
                 assert_eq!(word, 9 * VERSION);
             }
         }
@@ -125,7 +125,7 @@ fn a_block_is_narrowed_to_two_units_without_losing_any() {
                 unit: unit >> size << size,
                 size,
             };
-            let word = level.block(block) | 5 * VERSION;
+            let word = level.block(block) | (5 * VERSION);
             assert_eq!(level.block_over(word, unit), Some(block));
             let narrow = level.narrowed(word, block, unit);
             let pair = Part {
