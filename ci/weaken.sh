@@ -107,6 +107,7 @@ filters() { # FILE
     zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy ;;
     zone/*) echo domains:: ;;
     llfree/*) echo llfree:: ;;
+    nbbs/*) echo nbbs:: ;;
     serewa/*) echo serewa::tight serewa::ring serewa::three serewa::parts serewa:: ;;
     percpu/linux.rs) echo protocol::linux_tight protocol::linux_plain protocol::bypass ;;
     percpu/linux6.rs) echo protocol::linux6:: ;;

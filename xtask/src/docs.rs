@@ -86,7 +86,10 @@ pub(crate) fn systems() -> String {
          - **[BL89]**: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989).\n\
          - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\
          - **[LLFree]**: Wrenger, Rommel, Halbuer, Dietrich, Lohmann: LLFree: Scalable and Optionally-Persistent \
-         Page-Frame Allocation (USENIX ATC 2023).\n\n\
+         Page-Frame Allocation (USENIX ATC 2023).\n\
+         - **[NBBS]**: Marotta, Ianni, Scarselli, Pellegrini, Quaglia: A Non-blocking Buddy System for Scalable Memory \
+         Allocation on Multi-core Machines (IEEE CLUSTER 2018); Marotta, Ianni, Pellegrini, Quaglia: NBBS: A \
+         Non-Blocking Buddy System for Multi-core Machines (IEEE Transactions on Computers, 2022).\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {

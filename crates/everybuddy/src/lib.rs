@@ -37,15 +37,18 @@
 extern crate std;
 mod api;
 mod arena;
+mod bit_runs;
 mod cache_padded;
 mod check;
 pub mod coalesce;
 pub mod error;
 pub mod frame;
 mod frame_table;
+mod free_bits;
 mod layered;
 pub mod llfree;
 mod lock;
+pub mod nbbs;
 mod nodes;
 pub mod percpu;
 mod place;
@@ -59,6 +62,7 @@ mod shortage;
 mod snapshot;
 pub mod structure;
 pub mod systems;
+mod withdrawn;
 mod wrapping_slice;
 pub mod zone;
 

@@ -224,7 +224,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "paper-number",
-        advice: "cite by name: [iBuddy], [Porter], [Spring], [BL89], [Serewa], [LLFree]",
+        advice: "cite by name: [iBuddy], [Porter], [Spring], [BL89], [Serewa], [LLFree], [NBBS]",
         pattern: r"\(00[0-4]\b|(^|[^\d.,])00[0-4]\)",
         except: "",
         documents_only: false,

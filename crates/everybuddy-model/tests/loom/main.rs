@@ -7,6 +7,7 @@ mod domains;
 mod llfree;
 mod locks;
 mod misuse;
+mod nbbs;
 mod protocol;
 mod routing;
 mod serewa;

@@ -12,11 +12,10 @@
 //! 2. Only the holder of a frame, or a CPU that lowered the child's counter for it, changes its bit. So the holder can
 //!    change it by an addition.
 
+use crate::bit_runs::{WORD, find, first, part};
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
-/// The frames of a word.
-pub(crate) const WORD: u32 = 64;
 /// The frames of a child.
 pub(crate) const CHILD: u32 = 512;
 /// The words of a child.
@@ -39,59 +38,6 @@ impl Polarity {
     #[inline(always)]
     pub(crate) const fn free(self, word: u64) -> u64 {
         word ^ self.0
-    }
-}
-
-/// The bits where a block of each order up to 6 may start.
-const STARTS: [u64; 7] = [
-    u64::MAX,
-    0x5555_5555_5555_5555,
-    0x1111_1111_1111_1111,
-    0x0101_0101_0101_0101,
-    0x0001_0001_0001_0001,
-    0x0000_0001_0000_0001,
-    1,
-];
-
-/// Returns the bits of the first `frames` frames, at most 64.
-#[inline(always)]
-pub(crate) const fn first(frames: u32) -> u64 {
-    match frames {
-        0 => 0,
-        WORD.. => u64::MAX,
-        frames => (1 << frames) - 1,
-    }
-}
-
-/// Returns the bits of the part of a run that lies in a word: the run starts at `offset` and has `frames` frames, both
-/// counted from the start of word 0.
-#[inline(always)]
-pub(crate) const fn part(word: u32, offset: u32, frames: u32) -> u64 {
-    let start = word * WORD;
-    let below = offset.saturating_sub(start);
-    let end = (offset + frames).saturating_sub(start);
-    first(end) & !first(below)
-}
-
-/// Returns the lowest set bit that is at a multiple of 2^order and starts a run of `frames` set bits. `frames` is at
-/// most 2^order, and the order is at most 6.
-#[inline]
-pub(crate) const fn find(free: u64, frames: u32, order: Order) -> Option<u32> {
-    // After each step, a set bit starts a run of `length` set bits.
-    let (mut runs, mut length) = (free, 1);
-    while length < frames {
-        let step = if length < frames - length {
-            length
-        } else {
-            frames - length
-        };
-        runs &= runs >> step;
-        length += step;
-    }
-    let index = if order.index() < 7 { order.index() } else { 6 };
-    match runs & STARTS[index] {
-        0 => None,
-        runs => Some(runs.trailing_zeros()),
     }
 }
 

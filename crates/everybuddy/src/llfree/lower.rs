@@ -12,10 +12,12 @@
 //! 2. A free checks all frames that it names before it changes anything.
 
 use super::entry::{Entries, Entry};
-use super::field::{CHILD, Fields, WORD, part};
+use super::field::{CHILD, Fields, WORDS};
+use crate::bit_runs::WORD;
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::platform::Platform;
+use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 
 /// How often frames are tried again that another CPU is about to take or to free.
 const RETRIES: u32 = 64;
@@ -24,19 +26,7 @@ const RETRIES: u32 = 64;
 pub(crate) struct Lower<'m, P: Platform> {
     pub(crate) fields: Fields<'m, P>,
     pub(crate) entries: Entries<'m, P>,
-    /// One bit for each frame that is memory.
-    pub(crate) present: &'m [P::AtomicU64],
-    /// One bit for each frame that is reserved.
-    pub(crate) reserved: &'m [P::AtomicU64],
-}
-
-/// Which cold bitmap an operation changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Withdrawn {
-    /// The frames are holes.
-    Hole,
-    /// The frames are reserved.
-    Reserved,
+    pub(crate) withdrawn: WithdrawnFrames<'m, P>,
 }
 
 /// Splits a run of frames at the borders of children: each part is a child, an offset in it and a length.
@@ -49,20 +39,6 @@ fn parts(start: u32, frames: u32) -> impl Iterator<Item = (u32, u32, u32)> {
         at = at.wrapping_add(length);
         left -= length;
         (length > 0).then_some(part)
-    })
-}
-
-/// Splits a run of frames at the borders of words: each part is a word, and the bits of the run in it.
-fn words(start: u32, frames: u32) -> impl Iterator<Item = (usize, u64)> {
-    let (first, offset) = (start / WORD, start % WORD);
-    let count = (u64::from(offset) + u64::from(frames)).div_ceil(u64::from(WORD)) as u32;
-    // The last word of a long run is counted from its own start, so that no number wraps around.
-    (0..count).map(move |word| {
-        let bits = match word {
-            0 => part(0, offset, frames.min(WORD)),
-            word => part(0, 0, (frames - (word * WORD - offset)).min(WORD)),
-        };
-        ((first + word) as usize, bits)
     })
 }
 
@@ -131,23 +107,6 @@ impl<P: Platform> Lower<'_, P> {
         Some(child * CHILD)
     }
 
-    /// Says why a run of a child can't be freed, as far as holes and reserved frames are the reason.
-    #[cold]
-    #[inline(never)]
-    fn withdrawn_in(&self, start: u32, frames: u32) -> Result<(), FreeError> {
-        for (word, bits) in words(start, frames) {
-            let absent = bits & !load::<P>(self.present, word);
-            let reserved = bits & load::<P>(self.reserved, word);
-            let first = (absent | reserved).trailing_zeros();
-            match () {
-                () if absent | reserved == 0 => {}
-                () if absent >> first & 1 != 0 => return Err(FreeError::Hole),
-                () => return Err(FreeError::Reserved),
-            }
-        }
-        Ok(())
-    }
-
     /// Frees a run of frames, or returns an error and frees none. The run lies in the span.
     #[inline]
     pub(crate) fn free(&self, start: u32, frames: u32) -> Result<(), FreeError> {
@@ -175,7 +134,7 @@ impl<P: Platform> Lower<'_, P> {
     fn check_part(&self, (child, offset, frames): (u32, u32, u32)) -> Result<(), FreeError> {
         let entry = self.entries.load(child);
         if entry.has_withdrawn() {
-            self.withdrawn_in(child * CHILD + offset, frames)?;
+            self.withdrawn.none_in(child * CHILD + offset, frames)?;
         }
         let fields = &self.fields;
         match entry.is_huge() || fields.are_allocated(child, entry.polarity(), offset, frames) {
@@ -196,7 +155,7 @@ impl<P: Platform> Lower<'_, P> {
             entry = self.entries.load(child);
         }
         if entry.has_withdrawn() {
-            self.withdrawn_in(child * CHILD + offset, frames)?;
+            self.withdrawn.none_in(child * CHILD + offset, frames)?;
         }
         let stay_free = |frames| self.entries.raise(child, frames);
         match self
@@ -221,12 +180,7 @@ impl<P: Platform> Lower<'_, P> {
         self.take_at(start, frames, &|child, frames| {
             self.entries.withdraw(child, frames)
         })?;
-        for (word, bits) in words(start, frames) {
-            match to {
-                Withdrawn::Hole => subtract::<P>(self.present, word, bits),
-                Withdrawn::Reserved => add::<P>(self.reserved, word, bits),
-            }
-        }
+        self.withdrawn.mark(start, frames, to);
         Ok(())
     }
 
@@ -296,55 +250,9 @@ impl<P: Platform> Lower<'_, P> {
         frames: u32,
         from: Withdrawn,
     ) -> Result<(), RegionError> {
-        let mut failed = None;
-        for (word, bits) in words(start, frames) {
-            if let Err(bit) = self.claim(word, bits, from) {
-                failed = Some(word as u32 * WORD + bit);
-                break;
-            }
-        }
-        let Some(frame) = failed else {
-            self.give_back(start, frames);
-            return Ok(());
-        };
-        for (word, bits) in words(start, frames).take_while(|(word, _)| {
-            // The words before the one that failed.
-            *word < (frame / WORD) as usize
-        }) {
-            match from {
-                Withdrawn::Hole => subtract::<P>(self.present, word, bits),
-                Withdrawn::Reserved => add::<P>(self.reserved, word, bits),
-            }
-        }
-        Err(match from {
-            Withdrawn::Hole => RegionError::AlreadyManaged(Pfn(frame)),
-            Withdrawn::Reserved => RegionError::NotReserved(Pfn(frame)),
-        })
-    }
-
-    /// Claims withdrawn frames of a word in their bitmap, or returns the first that is not withdrawn so.
-    fn claim(&self, word: usize, bits: u64, from: Withdrawn) -> Result<(), u32> {
-        let map = match from {
-            Withdrawn::Hole => self.present,
-            Withdrawn::Reserved => self.reserved,
-        };
-        let first = bits.trailing_zeros();
-        let word = map.get(word).ok_or(first)?;
-        let mut seen = word.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
-            let wrong = match from {
-                Withdrawn::Hole => seen & bits,
-                Withdrawn::Reserved => !seen & bits,
-            };
-            if wrong != 0 {
-                return Err(wrong.trailing_zeros());
-            }
-            match word.compare_exchange(seen, seen ^ bits, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(now) => seen = now,
-            }
-        }
-        Err(first)
+        self.withdrawn.claim(start, frames, from)?;
+        self.give_back(start, frames);
+        Ok(())
     }
 
     /// Returns `true` if a frame is free. A hint while other CPUs work.
@@ -354,54 +262,17 @@ impl<P: Platform> Lower<'_, P> {
 
     /// Returns the free frames of a word, counted over all children. A hint while other CPUs work.
     pub(crate) fn free_bits(&self, word: u32) -> u64 {
-        let child = word / super::field::WORDS;
+        let child = word / WORDS;
         let polarity = self.entries.load(child).polarity();
-        let at = word % super::field::WORDS;
+        let at = word % WORDS;
         self.fields.free_bits(child, at, polarity)
-    }
-
-    /// Returns which frames of a word are memory, and which are reserved.
-    pub(crate) fn withdrawn_bits(&self, word: u32) -> (u64, u64) {
-        let word = word as usize;
-        (
-            load::<P>(self.present, word),
-            load::<P>(self.reserved, word),
-        )
-    }
-
-    /// Returns whether a frame is a hole or reserved.
-    pub(crate) fn withdrawn(&self, frame: u32) -> Option<Withdrawn> {
-        let (present, reserved) = self.withdrawn_bits(frame / WORD);
-        let bit = frame % WORD;
-        match () {
-            () if present >> bit & 1 == 0 => Some(Withdrawn::Hole),
-            () if reserved >> bit & 1 != 0 => Some(Withdrawn::Reserved),
-            () => None,
-        }
-    }
-}
-
-fn load<P: Platform>(map: &[P::AtomicU64], word: usize) -> u64 {
-    map.get(word).map_or(0, |word| word.load(Ordering::Relaxed))
-}
-
-/// Sets bits that are clear, and that no other CPU changes.
-fn add<P: Platform>(map: &[P::AtomicU64], word: usize, bits: u64) {
-    if let Some(word) = map.get(word) {
-        word.fetch_add(bits, Ordering::Relaxed);
-    }
-}
-
-/// Clears bits that are set, and that no other CPU changes.
-fn subtract<P: Platform>(map: &[P::AtomicU64], word: usize, bits: u64) {
-    if let Some(word) = map.get(word) {
-        word.fetch_sub(bits, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bit_runs::words;
     use std::vec::Vec;
 
     #[test]

@@ -47,17 +47,20 @@ use core::fmt;
 
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
+use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
+use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
 use crate::request::{Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 use entry::{ABSENT_PAIR, Entries};
-use field::{CHILD, Fields, WORD};
-use lower::{Lower, Withdrawn};
+use field::{CHILD, Fields};
+use lower::Lower;
 use upper::{EMPTY, Local, Upper};
 
 /// The frames of a tree by default: 16 MiB, as in the authors' programs.
@@ -112,10 +115,10 @@ impl<P: Platform> fmt::Debug for LlFree<'_, P> {
 impl<'m, P: Platform> LlFree<'m, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
-        plan.slice::<P::AtomicU64>(geometry.words())
-            .slice::<P::AtomicU64>(geometry.pairs())
+        let plan = plan
             .slice::<P::AtomicU64>(geometry.words())
-            .slice::<P::AtomicU64>(geometry.words())
+            .slice::<P::AtomicU64>(geometry.pairs());
+        WithdrawnFrames::<P>::plan(plan, geometry.words())
             .slice::<P::AtomicU64>(geometry.trees())
             .slice::<CachePadded<Local<P>>>(geometry.cpus.into())
     }
@@ -136,8 +139,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
                 new(ABSENT_PAIR)
             })?,
         };
-        let present = arena.slice("word of bits of present frames", words, |_| new(0))?;
-        let reserved = arena.slice("word of bits of reserved frames", words, |_| new(0))?;
+        let withdrawn = WithdrawnFrames::new(arena, words)?;
         let trees = arena.slice("word of a tree", geometry.trees(), |_| new(EMPTY))?;
         // The CPUs start far from each other: the entries of adjacent trees share a cache line.
         let distance = geometry.span.frames() / u32::from(geometry.cpus).max(1);
@@ -148,8 +150,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
             lower: Lower {
                 fields,
                 entries,
-                present,
-                reserved,
+                withdrawn,
             },
             upper: Upper {
                 trees,
@@ -371,7 +372,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
 
     /// O(frames / 64): the numbers are computed from the bits.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
-        self.survey()
+        self.survey(self.max_order)
     }
 
     /// A reservation only decides where a CPU looks first: its frames are free for all.

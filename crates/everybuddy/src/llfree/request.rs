@@ -12,8 +12,9 @@
 //! Freed frames are added there exactly once.
 
 use super::LlFree;
-use super::field::{CHILD, WORD, WORDS};
+use super::field::{CHILD, WORDS};
 use super::upper::{Fill, Local, Reserved};
+use crate::bit_runs::WORD;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};

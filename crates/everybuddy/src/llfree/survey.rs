@@ -2,62 +2,23 @@
 //!
 //! # Purpose
 //!
-//! No list of free blocks exists. A block of a buddy system is free here if all of its bits are, so the free blocks of
-//! each order are counted from the bits whenever they are asked for.
+//! What `free_bits` counts is the lower level's bits. The checks compare them with all counters.
 //!
 //! # Invariants
 //!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use super::LlFree;
-use super::field::{CHILD, WORD, WORDS, first};
-use super::lower::Withdrawn;
+use super::field::{CHILD, WORDS};
+use crate::bit_runs::{WORD, first};
 use crate::frame::{Order, Pfn};
+use crate::free_bits::FreeBits;
 use crate::platform::Platform;
-use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+use crate::snapshot::{Census, FrameState, Violation};
+use crate::withdrawn::Withdrawn;
 
-/// The order of a word.
-const WORD_ORDER: usize = WORD.trailing_zeros() as usize;
-
-/// Counts the aligned blocks that are wholly free, those within larger ones included.
-struct Whole {
-    blocks: [u32; Order::LIMIT.index() + 1],
-    /// The number of words before this one that are wholly free without a gap.
-    run: u32,
-}
-
-impl Whole {
-    /// Adds the next word, whose number is `word`.
-    fn add(&mut self, word: u32, free: u64, largest: usize) {
-        let mut halves = free;
-        for (order, count) in self.blocks.iter_mut().enumerate().take(largest + 1) {
-            if order < WORD_ORDER {
-                *count += halves.count_ones();
-                // The lower half of each block that is whole, packed: every second bit.
-                halves = every_second(halves & halves >> 1);
-                continue;
-            }
-            if order == WORD_ORDER {
-                self.run = if free == u64::MAX { self.run + 1 } else { 0 };
-            }
-            let words = 1 << (order - WORD_ORDER);
-            *count += u32::from((word + 1).is_multiple_of(words) && self.run >= words);
-        }
-    }
-}
-
-/// Packs the bits at even places into the lower half.
-const fn every_second(bits: u64) -> u64 {
-    let mut packed = bits & 0x5555_5555_5555_5555;
-    packed = (packed | packed >> 1) & 0x3333_3333_3333_3333;
-    packed = (packed | packed >> 2) & 0x0f0f_0f0f_0f0f_0f0f;
-    packed = (packed | packed >> 4) & 0x00ff_00ff_00ff_00ff;
-    packed = (packed | packed >> 8) & 0x0000_ffff_0000_ffff;
-    (packed | packed >> 16) & 0x0000_0000_ffff_ffff
-}
-
-impl<P: Platform> LlFree<'_, P> {
-    /// Returns the free frames of a word. Those of a huge frame are allocated in their bits, too.
+impl<P: Platform> FreeBits for LlFree<'_, P> {
+    /// Those of a huge frame are allocated in their bits, too.
     fn free_bits(&self, word: u32) -> u64 {
         self.lower.free_bits(word)
     }
@@ -65,48 +26,15 @@ impl<P: Platform> LlFree<'_, P> {
     fn words(&self) -> u32 {
         self.span.frames().div_ceil(WORD)
     }
+}
 
-    /// Returns the free blocks by order, as a buddy system has them that coalesces eagerly. O(frames / 64).
-    pub(super) fn survey(&self) -> Snapshot {
-        let largest = self.max_order.index();
-        let mut whole = Whole {
-            blocks: [0; Order::LIMIT.index() + 1],
-            run: 0,
-        };
-        for word in 0..self.words() {
-            whole.add(word, self.free_bits(word), largest);
-        }
-        let mut free_blocks = whole.blocks;
-        for (order, blocks) in free_blocks.iter_mut().enumerate() {
-            let larger = whole.blocks.get(order + 1).copied().unwrap_or(0);
-            *blocks = blocks.saturating_sub(2 * larger);
-        }
-        Snapshot {
-            free_blocks,
-            buffered_frames: 0,
-            domains: 1,
-        }
-    }
-
-    /// Returns `true` if all frames of a block are free.
-    fn is_whole(&self, start: u32, order: Order) -> bool {
-        let frames = order.frames();
-        match order.index() < WORD_ORDER {
-            true => {
-                let bits = first(frames) << (start % WORD);
-                self.free_bits(start / WORD) & bits == bits
-            }
-            false => (start / WORD..(start + frames) / WORD)
-                .all(|word| word < self.words() && self.free_bits(word) == u64::MAX),
-        }
-    }
-
+impl<P: Platform> LlFree<'_, P> {
     /// Returns the use of a frame. O(frames of the largest block / 64).
     pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
         if pfn.0 >= self.span.frames() {
             return None;
         }
-        match self.lower.withdrawn(pfn.0) {
+        match self.lower.withdrawn.reason(pfn.0) {
             Some(Withdrawn::Hole) => return Some(FrameState::Hole),
             Some(Withdrawn::Reserved) => return Some(FrameState::Reserved),
             None => {}
@@ -123,11 +51,7 @@ impl<P: Platform> LlFree<'_, P> {
                 order: Order::ZERO,
             });
         }
-        let start = |order: Order| pfn.0 & !(order.frames() - 1);
-        let largest = Order::up_to(self.max_order)
-            .take_while(|order| self.is_whole(start(*order), *order))
-            .last();
-        let head = Pfn(start(largest.unwrap_or(Order::ZERO)));
+        let head = self.free_block_of(pfn, self.max_order);
         Some(FrameState::Free { head })
     }
 
@@ -185,7 +109,7 @@ impl<P: Platform> LlFree<'_, P> {
             let pfn = Pfn(word * WORD);
             let free = self.free_bits(word);
             counted += free.count_ones();
-            let (present, reserved) = self.lower.withdrawn_bits(word);
+            let (present, reserved) = self.lower.withdrawn.bits(word as usize);
             let withdrawn = !present | reserved;
             if withdrawn & free != 0 || withdrawn != 0 && !entry.has_withdrawn() {
                 let what = "a hole or a reserved frame is free, or its child does not know it";
@@ -213,18 +137,5 @@ impl<P: Platform> LlFree<'_, P> {
             return Err(Violation { pfn, what });
         }
         Ok(counted)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_second_bit_is_kept() {
-        for bits in [0, 1, 0x5555_5555_5555_5555, u64::MAX, 0x1234_5678_9abc_def1] {
-            let expected = (0..32).fold(0, |all, bit| all | (bits >> (2 * bit) & 1) << bit);
-            assert_eq!(every_second(bits), expected, "{bits:#x}");
-        }
     }
 }

@@ -5,14 +5,16 @@ use std::mem::MaybeUninit;
 use std::vec::Vec;
 
 use super::entry::Entries;
-use super::field::{CHILD, Fields, Polarity, WORDS, find, first, part};
-use super::lower::{Lower, Withdrawn};
+use super::field::{CHILD, Fields, Polarity, WORDS};
+use super::lower::Lower;
+use crate::bit_runs::{find, first, part};
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
 use crate::systems::{LlFree, Options, build, layout};
+use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 use crate::{Block, CpuId, FrameAllocator, FrameState, Memory, NoProbe, Setup};
 
 /// A small generator.
@@ -149,8 +151,7 @@ fn lower(children: usize, frames: u32) -> Lower<'static, Native> {
         entries: Entries {
             pairs: leak(children / 2, super::entry::ABSENT_PAIR),
         },
-        present: leak(words, 0),
-        reserved: leak(words, 0),
+        withdrawn: WithdrawnFrames::of(leak(words, 0), leak(words, 0)),
     };
     lower.restore(0, frames, Withdrawn::Hole).unwrap();
     lower
@@ -213,7 +214,11 @@ fn withdrawn_frames_are_named_and_the_flag_goes_with_the_last() {
         lower.restore(520, 20, Withdrawn::Reserved),
         Err(not_reserved)
     );
-    assert_eq!(lower.withdrawn(512), Some(Withdrawn::Reserved), "undone");
+    assert_eq!(
+        lower.withdrawn.reason(512),
+        Some(Withdrawn::Reserved),
+        "undone"
+    );
     assert_eq!(lower.restore(500, 30, Withdrawn::Reserved), Ok(()));
     assert!(!entry(0).has_withdrawn() && !entry(1).has_withdrawn());
     assert_eq!(lower.restore(1500, 36, Withdrawn::Hole), Ok(()));

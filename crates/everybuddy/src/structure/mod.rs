@@ -220,6 +220,8 @@ pub enum StructureKind {
     MobilityLists,
     /// Bit fields with a counter for each 512 frames: `llfree`.
     Fields,
+    /// The tree of all blocks in status words: `nbbs`.
+    Words,
 }
 
 /// A structure that orders its blocks by address.

@@ -17,7 +17,8 @@ use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
-use crate::llfree::{Geometry, LlFree};
+use crate::llfree::{self, LlFree};
+use crate::nbbs::{self, Nbbs};
 use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
@@ -102,6 +103,28 @@ impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let geometry = builder.parameters.trees(builder.span, builder.setup.cpus);
+        let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
+        builder.seed(|start, frames| system.seed(start, frames))?;
+        Ok(system)
+    }
+}
+
+impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
+    const COMPOSITION: Composition = Composition {
+        list: ListKind::None,
+        access: ListAccess::Token,
+        check: true,
+        zone: ZoneKind::Shared,
+        structure: StructureKind::Words,
+    };
+
+    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let geometry = parameters.words(span, cpus);
+        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
+    }
+
+    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let geometry = builder.parameters.words(builder.span, builder.setup.cpus);
         let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
         builder.seed(|start, frames| system.seed(start, frames))?;
         Ok(system)
@@ -231,12 +254,21 @@ impl Parameters {
     }
 
     /// Returns the trees and children of a system without zones.
-    fn trees(&self, span: Span, cpus: u16) -> Geometry {
-        Geometry {
+    fn trees(&self, span: Span, cpus: u16) -> llfree::Geometry {
+        llfree::Geometry {
             span,
             cpus,
             max_order: self.max_order,
             tree: self.tree,
+        }
+    }
+
+    /// Returns what a tree of status words is made for.
+    fn words(&self, span: Span, cpus: u16) -> nbbs::Geometry {
+        nbbs::Geometry {
+            span,
+            cpus,
+            max_order: self.max_order,
         }
     }
 

@@ -76,7 +76,7 @@ impl fmt::Display for Parameters {
             self.fmt_rule(f)?;
         }
         match zone {
-            ZoneKind::One => {}
+            ZoneKind::One | ZoneKind::Shared => {}
             ZoneKind::Spaces => {
                 f.write_str(", spaces of ")?;
                 if let Ok(frames) = SpaceFrames::new(self.space) {
@@ -119,7 +119,8 @@ impl fmt::Display for Parameters {
             StructureKind::Lists
             | StructureKind::Frames
             | StructureKind::LocalLists
-            | StructureKind::Fields => {}
+            | StructureKind::Fields
+            | StructureKind::Words => {}
         }
         if self.spring == SpringKind::Locked {
             f.write_str(", locked spring")?;

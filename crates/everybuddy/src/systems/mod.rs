@@ -25,6 +25,7 @@ mod linux6;
 mod llfree;
 mod magazines;
 mod mobility;
+mod nbbs;
 mod options;
 mod parameters;
 mod pcp_buddy;
@@ -43,6 +44,7 @@ pub use linux6::*;
 pub use llfree::*;
 pub use magazines::*;
 pub use mobility::*;
+pub use nbbs::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
 pub use pcp_buddy::*;
@@ -94,7 +96,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    Zones4, PcpBuddy, LlFree, Mobility, Magazines,
+    Zones4, PcpBuddy, LlFree, Nbbs, Mobility, Magazines,
 }
 
 /// The list of all compositions.
@@ -133,7 +135,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees,
+    LlFreeTrees, StatusWords,
 }
 
 /// What is done with the type of a composition.

@@ -271,7 +271,7 @@ options! {
         sets |parameters, sync, _| parameters.services.locked = sync == QueueSync::Lock;
     tree = "tree": SpaceFrames, "16MiB",
         "The size of a tree, the part of memory that a CPU reserves for its requests: 4MiB to 1GiB.",
-        for |row| !has_locks(row), sets |parameters, tree, _| parameters.tree = tree.get();
+        for |row| row.zone() == ZoneKind::Reserved, sets |parameters, tree, _| parameters.tree = tree.get();
 }
 
 /// A row that delays coalescing; it takes any list.
@@ -307,7 +307,7 @@ fn has_spaces(row: &Row) -> bool {
 }
 
 fn has_locks(row: &Row) -> bool {
-    row.zone() != ZoneKind::Reserved
+    !matches!(row.zone(), ZoneKind::Reserved | ZoneKind::Shared)
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.

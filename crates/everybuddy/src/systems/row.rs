@@ -72,7 +72,7 @@ impl Row {
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
-            ZoneKind::Reserved => None,
+            ZoneKind::Reserved | ZoneKind::Shared => None,
         };
         let list = (self.list() != ListKind::None).then_some(Obstacle::List);
         [zone, list].into_iter().flatten()
@@ -187,6 +187,7 @@ impl fmt::Display for Layers {
             ZoneKind::Domains => " > elastic domains in a spring",
             ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
             ZoneKind::Reserved => " > trees that CPUs reserve, no lock",
+            ZoneKind::Shared => " > one memory, no lock",
         })?;
         let is_elastic = zone == Some(ZoneKind::Domains);
         f.write_str(match structure.unwrap_or_default() {
@@ -198,10 +199,13 @@ impl fmt::Display for Layers {
             StructureKind::LocalLists => " > lists of locally and globally free blocks",
             StructureKind::MobilityLists => " > free lists by mobility and bitmap",
             StructureKind::Fields => " > bit fields and counters",
+            StructureKind::Words => " > the tree of all blocks in status words",
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
-            Some(ZoneKind::Reserved) => f.write_str(", in which free buddies count as one block"),
+            Some(ZoneKind::Reserved | ZoneKind::Shared) => {
+                f.write_str(", in which free buddies count as one block")
+            }
             _ => write!(f, ", coalesced {}", self.1.describe()),
         }
     }

@@ -129,6 +129,8 @@ pub enum ZoneKind {
     Separated,
     /// Trees that CPUs reserve, without a lock: `llfree`.
     Reserved,
+    /// Memory that all CPUs share without a lock: `nbbs`.
+    Shared,
 }
 named_values!(
     ZoneKind,

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{ROWS, StructureKind};
 use everybuddy::{Block, BuildError, Memory, MetadataPart};
 use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
@@ -54,7 +54,12 @@ fn the_parts_of_the_metadata_are_named_and_fill_it() {
         }
         assert_eq!(end.next_multiple_of(64), layout.size(), "{}", row.name);
         let records = parts.iter().find(|part| part.what == "frame record");
-        if row.knows_orders() {
+        let has_records = !matches!(
+            row.structure(),
+            StructureKind::Fields | StructureKind::Words
+        );
+        assert_eq!(records.is_some(), has_records, "{}", row.name);
+        if has_records {
             assert_eq!(records.unwrap().length, 1 << 14);
         }
     }
@@ -113,6 +118,17 @@ fn a_system_of_bits_needs_at_most_two_fifths_of_a_byte_a_frame() {
         let bytes = bytes_per_frame("llfree", 1 << shift, 64);
         assert!(
             (0.375..=0.4).contains(&bytes),
+            "{bytes} at 2^{shift} frames"
+        );
+    }
+}
+
+#[test]
+fn a_tree_of_status_words_needs_little_more_than_half_a_byte_a_frame() {
+    for shift in [19, 20, 24, 27] {
+        let bytes = bytes_per_frame("nbbs", 1 << shift, 64);
+        assert!(
+            (0.515..=0.53).contains(&bytes),
             "{bytes} at 2^{shift} frames"
         );
     }
@@ -260,7 +276,12 @@ fn largest_blocks(system: &System<'_>) {
 #[test]
 fn blocks_of_a_gibibyte() {
     let ranges = [FrameRange::new(1 << 18, (2 << 18) + 3)];
-    for name in ["bs+order=18", "lbs-31+order=18", "linux-6+order=18"] {
+    for name in [
+        "bs+order=18",
+        "lbs-31+order=18",
+        "linux-6+order=18",
+        "nbbs+order=18",
+    ] {
         on(name, &Setup::new(&ranges, 1), largest_blocks);
     }
 }
