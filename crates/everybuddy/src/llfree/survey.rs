@@ -20,13 +20,35 @@ use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 const WORD_ORDER: usize = WORD.trailing_zeros() as usize;
 
 /// Counts the aligned blocks that are wholly free, those within larger ones included.
-struct Whole {
+pub(crate) struct Whole {
     blocks: [u32; Order::LIMIT.index() + 1],
     /// The number of words before this one that are wholly free without a gap.
     run: u32,
 }
 
 impl Whole {
+    /// Counts the free blocks by order, as a buddy system has them that coalesces eagerly. `words` are the free frames
+    /// of each word, from the first one on. O(words).
+    pub(crate) fn snapshot(words: impl Iterator<Item = u64>, largest: usize) -> Snapshot {
+        let mut whole = Whole {
+            blocks: [0; Order::LIMIT.index() + 1],
+            run: 0,
+        };
+        for (word, free) in (0..).zip(words) {
+            whole.add(word, free, largest);
+        }
+        let mut free_blocks = whole.blocks;
+        for (order, blocks) in free_blocks.iter_mut().enumerate() {
+            let larger = whole.blocks.get(order + 1).copied().unwrap_or(0);
+            *blocks = blocks.saturating_sub(2 * larger);
+        }
+        Snapshot {
+            free_blocks,
+            buffered_frames: 0,
+            domains: 1,
+        }
+    }
+
     /// Adds the next word, whose number is `word`.
     fn add(&mut self, word: u32, free: u64, largest: usize) {
         let mut halves = free;
@@ -68,24 +90,8 @@ impl<P: Platform> LlFree<'_, P> {
 
     /// Returns the free blocks by order, as a buddy system has them that coalesces eagerly. O(frames / 64).
     pub(super) fn survey(&self) -> Snapshot {
-        let largest = self.max_order.index();
-        let mut whole = Whole {
-            blocks: [0; Order::LIMIT.index() + 1],
-            run: 0,
-        };
-        for word in 0..self.words() {
-            whole.add(word, self.free_bits(word), largest);
-        }
-        let mut free_blocks = whole.blocks;
-        for (order, blocks) in free_blocks.iter_mut().enumerate() {
-            let larger = whole.blocks.get(order + 1).copied().unwrap_or(0);
-            *blocks = blocks.saturating_sub(2 * larger);
-        }
-        Snapshot {
-            free_blocks,
-            buffered_frames: 0,
-            domains: 1,
-        }
+        let words = (0..self.words()).map(|word| self.free_bits(word));
+        Whole::snapshot(words, self.max_order.index())
     }
 
     /// Returns `true` if all frames of a block are free.

@@ -220,6 +220,8 @@ pub enum StructureKind {
     MobilityLists,
     /// Bit fields with a counter for each 512 frames: `llfree`.
     Fields,
+    /// Two bits per frame, and masks for each tree: `everybuddy`.
+    Planes,
 }
 
 /// A structure that orders its blocks by address.

@@ -71,7 +71,7 @@ impl Row {
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
-            ZoneKind::Reserved => None,
+            ZoneKind::Reserved | ZoneKind::Owned => None,
         };
         let list = (self.list() != ListKind::None).then_some(Obstacle::List);
         [zone, list].into_iter().flatten()
@@ -85,7 +85,10 @@ impl Row {
     /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
     /// frees exactly the frames that it names, and each allocated frame counts as a block.
     pub fn knows_orders(&self) -> bool {
-        self.structure() != StructureKind::Fields
+        !matches!(
+            self.structure(),
+            StructureKind::Fields | StructureKind::Planes
+        )
     }
 
     /// Returns how free memory is kept, unless an option chooses something else.
@@ -179,6 +182,7 @@ impl fmt::Display for Layers {
             ZoneKind::Domains => " > elastic domains in a spring",
             ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
             ZoneKind::Reserved => " > trees that CPUs reserve, no lock",
+            ZoneKind::Owned => " > trees that CPUs own, no lock",
         })?;
         let is_elastic = zone == Some(ZoneKind::Domains);
         f.write_str(match structure.unwrap_or_default() {
@@ -190,10 +194,13 @@ impl fmt::Display for Layers {
             StructureKind::LocalLists => " > lists of locally and globally free blocks",
             StructureKind::MobilityLists => " > free lists by mobility and bitmap",
             StructureKind::Fields => " > bit fields and counters",
+            StructureKind::Planes => " > two bits per frame and masks",
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
-            Some(ZoneKind::Reserved) => f.write_str(", in which free buddies count as one block"),
+            Some(ZoneKind::Reserved | ZoneKind::Owned) => {
+                f.write_str(", in which free buddies count as one block")
+            }
             _ => write!(f, ", coalesced {}", self.1.describe()),
         }
     }

@@ -127,6 +127,8 @@ pub enum ZoneKind {
     Separated,
     /// Trees that CPUs reserve, without a lock: `llfree`.
     Reserved,
+    /// Trees that CPUs own, without a lock: `everybuddy`.
+    Owned,
 }
 named_values!(
     ZoneKind,
