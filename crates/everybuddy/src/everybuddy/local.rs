@@ -15,6 +15,7 @@
 //! 4. Only the holder of the CPU's token touches the cells.
 
 use crate::cache_padded::CachePadded;
+use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
@@ -79,14 +80,11 @@ impl<'m, P: Platform> Local<'m, P> {
         owner.load(Ordering::Relaxed) == self.identity.load(Ordering::Relaxed)
     }
 
-    /// The hit of a request: takes the frame that was freed last, or the first one of the current tree.
+    /// The hit of a request: takes the frame that was freed last.
     #[inline(always)]
     pub(crate) fn hit(&self, shared: &Shared<'_, P>) -> Option<u32> {
         let left = self.length.get().wrapping_sub(1);
-        let Some(entry) = self.list.get(left as usize) else {
-            return self.first(shared);
-        };
-        let frame = entry.get();
+        let frame = self.list.get(left as usize)?.get();
         self.length.set(left);
         let part = shared.trees.part(frame)?;
         let is_taken =
@@ -95,8 +93,8 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes the first frame of the current tree.
-    #[inline(always)]
-    fn first(&self, shared: &Shared<'_, P>) -> Option<u32> {
+    #[inline]
+    pub(crate) fn first(&self, shared: &Shared<'_, P>) -> Option<u32> {
         let tree = self.current.get();
         let header = shared.trees.header(tree)?;
         if !self.owns(&header.owner) {
@@ -132,7 +130,7 @@ impl<'m, P: Platform> Local<'m, P> {
         &self,
         shared: &Shared<'_, P>,
         frames: u32,
-        order: crate::frame::Order,
+        order: Order,
     ) -> Option<u32> {
         let tree = self.current.get();
         let header = shared.trees.header(tree)?;
@@ -142,13 +140,20 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// The hit of a free of whole words of an own tree.
-    #[inline(always)]
-    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u64) -> bool {
-        let header = shared.trees.header(shared.trees.tree_of(start));
-        header.is_some_and(|header| {
-            self.owns(&header.owner) && shared.trees.give_words(header, words)
-        })
+    /// The hit of a free of frames of one word, or of whole words of one tree, if the CPU owns the tree.
+    #[inline]
+    pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
+        let trees = &shared.trees;
+        let Some(part) = trees.part(start) else {
+            return false;
+        };
+        if !self.owns(&part.header.owner) {
+            return false;
+        }
+        if let Some(part) = trees.part_of_word(start, frames) {
+            return part.header.give(part.mask, part.word, part.frames);
+        }
+        trees.give_words(start, frames)
     }
 
     /// Takes a frame of the list, whatever the list's last entries are worth.

@@ -45,7 +45,7 @@ use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
-use crate::llfree::field::{WORD, first};
+use crate::llfree::field::WORD;
 use crate::lock::{RawLock, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -172,11 +172,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
-                trees: Trees {
-                    headers,
-                    words,
-                    shift: geometry.tree().trailing_zeros(),
-                },
+                trees: Trees::new(headers, words, geometry.tree().trailing_zeros()),
                 spent,
             },
             locals,
@@ -202,6 +198,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         self.shared.trees.count() << self.shared.trees.shift
     }
 
+    #[inline(always)]
     fn local(&self, cpu: CpuId) -> Option<&Local<'m, P>> {
         self.locals.get(cpu.index())
     }
@@ -257,74 +254,72 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         }
     }
 
-    /// Allocates a block of more than a frame.
-    #[inline]
-    fn allocate_block(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        request: Request,
-    ) -> Result<Pfn, AllocateError> {
+    /// Serves a request that is not for the frame that this CPU freed last.
+    #[inline(never)]
+    fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
         let wanted = self.wanted(request)?;
-        let in_tree = wanted.order.index() as u32 <= self.shared.trees.shift;
-        if in_tree
-            && wanted.frames > 1
-            && let Some(start) = local.hit_block(&self.shared, wanted.frames, wanted.order)
-        {
-            return Ok(Pfn(start));
+        let start = match wanted.frames {
+            1 => local.first(&self.shared),
+            frames if wanted.order.index() as u32 <= self.shared.trees.shift => {
+                local.hit_block(&self.shared, frames, wanted.order)
+            }
+            _ => None,
+        };
+        match start {
+            Some(start) => Ok(Pfn(start)),
+            None => self
+                .allocate_slow(cpu, local, wanted, request.flags)
+                .map(Pfn),
         }
-        self.allocate_slow(cpu, wanted, request.flags).map(Pfn)
     }
 
-    /// Frees more than a frame, or a frame that did not hit.
-    #[inline]
-    fn free_run(&self, local: &Local<'_, P>, release: Release) -> Result<(), FreeError> {
+    /// Frees what is not a frame of a tree of this CPU.
+    #[inline(never)]
+    fn free_further(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        let Some(local) = self.local(cpu) else {
+            return Err(FreeError::NoSuchCpu);
+        };
         let (start, frames) = self.named(release)?;
-        let trees = &self.shared.trees;
-        if frames.is_multiple_of(WORD) && start.is_multiple_of(WORD) {
-            let at = start / WORD & (trees.words_per_tree() - 1);
-            let words = frames / WORD;
-            if at + words <= trees.words_per_tree()
-                && local.free_words(&self.shared, start, first(words) << at)
-            {
-                return Ok(());
-            }
+        if local.free_run(&self.shared, start, frames) {
+            return Ok(());
         }
-        self.free_slow(local, start, frames)
+        let open = self.begin(local);
+        let is_freed = match self.shared.trees.part_of_word(start, frames) {
+            Some(part) => self.free_in_word(local, open, &part),
+            None => return self.free_words(local, open, start, frames),
+        };
+        match is_freed {
+            true => Ok(()),
+            false => Err(self.diagnose(start, frames)),
+        }
     }
 }
 
 impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     #[inline]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(AllocateError::NoSuchCpu);
-        };
-        if let Size::Order(Order::ZERO) = request.size {
-            if let Some(frame) = local.hit(&self.shared) {
-                return Ok(Pfn(frame));
-            }
-            let wanted = Wanted {
-                frames: 1,
-                order: Order::ZERO,
-            };
-            return self.allocate_slow(cpu, wanted, request.flags).map(Pfn);
+        if let Size::Order(Order::ZERO) = request.size
+            && let Some(local) = self.local(cpu.id())
+            && let Some(frame) = local.hit(&self.shared)
+        {
+            return Ok(Pfn(frame));
         }
-        self.allocate_block(cpu, local, request)
+        self.allocate_further(cpu, request)
     }
 
     #[inline]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(FreeError::NoSuchCpu);
-        };
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
+            && let Some(local) = self.local(cpu.id())
             && local.free(&self.shared, release.start.0)
         {
             return Ok(());
         }
-        self.free_run(local, release)
+        self.free_further(cpu.id(), release)
     }
 
     fn allocate_bulk(

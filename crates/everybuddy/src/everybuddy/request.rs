@@ -21,7 +21,7 @@ use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::foreign::Found;
 use super::local::{Local, NESTED};
-use super::tree::WORD_ORDER;
+use super::tree::{Header, Part, WORD_ORDER};
 use crate::platform::AtomicWord;
 
 /// A request, checked.
@@ -44,12 +44,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
     pub(super) fn allocate_slow(
         &self,
         cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
         wanted: Wanted,
         flags: Flags,
     ) -> Result<u32, AllocateError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(AllocateError::NoSuchCpu);
-        };
         let open = self.begin(local);
         let found = self.find(local, wanted);
         self.end(local, open);
@@ -161,17 +159,49 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Frees frames that did not hit.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn free_slow(
+    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or into its other plane.
+    pub(super) fn free_in_word(
         &self,
         local: &Local<'_, P>,
+        open: bool,
+        part: &Part<'_, P>,
+    ) -> bool {
+        let Part { header, word, .. } = part;
+        let tree = part.index / self.shared.trees.words_per_tree();
+        // Relaxed: only this CPU makes itself an owner.
+        if header.owner.load(Ordering::Relaxed) == local.id {
+            return header.give(part.mask, word, part.frames);
+        }
+        if !self.shared.claim(header, local.id) {
+            let is_posted = part.is_allocated() && word.post(part.frames);
+            if is_posted {
+                self.shared.tell(tree, header, part.mask);
+            }
+            return is_posted;
+        }
+        let is_freed = header.give(part.mask, word, part.frames);
+        self.keep_or_release(local, open && is_freed, tree, header);
+        is_freed
+    }
+
+    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
+    fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
+        if may && local.frees_repeatedly(tree) {
+            local.adopt(&self.shared, tree);
+        } else {
+            self.shared.release(tree, header);
+        }
+    }
+
+    /// Frees frames of several words.
+    pub(super) fn free_words(
+        &self,
+        local: &Local<'_, P>,
+        open: bool,
         start: u32,
         frames: u32,
     ) -> Result<(), FreeError> {
         self.check_allocated(start, frames)?;
-        let open = self.begin(local);
         let mut is_freed = true;
         for (tree, from, length) in self.shared.trees.by_tree(start, frames) {
             is_freed &= self.free_in_tree(local, open, tree, from, length);
@@ -200,11 +230,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return self.shared.post(from, length);
         }
         let is_freed = self.shared.trees.give(from, length);
-        if open && local.frees_repeatedly(tree) {
-            local.adopt(&self.shared, tree);
-        } else {
-            self.shared.release(tree, header);
-        }
+        self.keep_or_release(local, open, tree, header);
         is_freed
     }
 

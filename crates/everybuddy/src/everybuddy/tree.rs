@@ -173,6 +173,8 @@ pub(crate) struct Trees<'m, P: Platform> {
     pub(crate) words: &'m [Word<P>],
     /// The frames of a tree, as a power of two: 6 to 12.
     pub(crate) shift: u32,
+    /// The words of a tree, less one. It follows from `shift`, and a hit needs both.
+    last_word: u32,
 }
 
 /// The part of a run that lies in one word.
@@ -196,6 +198,16 @@ impl<P: Platform> Part<'_, P> {
 }
 
 impl<'m, P: Platform> Trees<'m, P> {
+    /// Collects trees of 2^shift frames.
+    pub(crate) fn new(headers: &'m [Header<P>], words: &'m [Word<P>], shift: u32) -> Self {
+        Self {
+            headers,
+            words,
+            shift,
+            last_word: (1 << (shift - WORD_ORDER)) - 1,
+        }
+    }
+
     /// Returns the number of trees.
     pub(crate) fn count(&self) -> u32 {
         self.headers.len() as u32
@@ -210,13 +222,13 @@ impl<'m, P: Platform> Trees<'m, P> {
     /// Returns the number of words of a tree.
     #[inline(always)]
     pub(crate) const fn words_per_tree(&self) -> u32 {
-        1 << (self.shift - WORD_ORDER)
+        self.last_word + 1
     }
 
     /// Returns the bits of a tree's words.
     #[inline(always)]
     pub(crate) const fn extent(&self) -> u64 {
-        u64::MAX >> (MAX_WORDS - self.words_per_tree())
+        u64::MAX >> (MAX_WORDS - 1 - self.last_word)
     }
 
     #[inline(always)]
@@ -227,7 +239,7 @@ impl<'m, P: Platform> Trees<'m, P> {
     /// Returns the bit of a word in the masks of its tree.
     #[inline(always)]
     const fn mask(&self, word: u32) -> u64 {
-        1 << (word & (self.words_per_tree() - 1))
+        1 << (word & self.last_word)
     }
 
     /// Returns a frame's place.
@@ -240,6 +252,19 @@ impl<'m, P: Platform> Trees<'m, P> {
             mask: self.mask(index),
             frames: 1 << (frame % WORD),
             index,
+        })
+    }
+
+    /// Returns the place of a run, if it lies in one word.
+    #[inline(always)]
+    pub(crate) fn part_of_word(&self, start: u32, frames: u32) -> Option<Part<'m, P>> {
+        let below = start % WORD;
+        if frames > WORD - below {
+            return None;
+        }
+        Some(Part {
+            frames: first(frames) << below,
+            ..self.part(start)?
         })
     }
 
@@ -377,10 +402,18 @@ impl<'m, P: Platform> Trees<'m, P> {
         header.any.get() == 0 && header.split.get() & self.extent() == self.extent()
     }
 
-    /// Frees whole words of an own tree by their bits in the header, if all of their frames are allocated and no frame
-    /// of them is returned or absent. Otherwise their planes must be read.
-    #[inline(always)]
-    pub(crate) fn give_words(&self, header: &Header<P>, words: u64) -> bool {
+    /// Frees a run of whole words of an own tree by their bits in the header, if all of their frames are allocated and
+    /// no frame of them is returned or absent. Otherwise their planes must be read.
+    #[inline]
+    pub(crate) fn give_words(&self, start: u32, frames: u32) -> bool {
+        let Some(header) = self.header(self.tree_of(start)) else {
+            return false;
+        };
+        let (at, length) = (start / WORD & self.last_word, frames / WORD);
+        if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
+            return false;
+        }
+        let words = first(length) << at;
         let split = header.split.get();
         // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
         let others = header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed);
@@ -393,6 +426,9 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Frees a run in an own tree, if all of its frames are allocated.
     pub(crate) fn give(&self, start: u32, frames: u32) -> bool {
+        if self.give_words(start, frames) {
+            return true;
+        }
         let is_allocated = |part: &Part<'_, P>| {
             part.header.split.get() & part.mask != 0 && part.word.not_allocated() & part.frames == 0
         };
