@@ -19,7 +19,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use everybuddy::{
-    Block, CpuId, CpuToken, FrameRange, FreeError, Pfn, RegionError, Release, Request,
+    AllocateError, Block, CpuId, CpuToken, FrameRange, FreeError, Order, Pfn, RegionError, Release,
+    Request,
 };
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
@@ -46,6 +47,12 @@ fn try_churn(w: &mut Cpu<'_>, order: u8) {
     if let Some(block) = w.try_allocate(order) {
         w.free(block);
     }
+}
+
+/// Frees a block as the last operation of a CPU.
+fn free_and_park(w: &mut Cpu<'_>, block: Block) {
+    w.free(block);
+    w.park();
 }
 
 /// Frees a frame that the ledger does not follow.
@@ -88,7 +95,7 @@ fn a_frame_comes_back_to_an_owner_that_collects() {
                 try_churn(w, 1);
                 w.park();
             },
-            &|w: &mut Cpu<'_>| w.free(held[1]),
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
         ]);
     });
 }
@@ -103,8 +110,8 @@ fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
                 try_churn(w, 1);
                 w.park();
             },
-            &|w: &mut Cpu<'_>| w.free(held[1]),
-            &|w: &mut Cpu<'_>| w.free(held[2]),
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
         ]);
     });
 }
@@ -161,10 +168,7 @@ fn a_free_meets_a_tree_whose_owner_changes() {
                 w.free(held[0]);
                 w.park();
             },
-            &|w: &mut Cpu<'_>| {
-                w.free(held[1]);
-                w.park();
-            },
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
             &|w: &mut Cpu<'_>| {
                 try_churn(w, 0);
                 w.park();
@@ -270,20 +274,26 @@ fn one_of_two_frees_of_a_frame_is_refused() {
     });
 }
 
+/// Calls that the ledger does not follow, since it would access the content of all frames.
 #[test]
 fn a_block_of_two_trees_is_wanted_while_a_frame_is() {
-    run(128, 2, bound(&[2, 3]), |machine| {
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.allow_busy();
-                try_churn(w, 7);
+    run(128, 2, bound(&[1, 2]), |machine| {
+        let churn = |order: u8| {
+            let order = Order::new(order).expect("an order");
+            move |w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                match system.allocate(cpu, Request::order(order)) {
+                    Ok(start) => {
+                        let block = Release::block(Block::new(start, order));
+                        system.free(cpu, block).expect("it is allocated");
+                    }
+                    Err(AllocateError::Exhausted | AllocateError::Busy) => {}
+                    Err(error) => panic!("{error}"),
+                }
                 w.park();
-            },
-            &|w: &mut Cpu<'_>| {
-                try_churn(w, 0);
-                w.park();
-            },
-        ]);
+            }
+        };
+        machine.at_once(&[&churn(7), &churn(0)]);
     });
 }
 

@@ -12,9 +12,10 @@
 //!    searches, but one that lacks no tree.
 
 use crate::frame::Order;
+use crate::llfree::field::WORD;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
-use super::tree::{Header, Trees};
+use super::tree::{Fill, Header, Trees};
 
 /// The trees, and which of them have nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {
@@ -129,8 +130,27 @@ impl<P: Platform> Shared<'_, P> {
         header.owner.load(Ordering::Acquire) == 0
     }
 
-    /// Takes a block of the lowest tree that has one and that no CPU owns. The tree stays claimed by `id`.
+    /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
+    ///
+    /// A small request prefers trees that serve more requests after it, since a claim costs as much as many of them. A
+    /// large one takes the lowest tree that has the block.
     pub(crate) fn search(&self, id: u32, frames: u32, order: Order) -> Found {
+        let fills = match frames < WORD {
+            true => Fill::SMALL,
+            false => Fill::LARGE,
+        };
+        let mut elsewhere = false;
+        for fill in fills {
+            match self.search_filled(id, frames, order, *fill) {
+                Found::Nothing(busy) => elsewhere = busy,
+                found => return found,
+            }
+        }
+        Found::Nothing(elsewhere)
+    }
+
+    /// Takes a block of the lowest tree that is filled like this.
+    fn search_filled(&self, id: u32, frames: u32, order: Order, fill: Fill) -> Found {
         let mut elsewhere = false;
         for (group, word) in (0..).zip(self.spent) {
             let mut candidates = !word.load(Ordering::Relaxed);
@@ -141,7 +161,9 @@ impl<P: Platform> Shared<'_, P> {
                     break;
                 };
                 let is_unowned = self.is_unowned(header);
-                if !self.trees.may_serve(header, frames, order) {
+                if !self.trees.is_filled(header, fill)
+                    || !self.trees.may_serve(header, frames, order)
+                {
                     continue;
                 }
                 if !is_unowned || !self.claim(header, id) {

@@ -138,8 +138,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
         let cpus = usize::from(geometry.cpus);
         plan.slice::<Word<P>>(geometry.words())
-            .slice::<Header<P>>(geometry.trees() as usize)
             .slice::<P::AtomicU64>(geometry.trees().div_ceil(64) as usize)
+            .slice::<Header<P>>(geometry.trees() as usize)
             .slice::<Mixed<P>>(geometry.mixed())
             .slices::<P::Cell<u32>>(geometry.list(), cpus)
             .slices::<P::Cell<u32>>(geometry.owned(), cpus)
@@ -156,9 +156,11 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let cpus = usize::from(geometry.cpus);
         let (trees, list, owned) = (geometry.trees(), geometry.list(), geometry.owned());
         let words = arena.zeroed("planes of a word", geometry.words())?;
-        let headers = arena.zeroed("header of a tree", trees as usize)?;
         let marks = trees.div_ceil(64) as usize;
+        // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
+        // same low bits, and a processor takes a read of one for a read of what was written to the other.
         let spent = arena.slice("marks of spent trees", marks, |_| P::AtomicU64::new(0))?;
+        let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;

@@ -177,6 +177,27 @@ pub(crate) struct Trees<'m, P: Platform> {
     last_word: u32,
 }
 
+/// One word of so many in a tree is few.
+const FEW: u32 = 4;
+
+/// How much of a tree is free, which decides which tree a CPU claims for small requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Several split words have free frames: the tree is in use already, and serves more than a few requests.
+    Partly,
+    /// A word is wholly free.
+    Whole,
+    /// Any.
+    Any,
+}
+
+impl Fill {
+    /// Every fill, in the order in which a small request looks for trees.
+    pub(crate) const SMALL: &[Fill] = &[Fill::Partly, Fill::Whole, Fill::Any];
+    /// The same for a request of a word or more.
+    pub(crate) const LARGE: &[Fill] = &[Fill::Any];
+}
+
 /// The part of a run that lies in one word.
 pub(crate) struct Part<'t, P: Platform> {
     pub(crate) header: &'t Header<P>,
@@ -370,8 +391,13 @@ impl<'m, P: Platform> Trees<'m, P> {
             }
         }
         let split = header.split.get();
+        let whole = !split & self.extent();
         let words = frames.div_ceil(WORD);
-        let at = find(!split & self.extent(), words, word_order(order))?;
+        let at = match words {
+            1 if whole == 0 => return None,
+            1 => whole.trailing_zeros(),
+            _ => find(whole, words, word_order(order))?,
+        };
         header.split.set(split | first(words) << at);
         let start = first_word + at;
         let rest = words * WORD - frames;
@@ -390,6 +416,16 @@ impl<'m, P: Platform> Trees<'m, P> {
         frames < WORD && header.any.peek() != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
+    }
+
+    /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
+    pub(crate) fn is_filled(&self, header: &Header<P>, fill: Fill) -> bool {
+        let any = header.any.peek() | header.inbox.load(Ordering::Relaxed);
+        match fill {
+            Fill::Partly => any.count_ones() * FEW >= self.words_per_tree(),
+            Fill::Whole => header.split.peek() & self.extent() != self.extent(),
+            Fill::Any => true,
+        }
     }
 
     /// Returns `true` if all frames of an own tree are free.
