@@ -304,3 +304,165 @@ fn random_operations_agree_with_a_naive_model() {
         });
     }
 }
+
+/// Calls `body` with a system of one tree that CPU 0 owns, and its token.
+fn with_own_tree(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut crate::platform::NativeCpu<NoProbe>),
+) {
+    with_system((4096, 0), 1, (Some(4096), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim(CpuId(0)).unwrap();
+        let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+        system.free(&mut cpu, Release::frame(frame)).unwrap();
+        body(system, &mut cpu);
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
+    with_own_tree(|system, cpu| {
+        let nine = Order::new(9).unwrap();
+        let start = system.allocate(cpu, Request::order(nine)).unwrap();
+        let middle = Pfn(start.0 + 100);
+        system
+            .free_nested(CpuId(0), Release::frame(middle))
+            .unwrap();
+        let block = Release::block(crate::Block::new(start, nine));
+        assert_eq!(system.free(cpu, block), Err(FreeError::NotAllocated));
+        let again = system.free_nested(CpuId(0), Release::frame(middle));
+        assert_eq!(again, Err(FreeError::NotAllocated));
+        let census = system.check(cpu).unwrap();
+        assert_eq!((census.allocated, census.free), (511, 4096 - 511));
+        for (start, frames) in [(start, 100), (Pfn(start.0 + 101), 411)] {
+            system.free(cpu, Release::frames(start, frames)).unwrap();
+        }
+        assert_eq!(system.check(cpu).unwrap().free, 4096);
+    });
+}
+
+#[test]
+fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
+    with_own_tree(|system, cpu| {
+        let frames = [(); 6].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
+        assert_eq!(frames.map(|frame| frame.0), [0, 1, 2, 3, 4, 5]);
+        // Below the point, the frame that was freed last comes first.
+        for frame in [1, 3] {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        for expected in [3, 1, 6] {
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(expected)));
+        }
+        // The point is 6. A block above it is freed frame by frame: none of them enters the list.
+        let order = Order::new(3).unwrap();
+        let block = system.allocate(cpu, Request::order(order)).unwrap();
+        assert_eq!(block, Pfn(8));
+        for frame in 8..16 {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(7)));
+    });
+}
+
+#[test]
+fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
+    let frames = 64 * (MAX_MIXED + 8);
+    with_system((frames, 0), 1, (Some(64), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let range = |word: u32, at: u32| FrameRange::new(u64::from(64 * word + at), 1);
+        for word in 0..MAX_MIXED {
+            system.reserve(&mut cpu, range(word, 3)).unwrap();
+            system.remove(&mut cpu, range(word, 60)).unwrap();
+        }
+        let last = MAX_MIXED + 1;
+        system.remove(&mut cpu, range(last, 0)).unwrap();
+        let before = system.check(&mut cpu).unwrap();
+        let refused = system.reserve(&mut cpu, range(last, 1));
+        assert_eq!(refused, Err(RegionError::Busy));
+        assert_eq!(system.check(&mut cpu).unwrap(), before);
+        // A word that is whole again gives its entry back.
+        system.unreserve(&mut cpu, range(5, 3)).unwrap();
+        system.reserve(&mut cpu, range(last, 1)).unwrap();
+        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last + 1)));
+        assert_eq!(nested, Err(FreeError::Reserved));
+        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last)));
+        assert_eq!(nested, Err(FreeError::Hole));
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
+    let geometry = |frames: u64, cpus| Geometry {
+        span: Span::covering(&[FrameRange::new(0, frames)], Order::TEN).unwrap(),
+        cpus,
+        max_order: Order::TEN,
+        tree: None,
+    };
+    let sizes = |frames, cpus| {
+        let geometry = geometry(frames, cpus);
+        (geometry.tree(), geometry.trees(), geometry.owned())
+    };
+    assert_eq!(sizes(1 << 24, 64), (4096, 4096, 8));
+    assert_eq!(sizes(1 << 18, 2), (4096, 64, 4));
+    assert_eq!(sizes(1 << 16, 8), (1024, 64, 1));
+    assert_eq!(sizes(100, 4), (64, 2, 1));
+}
+
+#[test]
+fn a_block_of_absent_words_is_not_freed() {
+    with_own_tree(|system, cpu| {
+        let absent = FrameRange::new(256, 128);
+        system.reserve(cpu, absent).unwrap();
+        let frame = system.allocate(cpu, Request::FRAME).unwrap();
+        let block = Release::frames(Pfn(256), 128);
+        assert_eq!(system.free(cpu, block), Err(FreeError::Reserved));
+        assert_eq!(system.check(cpu).unwrap().reserved, 128);
+        system.free(cpu, Release::frame(frame)).unwrap();
+        system.unreserve(cpu, absent).unwrap();
+    });
+}
+
+#[test]
+fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
+    with_system((256, 0), 1, (Some(64), 7), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let frames = [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
+        assert_eq!(frames.map(|frame| frame.0), [0, 1]);
+        system
+            .free_nested(CpuId(0), Release::frame(frames[1]))
+            .unwrap();
+        let order = Order::new(7).unwrap();
+        let block = system.allocate(&mut cpu, Request::order(order));
+        assert_eq!(block, Ok(Pfn(128)));
+        assert_eq!(system.check(&mut cpu).unwrap().allocated, 129);
+    });
+}
+
+/// The owner of a tree and another CPU free the same frame simultaneously. Both frees succeed, which no check can
+/// prevent; the frame must be free once, and no other frame may change.
+#[test]
+fn a_frame_that_was_freed_twice_simultaneously_is_free_once() {
+    // In a word that is whole afterwards, and in one with an allocated frame.
+    for held in [0, 1] {
+        with_own_tree(|system, cpu| {
+            let frames = [(); 2].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
+            system.free(cpu, Release::frame(frames[0])).unwrap();
+            let part = system.shared.trees.part(frames[0].0).unwrap();
+            if held == 0 {
+                system.free(cpu, Release::frame(frames[1])).unwrap();
+            }
+            // The other CPU saw the frame as allocated.
+            assert!(part.word.post(part.frames));
+            system.shared.tell(0, part.header, part.mask);
+            system.shared.trees.collect(0, part.header);
+            let census = system.check(cpu).unwrap();
+            assert_eq!((census.allocated, census.free), (held, 4096 - held));
+            if held == 1 {
+                system.free(cpu, Release::frame(frames[1])).unwrap();
+            }
+        });
+    }
+}
