@@ -106,6 +106,7 @@ filters() { # FILE
     lock/ticket.rs) echo locks:: spaces::inverse_ticket domains::ticket ;;
     zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy ;;
     zone/*) echo domains:: ;;
+    everybuddy/*) echo everybuddy:: ;;
     llfree/*) echo llfree:: ;;
     nbbs/*) echo nbbs:: ;;
     serewa/*) echo serewa::tight serewa::ring serewa::three serewa::parts serewa:: ;;

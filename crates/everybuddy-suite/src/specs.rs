@@ -1,7 +1,7 @@
 //! Which systems a property is tried on: all rows of the systems' table, and variants of them.
 
 use everybuddy::SystemSpec;
-use everybuddy::systems::{ListKind, ROWS};
+use everybuddy::systems::{ListKind, ROWS, ZoneKind};
 
 /// Returns what the suite runs over: all rows, and variants of those that have lists.
 pub fn specs() -> Vec<SystemSpec> {
@@ -145,7 +145,13 @@ pub fn specs() -> Vec<SystemSpec> {
                 ));
             }
         }
-        if takes("tree") {
+        if takes("tree") && row.zone() == ZoneKind::Owned {
+            // Trees of one word, and one tree; blocks of several trees.
+            texts.push(format!("{}+tree=256KiB", row.name));
+            texts.push(format!("{}+order=12+tree=1MiB", row.name));
+            texts.push(format!("{}+order=9+tree=16MiB", row.name));
+        }
+        if takes("tree") && row.zone() == ZoneKind::Reserved {
             // Trees of two children, and trees larger than memory; no block of two children.
             texts.push(format!("{}+tree=4MiB", row.name));
             texts.push(format!("{}+order=9+tree=1GiB", row.name));

@@ -248,6 +248,21 @@ impl<'a> Arena<'a> {
         Ok(unsafe { core::slice::from_raw_parts(first, length) })
     }
 
+    /// Constructs `length` elements whose cells and words hold zero. O(length), or O(1) in zeroed memory where zero bytes
+    /// are such elements.
+    pub(crate) fn zeroed<P: Platform, T: ZeroCells<P>>(
+        &mut self,
+        what: &'static str,
+        length: usize,
+    ) -> Result<&'a [T], BuildError> {
+        if !(self.is_zeroed && P::ZERO_BYTES_ARE_ZERO_CELLS) {
+            return self.slice(what, length, |_| T::zero());
+        }
+        let first = self.place::<T>(what, length)?;
+        // SAFETY: as in `zeros`; that zero bytes are valid elements is the contract of `ZeroCells`.
+        Ok(unsafe { core::slice::from_raw_parts(first, length) })
+    }
+
     /// Constructs `length` elements in place; `what` is what one of them holds. O(length).
     ///
     /// Fails when the memory doesn't suffice; nothing is handed out then.
@@ -281,6 +296,43 @@ impl<'a> Arena<'a> {
         slice.first().ok_or(BuildError::NoMemory)
     }
 }
+
+/// A structure of cells and words that can start as zero. Implemented by [`zero_cells!`](zero_cells) only.
+///
+/// # Safety
+/// If [`Platform::ZERO_BYTES_ARE_ZERO_CELLS`], all-zero bytes are a valid value, equal to [`zero`](Self::zero).
+pub(crate) unsafe trait ZeroCells<P: Platform> {
+    /// Creates a value of which every cell and word holds zero.
+    fn zero() -> Self;
+}
+
+/// Defines a structure of a platform's cells and atomic words, which an [`Arena`] need not write in zeroed memory.
+macro_rules! zero_cells {
+    (
+        $(#[$doc:meta])*
+        struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ident<$value:ident>,)* }
+    ) => {
+        $(#[$doc])*
+        pub(crate) struct $name<P: $crate::platform::Platform> {
+            $($(#[$field_doc])* pub(crate) $field: $crate::arena::zero_cells!(@type $kind $value),)*
+        }
+
+        // SAFETY: every field is a cell or an atomic word of the platform, whose contract says that zero bytes are
+        // such a cell or word. Padding may hold anything.
+        #[allow(unsafe_code)]
+        unsafe impl<P: $crate::platform::Platform> $crate::arena::ZeroCells<P> for $name<P> {
+            fn zero() -> Self {
+                Self { $($field: $crate::arena::zero_cells!(@new $kind $value),)* }
+            }
+        }
+    };
+    (@type Cell $value:ident) => { P::Cell<$value> };
+    (@type Word u32) => { P::AtomicU32 };
+    (@type Word u64) => { P::AtomicU64 };
+    (@new Cell $value:ident) => { $crate::platform::SharedCell::new(0) };
+    (@new Word $value:ident) => { $crate::platform::AtomicWord::new(0) };
+}
+pub(crate) use zero_cells;
 
 #[cfg(test)]
 mod tests {

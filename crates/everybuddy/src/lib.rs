@@ -42,6 +42,7 @@ mod cache_padded;
 mod check;
 pub mod coalesce;
 pub mod error;
+pub mod everybuddy;
 pub mod frame;
 mod frame_table;
 mod free_bits;

@@ -4,6 +4,7 @@
 mod broken;
 mod canary;
 mod domains;
+mod everybuddy;
 mod llfree;
 mod locks;
 mod misuse;

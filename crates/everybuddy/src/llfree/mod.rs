@@ -35,10 +35,10 @@
 //! Where the paper is silent or another interface is needed: see the row in `systems`.
 
 mod entry;
-mod field;
+pub(crate) mod field;
 mod lower;
 mod request;
-mod survey;
+pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 mod upper;

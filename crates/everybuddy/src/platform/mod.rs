@@ -126,10 +126,11 @@ pub trait AtomicWord<T: CellValue>: Send + Sync {
 /// behave as memory does: a read returns a value that was stored there (by [`new`](SharedCell::new), or by a later
 /// operation), and never anything else; with concurrent accesses, one of the values stored. If
 /// [`ZERO_BYTES_ARE_ZERO_CELLS`](Self::ZERO_BYTES_ARE_ZERO_CELLS) is `true`, all-zero bytes are a valid
-/// [`Cell`](Self::Cell) of every value type, equal to `new(0)`.
+/// [`Cell`](Self::Cell) of every value type, and a valid [`AtomicU32`](Self::AtomicU32) and
+/// [`AtomicU64`](Self::AtomicU64), equal to `new(0)`.
 #[allow(unsafe_code)]
 pub unsafe trait Platform: Sized + Send + Sync + 'static {
-    /// Whether all-zero bytes are valid cells that hold zero. A system in [zeroed memory](crate::Memory::zeroed) does
+    /// Whether all-zero bytes are valid cells and words that hold zero. A system in [zeroed memory](crate::Memory::zeroed) does
     /// not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 

@@ -222,6 +222,8 @@ pub enum StructureKind {
     Fields,
     /// The tree of all blocks in status words: `nbbs`.
     Words,
+    /// Two bits per frame, and masks for each tree: `everybuddy`.
+    Planes,
 }
 
 /// A structure that orders its blocks by address.

@@ -102,9 +102,9 @@ impl fmt::Display for Parameters {
                 write!(f, ", elastic domains, looks after {idle} blocks for each")?;
             }
             ZoneKind::Separated => self.fmt_queues(f)?,
-            ZoneKind::Reserved => {
-                f.write_str(", trees of ")?;
-                if let Ok(frames) = SpaceFrames::new(self.tree) {
+            ZoneKind::Reserved | ZoneKind::Owned => {
+                if let Some(Ok(frames)) = self.tree.map(SpaceFrames::new) {
+                    f.write_str(", trees of ")?;
                     frames.write(f)?;
                 }
             }
@@ -120,7 +120,8 @@ impl fmt::Display for Parameters {
             | StructureKind::Frames
             | StructureKind::LocalLists
             | StructureKind::Fields
-            | StructureKind::Words => {}
+            | StructureKind::Words
+            | StructureKind::Planes => {}
         }
         if self.spring == SpringKind::Locked {
             f.write_str(", locked spring")?;

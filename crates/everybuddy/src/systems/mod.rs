@@ -20,6 +20,7 @@
 mod compose;
 mod delayed;
 mod describe;
+mod everybuddy;
 mod ibuddy;
 mod linux6;
 mod llfree;
@@ -39,6 +40,7 @@ mod values;
 
 pub use compose::Compose;
 pub use delayed::*;
+pub use everybuddy::*;
 pub use ibuddy::*;
 pub use linux6::*;
 pub use llfree::*;
@@ -96,7 +98,7 @@ macro_rules! rows {
 rows! {
     Bs, Lbs1, Lbs31, Is, Lis1, Lis31, Fixlazy186, Fixlazy372, Fixlazy744, Spring, SpringCore,
     SpringFixlazy186, SpringFixlazy372, SpringFixlazy744, Watermark, Delay2, Never, Serewa, Linux6,
-    Zones4, PcpBuddy, LlFree, Nbbs, Mobility, Magazines,
+    Zones4, PcpBuddy, LlFree, Nbbs, Mobility, Magazines, Everybuddy,
 }
 
 /// The list of all compositions.
@@ -135,7 +137,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees, StatusWords,
+    LlFreeTrees, StatusWords, EverybuddyTrees,
 }
 
 /// What is done with the type of a composition.

@@ -269,9 +269,11 @@ options! {
         "Whether a queue is a lock-free ring, or each of its operations takes a spin lock.",
         for has_services,
         sets |parameters, sync, _| parameters.services.locked = sync == QueueSync::Lock;
-    tree = "tree": SpaceFrames, "16MiB",
-        "The size of a tree, the part of memory that a CPU reserves for its requests: 4MiB to 1GiB.",
-        for |row| row.zone() == ZoneKind::Reserved, sets |parameters, tree, _| parameters.tree = tree.get();
+    tree = "tree": SpaceFrames, "16MiB; less in `everybuddy` if the CPUs are many for the memory",
+        "The size of a tree, the part of memory that a CPU reserves or owns: 4MiB to 1GiB, in `everybuddy` 256KiB to \
+         16MiB.",
+        for |row| matches!(row.zone(), ZoneKind::Reserved | ZoneKind::Owned),
+        sets |parameters, tree, _| parameters.tree = Some(tree.get());
 }
 
 /// A row that delays coalescing; it takes any list.
@@ -307,7 +309,10 @@ fn has_spaces(row: &Row) -> bool {
 }
 
 fn has_locks(row: &Row) -> bool {
-    !matches!(row.zone(), ZoneKind::Reserved | ZoneKind::Shared)
+    !matches!(
+        row.zone(),
+        ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned
+    )
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
@@ -518,7 +523,7 @@ mod tests {
                 p.services.linking = Linking::Idle
             }),
             ("mobility", "steal=mixed", |p| p.steal = Steal::Mixed),
-            ("llfree", "tree=32MiB", |p| p.tree = 1 << 13),
+            ("llfree", "tree=32MiB", |p| p.tree = Some(1 << 13)),
             ("linux-6", "fraction=64", |p| {
                 (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
             }),

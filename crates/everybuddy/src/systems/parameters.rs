@@ -6,6 +6,8 @@
 //! # Invariants
 //! Options that contradict each other never become parameters.
 
+use core::ops::RangeInclusive;
+
 use super::options::{OPTIONS, Options};
 use super::row::Row;
 use super::spec::SystemSpec;
@@ -14,6 +16,7 @@ use super::values::{
 };
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
+use crate::everybuddy;
 use crate::frame::Order;
 use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
@@ -98,8 +101,8 @@ pub struct Parameters {
     pub reclaim: bool,
     /// When page blocks change their type.
     pub steal: Steal,
-    /// Frames of a tree that a CPU reserves.
-    pub tree: u32,
+    /// Frames of a tree that a CPU reserves or owns; `None` if memory and CPUs decide.
+    pub tree: Option<u32>,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -182,14 +185,22 @@ impl SystemSpec {
             division: is_separated && is_on(options.division),
             reclaim: false,
             steal: Steal::default(),
-            tree: llfree::TREE,
+            tree: (zone == ZoneKind::Reserved).then_some(llfree::TREE),
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
         }
+        let is_within = |sizes: RangeInclusive<u32>| {
+            let tree = parameters.tree;
+            tree.is_none_or(|tree| sizes.contains(&tree))
+        };
+        if zone == ZoneKind::Owned
+            && !is_within(everybuddy::SMALLEST_TREE..=everybuddy::LARGEST_TREE)
+        {
+            return contradiction("tree", "256KiB to 16MiB: 1 to 64 words of 64 frames");
+        }
         if zone == ZoneKind::Reserved {
-            let sizes = llfree::SMALLEST_TREE..=llfree::LARGEST_TREE;
-            if !sizes.contains(&parameters.tree) {
+            if !is_within(llfree::SMALLEST_TREE..=llfree::LARGEST_TREE) {
                 return contradiction("tree", "4MiB to 1GiB: a tree holds a block of order 10");
             }
             if max_order > llfree::LARGEST {
@@ -490,6 +501,8 @@ mod tests {
             ("serewa+separate=off+division=on", "division"),
             ("llfree+tree=2MiB", "tree"),
             ("llfree+tree=2GiB", "tree"),
+            ("everybuddy+tree=128KiB", "tree"),
+            ("everybuddy+tree=32MiB", "tree"),
             ("llfree+order=11", "order"),
         ] {
             let Err(BuildError::Contradiction {

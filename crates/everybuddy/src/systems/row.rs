@@ -72,7 +72,7 @@ impl Row {
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
-            ZoneKind::Reserved | ZoneKind::Shared => None,
+            ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned => None,
         };
         let list = (self.list() != ListKind::None).then_some(Obstacle::List);
         [zone, list].into_iter().flatten()
@@ -86,7 +86,10 @@ impl Row {
     /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
     /// frees exactly the frames that it names, and each allocated frame counts as a block.
     pub fn knows_orders(&self) -> bool {
-        self.structure() != StructureKind::Fields
+        !matches!(
+            self.structure(),
+            StructureKind::Fields | StructureKind::Planes
+        )
     }
 
     /// Returns how free memory is kept, unless an option chooses something else.
@@ -188,6 +191,7 @@ impl fmt::Display for Layers {
             ZoneKind::Separated => " > one zone, one lock, dividing and linking queues",
             ZoneKind::Reserved => " > trees that CPUs reserve, no lock",
             ZoneKind::Shared => " > one memory, no lock",
+            ZoneKind::Owned => " > trees that CPUs own, no lock",
         })?;
         let is_elastic = zone == Some(ZoneKind::Domains);
         f.write_str(match structure.unwrap_or_default() {
@@ -200,10 +204,11 @@ impl fmt::Display for Layers {
             StructureKind::MobilityLists => " > free lists by mobility and bitmap",
             StructureKind::Fields => " > bit fields and counters",
             StructureKind::Words => " > the tree of all blocks in status words",
+            StructureKind::Planes => " > two bits per frame and masks",
         })?;
         match zone {
             Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
-            Some(ZoneKind::Reserved | ZoneKind::Shared) => {
+            Some(ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned) => {
                 f.write_str(", in which free buddies count as one block")
             }
             _ => write!(f, ", coalesced {}", self.1.describe()),

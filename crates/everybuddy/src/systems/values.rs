@@ -131,6 +131,8 @@ pub enum ZoneKind {
     Reserved,
     /// Memory that all CPUs share without a lock: `nbbs`.
     Shared,
+    /// Trees that CPUs own, without a lock: `everybuddy`.
+    Owned,
 }
 named_values!(
     ZoneKind,

@@ -56,7 +56,7 @@ fn the_parts_of_the_metadata_are_named_and_fill_it() {
         let records = parts.iter().find(|part| part.what == "frame record");
         let has_records = !matches!(
             row.structure(),
-            StructureKind::Fields | StructureKind::Words
+            StructureKind::Fields | StructureKind::Words | StructureKind::Planes
         );
         assert_eq!(records.is_some(), has_records, "{}", row.name);
         if has_records {
@@ -129,6 +129,20 @@ fn a_tree_of_status_words_needs_little_more_than_half_a_byte_a_frame() {
         let bytes = bytes_per_frame("nbbs", 1 << shift, 64);
         assert!(
             (0.515..=0.53).contains(&bytes),
+            "{bytes} at 2^{shift} frames"
+        );
+    }
+}
+
+#[test]
+fn two_bits_and_a_header_per_tree_are_little_more_than_a_quarter_of_a_byte_a_frame() {
+    const PER_CPU: f64 = 4096.0;
+    for (shift, cpus) in [(19, 2), (20, 64), (24, 64), (27, 64)] {
+        let frames = 1u64 << shift;
+        let bytes = bytes_per_frame("everybuddy", frames, cpus);
+        let allowed = 0.28 + f64::from(cpus) * PER_CPU / frames as f64;
+        assert!(
+            (0.25..=allowed).contains(&bytes),
             "{bytes} at 2^{shift} frames"
         );
     }

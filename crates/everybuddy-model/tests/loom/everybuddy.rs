@@ -1,0 +1,349 @@
+//! Everybuddy's trees, under loom.
+//!
+//! # Purpose
+//!
+//! The cells of a tree are plain memory, which loom reports if two CPUs access them and no claim, release or
+//! acknowledgement orders the accesses. Frees into trees of other CPUs come between any two steps of an owner. No frame
+//! may be handed out twice or lost, the holder of a frame must see what its last holder did, and a request for a frame
+//! may be refused only if none was free.
+//!
+//! # Invariants
+//!
+//! In every schedule the ledger accepts all results, and [`Machine::settle`] finds all frames free and all masks right.
+//! The numbers in `bound` are preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces them.
+//!
+//! # Not modelled
+//!
+//! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use everybuddy::{
+    AllocateError, Block, CpuId, CpuToken, FrameRange, FreeError, Order, Pfn, RegionError, Release,
+    Request,
+};
+use everybuddy_model::weak::exhaust;
+use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
+
+type Cpu<'w> = Worker<'w, Loom>;
+
+fn run(
+    frames: u64,
+    cpus: u16,
+    preemptions: usize,
+    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
+) {
+    exhaust::<Plain>(
+        "everybuddy+tree=256KiB",
+        frames,
+        cpus,
+        Some(preemptions),
+        model,
+    );
+}
+
+/// Allocates a block if possible, and frees it.
+fn try_churn(w: &mut Cpu<'_>, order: u8) {
+    if let Some(block) = w.try_allocate(order) {
+        w.free(block);
+    }
+}
+
+/// Frees a block as the last operation of a CPU.
+fn free_and_park(w: &mut Cpu<'_>, block: Block) {
+    w.free(block);
+    w.park();
+}
+
+/// Frees a frame that the ledger does not follow.
+fn free(w: &mut Cpu<'_>, frame: Pfn) -> Result<(), FreeError> {
+    let (system, cpu) = w.raw();
+    system.free(cpu, Release::frame(frame))
+}
+
+/// CPU 0 allocates frames and keeps their tree; all but the first become those of the other CPUs.
+fn hand_out(machine: &Machine<'_, Loom>, frames: u16) -> Vec<Block> {
+    machine.on(0, |w| {
+        let held: Vec<Block> = (0..frames).map(|_| w.allocate(0)).collect();
+        for (block, to) in held.iter().zip(0..).skip(1) {
+            w.hand(*block, to);
+        }
+        held
+    })
+}
+
+#[test]
+fn two_cpus_share_the_last_two_frames() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        let both = |w: &mut Cpu<'_>| {
+            w.churn(0);
+            w.churn(0);
+            w.park();
+        };
+        machine.at_once(&[&both, &both]);
+    });
+}
+
+#[test]
+fn a_frame_comes_back_to_an_owner_that_collects() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        let held = hand_out(machine, 2);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                try_churn(w, 0);
+                w.free(held[0]);
+                try_churn(w, 1);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+        ]);
+    });
+}
+
+#[test]
+fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
+    run(3, 3, bound(&[1, 2]), |machine| {
+        let held = hand_out(machine, 3);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.free(held[0]);
+                try_churn(w, 1);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
+        ]);
+    });
+}
+
+#[test]
+fn two_cpus_claim_two_trees() {
+    run(65, 2, bound(&[2, 3]), |machine| {
+        let both = |w: &mut Cpu<'_>| {
+            w.churn(0);
+            w.park();
+        };
+        machine.at_once(&[&both, &both]);
+    });
+}
+
+/// An owner hits while another CPU takes its identity away.
+#[test]
+fn a_cpu_asks_for_the_tree_of_one_that_hits() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.on(0, |w| w.churn(0));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.churn(0);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// The same, where the cells are what they are natively.
+#[test]
+fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
+    exhaust::<Shared>("everybuddy", 2, 2, Some(bound(&[2, 3])), |machine| {
+        machine.on(0, |w| w.churn(0));
+        let both = |w: &mut Worker<'_, Loom<Shared>>| {
+            w.churn(0);
+            w.park();
+        };
+        machine.at_once(&[&both, &both]);
+    });
+}
+
+#[test]
+fn a_free_meets_a_tree_whose_owner_changes() {
+    run(2, 3, bound(&[1, 2]), |machine| {
+        let held = hand_out(machine, 2);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.free(held[0]);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+            &|w: &mut Cpu<'_>| {
+                try_churn(w, 0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// The owner finds nothing, marks its tree as spent and releases it, while a frame of it comes back.
+#[test]
+fn a_spent_tree_gets_a_frame_back() {
+    run(1, 2, bound(&[3, 4]), |machine| {
+        let held = machine.on(0, |w| w.allocate(0));
+        machine.on(0, |w| w.hand(held, 1));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.drain();
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.free(held);
+                w.churn(0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+#[test]
+fn a_frame_that_moves_during_a_search_is_found() {
+    run(66, 2, bound(&[2, 3]), |machine| {
+        // All but a frame of each tree is reserved.
+        machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            let base = system.span().base();
+            for (start, frames) in [(1, 63), (65, 1)] {
+                let range = FrameRange::new(base + start, frames);
+                system.reserve(cpu, range).expect("all is free");
+            }
+        });
+        let held = machine.on(1, |w| {
+            let held = w.allocate(0);
+            let other = w.allocate(0);
+            w.free(other);
+            held
+        });
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                // One of the two frames is free at any moment.
+                let (system, cpu) = w.raw();
+                match system.allocate(cpu, Request::FRAME) {
+                    Ok(frame) => system
+                        .free(cpu, Release::frame(frame))
+                        .expect("it is allocated"),
+                    Err(error) => panic!("{error}"),
+                }
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.free(held);
+                let (system, cpu) = w.raw();
+                if let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                    system
+                        .free(cpu, Release::frame(frame))
+                        .expect("it is allocated");
+                }
+                w.park();
+            },
+        ]);
+        machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            let base = system.span().base();
+            for (start, frames) in [(1, 63), (65, 1)] {
+                let range = FrameRange::new(base + start, frames);
+                system.unreserve(cpu, range).expect("it is reserved");
+            }
+            w.park();
+        });
+    });
+}
+
+#[test]
+fn one_of_two_frees_of_a_frame_is_refused() {
+    run(2, 3, bound(&[1, 2]), |machine| {
+        let frame = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            let frame = system.allocate(cpu, Request::FRAME);
+            frame.expect("all is free")
+        });
+        let freed = AtomicU32::new(0);
+        let race = |w: &mut Cpu<'_>| {
+            match free(w, frame) {
+                Ok(()) => {
+                    freed.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => assert_eq!(error, FreeError::NotAllocated),
+            }
+            w.park();
+        };
+        machine.at_once(&[&|w: &mut Cpu<'_>| try_churn(w, 0), &race, &race]);
+        machine.on(0, |w| w.park());
+        assert_eq!(freed.into_inner(), 1);
+    });
+}
+
+/// Calls that the ledger does not follow, since it would access the content of all frames.
+#[test]
+fn a_block_of_two_trees_is_wanted_while_a_frame_is() {
+    run(128, 2, bound(&[1, 2]), |machine| {
+        let churn = |order: u8| {
+            let order = Order::new(order).expect("an order");
+            move |w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                match system.allocate(cpu, Request::order(order)) {
+                    Ok(start) => {
+                        let block = Release::block(Block::new(start, order));
+                        system.free(cpu, block).expect("it is allocated");
+                    }
+                    Err(AllocateError::Exhausted | AllocateError::Busy) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                w.park();
+            }
+        };
+        machine.at_once(&[&churn(7), &churn(0)]);
+    });
+}
+
+#[test]
+fn a_range_is_reserved_while_its_frames_are_wanted() {
+    run(3, 2, bound(&[2, 3]), |machine| {
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                let range = FrameRange::new(system.span().base(), 2);
+                match system.reserve(cpu, range) {
+                    Ok(()) => system.unreserve(cpu, range).expect("it is reserved"),
+                    Err(error) => {
+                        assert!(matches!(error, RegionError::NotFree(_) | RegionError::Busy));
+                    }
+                }
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.park();
+            },
+        ]);
+    });
+}
+
+#[test]
+fn a_nested_request_comes_between() {
+    run(65, 2, bound(&[2, 3]), |machine| {
+        let held = machine.on(0, |w| {
+            let (system, cpu) = w.raw();
+            system.allocate(cpu, Request::FRAME).expect("all is free")
+        });
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                assert_eq!(cpu.id().0, 1);
+                // Requests that interrupted CPU 0.
+                let interrupted = CpuId(0);
+                let freed = system.free_nested(interrupted, Release::frame(held));
+                assert_eq!(freed, Ok(()));
+                let frame = system.allocate_nested(interrupted, Request::FRAME);
+                let frame = frame.expect("a tree has no owner");
+                let freed = system.free_nested(interrupted, Release::frame(frame));
+                assert_eq!(freed, Ok(()));
+            },
+        ]);
+    });
+}

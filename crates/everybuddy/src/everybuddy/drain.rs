@@ -1,0 +1,198 @@
+//! How a CPU gets the trees of the others.
+//!
+//! # Purpose
+//!
+//! A CPU owns trees over many operations, and yet a request may fail only if no CPU owns a suitable free frame. The
+//! protocol is that of [`buffered`](crate::percpu::buffered), with trees in place of lists: a CPU that asks takes away
+//! the identities of the running CPUs, each of which releases its trees in its next operation and acknowledges. While
+//! a request of this kind is pending, every CPU releases each tree within the operation that claimed it.
+//!
+//! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes.
+//!
+//! # Invariants
+//!
+//! 1. While a CPU is parked, it owns no tree. Its owner ends parking before it claims one.
+//! 2. A CPU that acknowledged an epoch keeps no tree after an operation until the request of that epoch has ended.
+//! 3. CPUs that ask do not wait in a circle: each acknowledges its own epoch, and owns no tree, before it waits.
+
+use crate::percpu::access::{CpuState, EPOCHS};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
+
+use super::OwnedTrees;
+use super::local::{CLOSED, Local};
+
+/// How often a CPU polls for another one, or for a tree, before it fails as busy.
+pub(super) const MAX_POLLS: u32 = 1 << 16;
+
+/// The words that all CPUs read in slow operations, and that CPUs write that ask.
+#[repr(C, align(64))]
+pub(super) struct Requests<P: Platform> {
+    count: P::AtomicU32,
+    epoch: P::AtomicU32,
+}
+
+impl<P: Platform> Requests<P> {
+    pub(super) fn new() -> Self {
+        Self {
+            count: P::AtomicU32::new(0),
+            epoch: P::AtomicU32::new(0),
+        }
+    }
+}
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Prepares a slow operation: ends parking and acknowledges requests. Returns `true` if the CPU may keep trees.
+    #[inline]
+    pub(super) fn begin(&self, local: &Local<'_, P>) -> bool {
+        // Relaxed: a CPU that is asked while it works notices it in its next operation.
+        if local.identity.load(Ordering::Relaxed) != CLOSED {
+            return true;
+        }
+        self.resume(local);
+        self.service(local)
+    }
+
+    /// Ends parking.
+    fn resume(&self, local: &Local<'_, P>) {
+        let mut seen = CpuState(local.state.load(Ordering::Relaxed));
+        while seen.state() != CpuState::RUNNING {
+            let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
+            // Acquire: pairs with the exchange in `drain_remote` that acknowledges for a parked CPU: this CPU then sees
+            // the request. Release: pairs with the load there.
+            let swapped = local.state.compare_exchange(
+                seen.0,
+                running.0,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            match swapped {
+                Ok(_) => return,
+                Err(now) => seen = CpuState(now),
+            }
+        }
+    }
+
+    /// Acknowledges requests, and restores the CPU's identity unless one is pending. Returns `true` if none is.
+    fn service(&self, local: &Local<'_, P>) -> bool {
+        loop {
+            // Acquire: pairs with the exchanges that count requests.
+            let open = self.requests.count.load(Ordering::Acquire) == 0;
+            let identity = if open { local.id } else { CLOSED };
+            // Acquire: pairs with the exchange in `drain_remote`. A CPU begins its epoch before it takes identities
+            // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
+            // identity stays closed, and the next operation gets here again.
+            local.identity.swap(identity, Ordering::AcqRel);
+            // Acquire: pairs with the exchange that begins an epoch.
+            let epoch = self.requests.epoch.load(Ordering::Acquire) & EPOCHS;
+            // Relaxed: while a CPU runs, only the CPU itself writes its state.
+            if CpuState(local.state.load(Ordering::Relaxed)).epoch() == epoch {
+                return open;
+            }
+            local.release_all(&self.shared);
+            self.acknowledge(local, epoch);
+        }
+    }
+
+    /// Announces that the CPU owned no tree in this epoch.
+    fn acknowledge(&self, local: &Local<'_, P>, epoch: u32) {
+        let state = CpuState::new(epoch, CpuState::RUNNING);
+        // Release: pairs with the acquire in `drain_remote`: the released trees are seen.
+        local.state.store(state.0, Ordering::Release);
+        P::wake(&local.state);
+    }
+
+    /// Ends an operation of a CPU that may not keep trees.
+    #[inline]
+    pub(super) fn end(&self, local: &Local<'_, P>, open: bool) {
+        if !open {
+            local.release_all(&self.shared);
+        }
+    }
+
+    /// Waits until another CPU owns no tree. Returns `false` if it neither parks nor acknowledges in time.
+    fn drain_remote(&self, other: CpuId, local: &Local<'_, P>, epoch: u32) -> bool {
+        let mut requested = false;
+        for attempt in 0..MAX_POLLS {
+            // Acquire: pairs with the release in `acknowledge`.
+            let seen = CpuState(local.state.load(Ordering::Acquire));
+            if seen.acknowledged(epoch) {
+                return true;
+            }
+            match seen.state() {
+                CpuState::PARKED => {
+                    let parked = CpuState::new(epoch, CpuState::PARKED);
+                    // Release: pairs with the acquire in `resume`: a CPU that resumes after this exchange sees the
+                    // request. Acquire: pairs with the release in `park`: the released trees are seen.
+                    let swapped = local.state.compare_exchange(
+                        seen.0,
+                        parked.0,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    if swapped.is_ok() {
+                        return true;
+                    }
+                }
+                _ if !requested => {
+                    requested = true;
+                    // Release: pairs with the acquire in `service`: the epoch is seen.
+                    local.identity.swap(CLOSED, Ordering::AcqRel);
+                    P::poke(other);
+                }
+                _ => P::wait(&local.state, seen.0, attempt),
+            }
+        }
+        false
+    }
+
+    /// Calls `then` while no CPU keeps a tree, and tells it whether that is so.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn with_all_drained<T>(
+        &self,
+        local: &Local<'_, P>,
+        then: impl FnOnce(bool) -> T,
+    ) -> T {
+        self.resume(local);
+        // The count comes first: a CPU that sees the epoch sees that a request is pending. Release: pairs with the
+        // acquires in `service`.
+        self.requests.count.fetch_add(1, Ordering::AcqRel);
+        let before = self.requests.epoch.fetch_add(1, Ordering::AcqRel);
+        let epoch = before.wrapping_add(1) & EPOCHS;
+        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.release_all(&self.shared);
+        self.acknowledge(local, epoch);
+        let mut all_drained = true;
+        for (index, other) in self.locals.iter().enumerate() {
+            if other.id != local.id {
+                all_drained &= self.drain_remote(CpuId(index as u16), other, epoch);
+            }
+        }
+        let result = then(all_drained);
+        local.release_all(&self.shared);
+        // Release: pairs with the acquires in `service`: a CPU that keeps trees again does so after `then`.
+        self.requests.count.fetch_sub(1, Ordering::AcqRel);
+        self.service(local);
+        result
+    }
+
+    /// Parks a CPU: it releases its trees.
+    pub(super) fn park_local(&self, local: &Local<'_, P>) {
+        let seen = CpuState(local.state.load(Ordering::Relaxed));
+        if seen.state() != CpuState::RUNNING {
+            return;
+        }
+        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.release_all(&self.shared);
+        let parked = CpuState::new(seen.epoch(), CpuState::PARKED);
+        // Release: pairs with the acquires in `drain_remote`: the released trees are seen.
+        local.state.store(parked.0, Ordering::Release);
+        P::wake(&local.state);
+    }
+
+    /// Returns `true` if a CPU is parked.
+    pub(super) fn is_parked(&self, local: &Local<'_, P>) -> bool {
+        // Acquire: pairs with the release in `park_local`.
+        CpuState(local.state.load(Ordering::Acquire)).state() == CpuState::PARKED
+    }
+}

@@ -1,0 +1,312 @@
+//! Trees that a CPU does not own: claims, releases, and frees into the trees of others.
+//!
+//! # Purpose
+//!
+//! A tree without an owner is claimed by one exchange. A tree with another owner accepts frees all the same: one
+//! exchange on the word, and one on the tree's inbox if the owner does not know about the word yet. No CPU waits.
+//!
+//! # Invariants
+//!
+//! 1. Who has claimed a tree may use it as its owner until the release.
+//! 2. A tree that has something to allocate, and that no CPU owns, is not marked as spent. The mark is a hint for
+//!    searches, but one that lacks no tree.
+
+use crate::bit_runs::WORD;
+use crate::frame::Order;
+use crate::platform::{AtomicWord, Ordering, Platform};
+
+use super::tree::{Fill, Header, Trees};
+
+/// The trees, and which of them have nothing to allocate.
+pub(crate) struct Shared<'m, P: Platform> {
+    pub(crate) trees: Trees<'m, P>,
+    /// A bit for each tree that has nothing to allocate.
+    pub(crate) spent: &'m [P::AtomicU64],
+}
+
+/// The outcome of a search among the trees that no CPU owns.
+pub(crate) enum Found {
+    /// A tree, which is now claimed, and the first frame.
+    Taken(u32, u32),
+    /// No such tree has the block. Whether a tree that another CPU owns may have it.
+    Nothing(bool),
+}
+
+impl<P: Platform> Shared<'_, P> {
+    /// Claims a tree, if no CPU owns it.
+    #[inline]
+    pub(crate) fn claim(&self, header: &Header<P>, id: u32) -> bool {
+        // A look before the exchange keeps the line shared while another CPU owns the tree.
+        header.owner.load(Ordering::Relaxed) == 0
+            // Acquire: pairs with the release in `release`: what the last owner did to the tree is seen.
+            && header
+                .owner
+                .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Ends the ownership of a tree.
+    #[inline]
+    pub(crate) fn release(&self, tree: u32, header: &Header<P>) {
+        self.mark(tree, header);
+        // Release: pairs with the acquire in `claim` and in `is_unowned`.
+        header.owner.store(0, Ordering::Release);
+        P::wake(&header.owner);
+    }
+
+    /// Writes whether an own tree has nothing to allocate.
+    #[inline]
+    fn mark(&self, tree: u32, header: &Header<P>) {
+        let Some((word, bit)) = self.spent_bit(tree) else {
+            return;
+        };
+        // Relaxed: only the owner sets the bit.
+        let is_marked = word.load(Ordering::Relaxed) & bit != 0;
+        if !self.trees.is_spent(header) {
+            if is_marked {
+                unmark(word, bit);
+            }
+            return;
+        }
+        if is_marked || header.inbox.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let mut seen = word.load(Ordering::Relaxed);
+        // Acquire and release: pairs with the exchanges in `tell`. Of the two CPUs, the second one on this word sees
+        // what the other one did before: the bit, or the inbox.
+        while let Err(now) =
+            word.compare_exchange(seen, seen | bit, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            seen = now;
+        }
+        // An addition reads the latest value. Relaxed: the exchange above orders it.
+        if header.inbox.fetch_add(0, Ordering::Relaxed) != 0 {
+            unmark(word, bit);
+        }
+    }
+
+    #[inline]
+    fn spent_bit(&self, tree: u32) -> Option<(&P::AtomicU64, u64)> {
+        let word = self.spent.get((tree / 64) as usize)?;
+        Some((word, 1 << (tree % 64)))
+    }
+
+    /// Returns `true` if a tree is marked as one that has nothing to allocate.
+    pub(crate) fn is_marked(&self, tree: u32) -> bool {
+        self.spent_bit(tree)
+            .is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// Tells the owner of a tree, present or future, that words of the tree have returned frames.
+    pub(crate) fn tell(&self, tree: u32, header: &Header<P>, words: u64) {
+        // Relaxed: after a post, this load sees at least the inbox that the last collection of the word left.
+        let mut seen = header.inbox.load(Ordering::Relaxed);
+        while seen & words != words {
+            // Release: pairs with the acquire in `collect`: the posts are seen. Acquire: orders the addition below.
+            match header.inbox.compare_exchange(
+                seen,
+                seen | words,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(0) => {
+                    if let Some((word, bit)) = self.spent_bit(tree)
+                        // Acquire and release: pairs with the exchange in `mark`. An addition reads the latest value.
+                        && word.fetch_add(0, Ordering::AcqRel) & bit != 0
+                    {
+                        unmark(word, bit);
+                    }
+                    return;
+                }
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Returns `true` if no CPU owns a tree. What the last owner did is then seen.
+    fn is_unowned(&self, header: &Header<P>) -> bool {
+        // Acquire: pairs with the release in `release`.
+        header.owner.load(Ordering::Acquire) == 0
+    }
+
+    /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
+    ///
+    /// A small request prefers trees that serve more requests after it, since a claim costs as much as many of them. A
+    /// large one takes the lowest tree that has the block.
+    pub(crate) fn search(&self, id: u32, frames: u32, order: Order) -> Found {
+        let fills = match frames < WORD {
+            true => Fill::SMALL,
+            false => Fill::LARGE,
+        };
+        let mut elsewhere = false;
+        for fill in fills {
+            match self.search_filled(id, frames, order, *fill) {
+                Found::Nothing(busy) => elsewhere = busy,
+                found => return found,
+            }
+        }
+        Found::Nothing(elsewhere)
+    }
+
+    /// Takes a block of the lowest tree that is filled like this.
+    fn search_filled(&self, id: u32, frames: u32, order: Order, fill: Fill) -> Found {
+        let mut elsewhere = false;
+        for (group, word) in (0..).zip(self.spent) {
+            let mut candidates = !word.load(Ordering::Relaxed);
+            while candidates != 0 {
+                let tree = group * 64 + candidates.trailing_zeros();
+                candidates &= candidates - 1;
+                let Some(header) = self.trees.header(tree) else {
+                    break;
+                };
+                let is_unowned = self.is_unowned(header);
+                if !self.trees.is_filled(header, fill)
+                    || !self.trees.may_serve(header, frames, order)
+                {
+                    continue;
+                }
+                if !is_unowned || !self.claim(header, id) {
+                    elsewhere |= header.owner.load(Ordering::Relaxed) != id;
+                    continue;
+                }
+                if let Some(start) = self.take(tree, header, frames, order) {
+                    return Found::Taken(tree, start);
+                }
+                self.release(tree, header);
+            }
+        }
+        Found::Nothing(elsewhere)
+    }
+
+    /// Takes a block of an own tree, after returned frames were collected.
+    pub(crate) fn take(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        if header.inbox.load(Ordering::Relaxed) != 0 {
+            self.trees.collect(tree, header);
+        }
+        match frames {
+            1 => self.trees.take_frame(tree, header),
+            _ => self.trees.take(tree, header, frames, order),
+        }
+    }
+
+    /// Claims the trees from `first` to `last`, in ascending order. If one has an owner, waits for it at most `polls`
+    /// times; on failure none is claimed.
+    pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, polls: u32) -> bool {
+        for tree in first..=last {
+            let Some(header) = self.trees.header(tree) else {
+                return true;
+            };
+            let mut attempt = 0;
+            while !self.claim(header, id) {
+                if attempt >= polls {
+                    if tree > first {
+                        self.release_all(first, tree - 1);
+                    }
+                    return false;
+                }
+                let seen = header.owner.load(Ordering::Relaxed);
+                if seen != 0 {
+                    P::wait(&header.owner, seen, attempt);
+                }
+                attempt += 1;
+            }
+        }
+        true
+    }
+
+    /// Releases the trees from `first` to `last`.
+    pub(crate) fn release_all(&self, first: u32, last: u32) {
+        for tree in first..=last {
+            if let Some(header) = self.trees.header(tree) {
+                self.release(tree, header);
+            }
+        }
+    }
+
+    /// Takes a block that is larger than a tree: of trees that are wholly free and have no owner.
+    pub(crate) fn take_trees(&self, id: u32, frames: u32, order: Order, polls: u32) -> Found {
+        let step = order.frames() >> self.trees.shift;
+        let needed = frames.div_ceil(1 << self.trees.shift);
+        let (mut start, mut elsewhere) = (0, false);
+        while self.trees.count() - start >= needed {
+            let trees = start..start + needed;
+            let may_be_whole = trees.clone().all(|tree| {
+                self.trees.header(tree).is_some_and(|header| {
+                    self.is_unowned(header);
+                    self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
+                })
+            });
+            if may_be_whole {
+                let (first, last) = (trees.start, trees.end - 1);
+                if !self.claim_all(id, first, last, polls) {
+                    elsewhere = true;
+                } else {
+                    let taken = self.take_claimed(first, last, frames);
+                    self.release_all(first, last);
+                    if taken {
+                        return Found::Taken(first, first << self.trees.shift);
+                    }
+                }
+            }
+            match start.checked_add(step) {
+                Some(next) if next <= self.trees.count() => start = next,
+                _ => break,
+            }
+        }
+        Found::Nothing(elsewhere)
+    }
+
+    fn take_claimed(&self, first: u32, last: u32, frames: u32) -> bool {
+        let is_whole = |tree: u32| {
+            self.trees.header(tree).is_some_and(|header| {
+                self.trees.collect(tree, header);
+                self.trees.is_whole(header)
+            })
+        };
+        (first..=last).all(is_whole)
+            && self
+                .trees
+                .parts(first << self.trees.shift, frames)
+                .all(|part| part.header.take(part.mask, part.word, part.frames))
+    }
+
+    /// Frees a run of allocated frames whose tree has another owner. Returns `false` if a frame of it is free, which the
+    /// caller has checked, unless another CPU frees it simultaneously.
+    pub(crate) fn post(&self, start: u32, frames: u32) -> bool {
+        let mut is_posted = true;
+        for (tree, from, length) in self.trees.by_tree(start, frames) {
+            let mut words = 0;
+            for part in self.trees.parts(from, length) {
+                match part.word.post(part.frames) {
+                    true => words |= part.mask,
+                    false => is_posted = false,
+                }
+            }
+            if let Some(header) = self.trees.header(tree)
+                && words != 0
+            {
+                self.tell(tree, header, words);
+            }
+        }
+        is_posted
+    }
+}
+
+/// Clears a bit.
+fn unmark<W: AtomicWord<u64>>(word: &W, bit: u64) {
+    let mut seen = word.load(Ordering::Relaxed);
+    while seen & bit != 0 {
+        // Release: it continues what `mark` and `tell` began.
+        match word.compare_exchange(seen, seen & !bit, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => seen = now,
+        }
+    }
+}

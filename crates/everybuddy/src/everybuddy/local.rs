@@ -1,0 +1,238 @@
+//! What a CPU keeps: which trees it owns, and the frames that it freed last.
+//!
+//! # Purpose
+//!
+//! A hit is a frame that the CPU freed before, or the first free frame of its current tree. It compares the owner of the
+//! frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays nothing to
+//! notice that another CPU asks for its trees.
+//!
+//! # Invariants
+//!
+//! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
+//! 2. The list of freed frames is a hint. The planes say whether a frame is free, so the list is never drained.
+//! 3. A freed frame enters the list only if it lies at or below the CPU's first-fit point, which is where it allocated
+//!    last. So the list takes no frame that a search by address would not soon have found, and high addresses empty.
+//! 4. Only the holder of the CPU's token touches the cells.
+
+use crate::cache_padded::CachePadded;
+use crate::frame::Order;
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+
+use super::foreign::Shared;
+
+/// The identity of a CPU that may not hit. No tree has this owner.
+pub(crate) const CLOSED: u32 = u32::MAX;
+/// The owner of a tree that a nested request has claimed.
+pub(crate) const NESTED: u32 = u32::MAX - 1;
+
+/// The number of frees into one tree in a row after which the CPU keeps the tree.
+const FREES: u32 = 4;
+
+/// The state of a CPU.
+#[repr(C, align(64))]
+pub(crate) struct Local<'m, P: Platform> {
+    /// The owner of this CPU's trees, or [`CLOSED`].
+    pub(crate) identity: P::AtomicU32,
+    /// The number of frames in the list.
+    length: P::Cell<u32>,
+    list: &'m [P::Cell<u32>],
+    /// Where the CPU allocated last by address.
+    point: P::Cell<u32>,
+    /// The tree from which the CPU allocates.
+    current: P::Cell<u32>,
+    slots: &'m [P::Cell<u32>],
+    /// The number of slots in use.
+    owned: P::Cell<u32>,
+    /// The slot whose tree is released next.
+    oldest: P::Cell<u32>,
+    /// The tree into which the CPU freed last without owning it, and how often in a row.
+    freed: P::Cell<u32>,
+    times: P::Cell<u32>,
+    /// The owner of this CPU's trees.
+    pub(crate) id: u32,
+    /// What other CPUs know about this one.
+    pub(crate) state: CachePadded<P::AtomicU32>,
+}
+
+impl<'m, P: Platform> Local<'m, P> {
+    /// Creates the state of a CPU that owns nothing and is parked.
+    pub(crate) fn new(cpu: u32, list: &'m [P::Cell<u32>], slots: &'m [P::Cell<u32>]) -> Self {
+        let zero = || P::Cell::new(0);
+        Self {
+            identity: P::AtomicU32::new(CLOSED),
+            length: zero(),
+            list,
+            point: zero(),
+            current: zero(),
+            slots,
+            owned: zero(),
+            oldest: zero(),
+            freed: zero(),
+            times: zero(),
+            id: cpu + 1,
+            state: CachePadded::new(P::AtomicU32::new(0)),
+        }
+    }
+
+    #[inline(always)]
+    fn owns(&self, owner: &P::AtomicU32) -> bool {
+        // Relaxed: the CPU itself wrote both, or the identity was taken away, which is a hint.
+        owner.load(Ordering::Relaxed) == self.identity.load(Ordering::Relaxed)
+    }
+
+    /// The hit of a request: takes the frame that was freed last.
+    #[inline(always)]
+    pub(crate) fn hit(&self, shared: &Shared<'_, P>) -> Option<u32> {
+        let left = self.length.get().wrapping_sub(1);
+        let frame = self.list.get(left as usize)?.get();
+        self.length.set(left);
+        let part = shared.trees.part(frame)?;
+        let is_taken =
+            self.owns(&part.header.owner) && part.header.take(part.mask, part.word, part.frames);
+        is_taken.then_some(frame)
+    }
+
+    /// Takes the first frame of the current tree.
+    #[inline]
+    pub(crate) fn first(&self, shared: &Shared<'_, P>) -> Option<u32> {
+        let tree = self.current.get();
+        let header = shared.trees.header(tree)?;
+        if !self.owns(&header.owner) {
+            return None;
+        }
+        let frame = shared.trees.take_frame(tree, header)?;
+        self.point.set(frame);
+        Some(frame)
+    }
+
+    /// The hit of a free: frees a frame of an own tree, if it is allocated.
+    #[inline(always)]
+    pub(crate) fn free(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        let Some(part) = shared.trees.part(frame) else {
+            return false;
+        };
+        if !self.owns(&part.header.owner) || !part.header.give(part.mask, part.word, part.frames) {
+            return false;
+        }
+        if frame <= self.point.get() {
+            let length = self.length.get();
+            if let Some(entry) = self.list.get(length as usize) {
+                entry.set(frame);
+                self.length.set(length + 1);
+            }
+        }
+        true
+    }
+
+    /// The hit of a request for a larger block, in the current tree.
+    #[inline(always)]
+    pub(crate) fn hit_block(
+        &self,
+        shared: &Shared<'_, P>,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let tree = self.current.get();
+        let header = shared.trees.header(tree)?;
+        match self.owns(&header.owner) {
+            true => shared.trees.take(tree, header, frames, order),
+            false => None,
+        }
+    }
+
+    /// The hit of a free of frames of one word, or of whole words of one tree, if the CPU owns the tree.
+    #[inline]
+    pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
+        let trees = &shared.trees;
+        let Some(part) = trees.part(start) else {
+            return false;
+        };
+        if !self.owns(&part.header.owner) {
+            return false;
+        }
+        if let Some(part) = trees.part_of_word(start, frames) {
+            return part.header.give(part.mask, part.word, part.frames);
+        }
+        trees.give_words(start, frames)
+    }
+
+    /// Takes a frame of the list, whatever the list's last entries are worth.
+    pub(crate) fn pop(&self, shared: &Shared<'_, P>) -> Option<u32> {
+        while self.length.get() > 0 {
+            if let Some(frame) = self.hit(shared) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Makes a tree the current one, after a frame of it was taken.
+    pub(crate) fn moved(&self, tree: u32, frame: u32) {
+        self.current.set(tree);
+        self.point.set(frame);
+    }
+
+    /// Returns the lowest own tree that is not below `from`.
+    pub(crate) fn next_own(&self, from: u32) -> Option<u32> {
+        let slots = self.slots.iter().take(self.owned.get() as usize);
+        slots.map(P::Cell::get).filter(|tree| *tree >= from).min()
+    }
+
+    /// Returns the own trees. For checks, while the CPU does nothing.
+    pub(crate) fn own_trees(&self) -> impl Iterator<Item = u32> {
+        let slots = self.slots.iter().take(self.owned.get() as usize);
+        slots.map(P::Cell::get)
+    }
+
+    /// Returns `true` if a slot is free.
+    pub(crate) fn has_room(&self) -> bool {
+        (self.owned.get() as usize) < self.slots.len()
+    }
+
+    /// Keeps a claimed tree. If all slots are in use, the tree that was claimed first is released.
+    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32) {
+        let owned = self.owned.get();
+        if let Some(slot) = self.slots.get(owned as usize) {
+            slot.set(tree);
+            self.owned.set(owned + 1);
+            return;
+        }
+        let oldest = self.oldest.get();
+        let Some(slot) = self.slots.get(oldest as usize) else {
+            return;
+        };
+        let old = slot.get();
+        slot.set(tree);
+        let next = oldest + 1;
+        let wraps = next as usize >= self.slots.len();
+        self.oldest.set(if wraps { 0 } else { next });
+        if let Some(header) = shared.trees.header(old) {
+            shared.release(old, header);
+        }
+    }
+
+    /// Releases all trees.
+    pub(crate) fn release_all(&self, shared: &Shared<'_, P>) {
+        for slot in self.slots.iter().take(self.owned.get() as usize) {
+            let tree = slot.get();
+            if let Some(header) = shared.trees.header(tree) {
+                shared.release(tree, header);
+            }
+        }
+        self.owned.set(0);
+        self.oldest.set(0);
+        self.length.set(0);
+    }
+
+    /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
+    pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
+        let times = match self.freed.get() == tree {
+            true => self.times.get() + 1,
+            false => 1,
+        };
+        let is_enough = times >= FREES;
+        self.freed.set(tree);
+        self.times.set(if is_enough { 0 } else { times });
+        is_enough
+    }
+}

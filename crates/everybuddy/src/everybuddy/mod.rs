@@ -1,0 +1,442 @@
+//! Everybuddy: trees of frames that CPUs own, two bits a frame, and no lock on the way of a request.
+//!
+//! # Purpose
+//!
+//! The allocator that this library gives if nobody asks for a certain one. A hit is plain reads and writes of small
+//! metadata, every misuse is noticed from these, memory that is all zero is a system that is all free, and free frames
+//! collect at high addresses, so that large blocks become whole again.
+//!
+//! It is a system of its own and not a composition of layers: it has no list of blocks and no record of a frame.
+//!
+//! # Source
+//!
+//! None. The planes and trees resemble those of \[LLFree\], the protocol between CPUs is that of the per-CPU lists.
+//! docs/everybuddy.md has the design and the alternatives.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `tree` | the words and headers of trees, and what the owner of a tree does with them |
+//! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
+//! | `local` | what a CPU keeps: its trees, and the frames that it freed last; the hits |
+//! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
+//! | `drain` | how a CPU gets the trees of the others |
+//! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
+//! | `survey` | the state of memory, computed from the planes; the checks |
+//!
+//! # Invariants
+//!
+//! 1. Those of the files above.
+//! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
+//! 3. A free waits for no other CPU.
+
+mod drain;
+mod foreign;
+mod local;
+mod range;
+mod request;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use core::fmt;
+
+use crate::api::{Extent, FrameAllocator, describe, one_by_one};
+use crate::arena::{Arena, ArenaPlan};
+use crate::bit_runs::WORD;
+use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::frame::{Order, Pfn};
+use crate::free_bits::FreeBits;
+use crate::lock::{RawLock, SpinLock};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
+use crate::region::{FrameRange, Span};
+use crate::request::{Release, Request, Size};
+use crate::snapshot::{Census, FrameState, Snapshot, Violation};
+use drain::Requests;
+use foreign::Shared;
+use local::Local;
+use range::{Absent, Mixed};
+use request::Wanted;
+use tree::{Header, MAX_WORDS, Trees, Word};
+
+/// The frames of the smallest tree: a word.
+pub(crate) const SMALLEST_TREE: u32 = WORD;
+/// The frames of the largest tree: 16 MiB.
+pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
+
+/// The trees per CPU that there should be: then a CPU that does nothing withholds little.
+const TREES_PER_CPU: u32 = 8;
+/// The most trees that a CPU owns at a time.
+const MAX_OWNED: u32 = 64;
+/// The most frames in the list of a CPU.
+const MAX_LIST: u32 = 512;
+/// The most words with both holes and reserved frames.
+const MAX_MIXED: u32 = 256;
+
+/// The numbers of a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) span: Span,
+    pub(crate) cpus: u16,
+    pub(crate) max_order: Order,
+    /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
+    pub(crate) tree: Option<u32>,
+}
+
+impl Geometry {
+    /// Returns the frames of a tree: as many as leave several trees for each CPU.
+    fn tree(&self) -> u32 {
+        let fair = self.span.frames() / (TREES_PER_CPU * u32::from(self.cpus));
+        let largest = 1 << fair.max(1).ilog2();
+        self.tree
+            .unwrap_or(largest)
+            .clamp(SMALLEST_TREE, LARGEST_TREE)
+    }
+
+    fn trees(&self) -> u32 {
+        self.span.frames().div_ceil(self.tree())
+    }
+
+    fn words(&self) -> usize {
+        self.trees() as usize * (self.tree() / WORD) as usize
+    }
+
+    /// Returns the most trees that a CPU owns at a time: together at most an eighth of them, but one each.
+    fn owned(&self) -> usize {
+        (self.trees() / (TREES_PER_CPU * u32::from(self.cpus))).clamp(1, MAX_OWNED) as usize
+    }
+
+    fn list(&self) -> usize {
+        (self.span.frames() / 8).clamp(2, MAX_LIST) as usize
+    }
+
+    fn mixed(&self) -> usize {
+        self.words().min(MAX_MIXED as usize)
+    }
+}
+
+/// Trees of frames that CPUs own.
+pub struct OwnedTrees<'m, P: Platform> {
+    shared: Shared<'m, P>,
+    locals: &'m [Local<'m, P>],
+    requests: &'m Requests<P>,
+    mixed: &'m [Mixed<P>],
+    /// Held while the table of mixed words changes.
+    mixed_lock: SpinLock<P>,
+    span: Span,
+    max_order: Order,
+    metadata_bytes: usize,
+}
+
+impl<P: Platform> fmt::Debug for OwnedTrees<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(self, "OwnedTrees", f)
+    }
+}
+
+impl<'m, P: Platform> OwnedTrees<'m, P> {
+    /// Plans the memory of [`new`](Self::new).
+    pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
+        let cpus = usize::from(geometry.cpus);
+        plan.slice::<Word<P>>(geometry.words())
+            .slice::<P::AtomicU64>(geometry.trees().div_ceil(64) as usize)
+            .slice::<Header<P>>(geometry.trees() as usize)
+            .slice::<Mixed<P>>(geometry.mixed())
+            .slices::<P::Cell<u32>>(geometry.list(), cpus)
+            .slices::<P::Cell<u32>>(geometry.owned(), cpus)
+            .slice::<Local<'m, P>>(cpus)
+            .slice::<Requests<P>>(1)
+    }
+
+    /// Creates the system with all memory free.
+    pub(crate) fn new(
+        arena: &mut Arena<'m>,
+        geometry: &Geometry,
+        metadata_bytes: usize,
+    ) -> Result<Self, BuildError> {
+        let cpus = usize::from(geometry.cpus);
+        let (trees, list, owned) = (geometry.trees(), geometry.list(), geometry.owned());
+        let words = arena.zeroed("planes of a word", geometry.words())?;
+        let marks = trees.div_ceil(64) as usize;
+        // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
+        // same low bits, and a processor takes a read of one for a read of what was written to the other.
+        let spent = arena.slice("marks of spent trees", marks, |_| P::AtomicU64::new(0))?;
+        let headers = arena.zeroed("header of a tree", trees as usize)?;
+        let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
+        let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
+        let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
+        let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
+            all.get(cpu * length..(cpu + 1) * length)
+                .unwrap_or_default()
+        };
+        let locals = arena.slice("state of a CPU", cpus, |cpu| {
+            Local::new(cpu as u32, part(lists, cpu, list), part(slots, cpu, owned))
+        })?;
+        let requests = arena.one("drain requests", Requests::new())?;
+        let system = Self {
+            shared: Shared {
+                trees: Trees::new(headers, words, geometry.tree().trailing_zeros()),
+                spent,
+            },
+            locals,
+            requests,
+            mixed,
+            mixed_lock: SpinLock::new(),
+            span: geometry.span,
+            max_order: geometry.max_order,
+            metadata_bytes,
+        };
+        Ok(system)
+    }
+
+    /// Turns frames into holes, before the system is in use.
+    pub(crate) fn remove_before_use(&self, from: u32, to: u32) {
+        let frames = to.saturating_sub(from);
+        // No frame is reserved yet, so the table is not needed.
+        let _ = self.withdraw_run((Pfn(from), frames), Absent::Hole);
+    }
+
+    /// Returns the number of frames of all trees, which may be more than those of the span.
+    pub(crate) fn frames_of_trees(&self) -> u32 {
+        self.shared.trees.count() << self.shared.trees.shift
+    }
+
+    #[inline(always)]
+    fn local(&self, cpu: CpuId) -> Option<&Local<'m, P>> {
+        self.locals.get(cpu.index())
+    }
+
+    fn too_large(&self) -> AllocateError {
+        AllocateError::TooLarge {
+            largest: self.max_order,
+        }
+    }
+
+    /// Checks the size of a request.
+    #[inline(always)]
+    fn wanted(&self, request: Request) -> Result<Wanted, AllocateError> {
+        let (frames, order) = match request.size.extent() {
+            Extent::Block(order) => (order.frames(), order),
+            Extent::Run(0) => return Err(AllocateError::ZeroFrames),
+            Extent::Run(frames) => match Order::covering(frames) {
+                Some(order) => (frames, order),
+                None => return Err(self.too_large()),
+            },
+        };
+        match order <= self.max_order {
+            true => Ok(Wanted { frames, order }),
+            false => Err(self.too_large()),
+        }
+    }
+
+    /// Checks the place and the size of a free. Returns the first frame and the number of frames.
+    #[inline(always)]
+    fn named(&self, release: Release) -> Result<(u32, u32), FreeError> {
+        let start = release.start;
+        let frames = match release.size {
+            Size::Order(order) if start.is_aligned(order) => order.frames(),
+            Size::Order(_) => return Err(self.unaligned(start)),
+            Size::Frames(frames) => frames.0,
+        };
+        if frames == 0 {
+            return Err(FreeError::ZeroFrames);
+        }
+        let span = self.span.frames();
+        if start.0 >= span || frames > span - start.0 {
+            return Err(FreeError::Foreign);
+        }
+        Ok((start.0, frames))
+    }
+
+    /// Says what is wrong with a free by an order of which no block can start there.
+    #[cold]
+    fn unaligned(&self, start: Pfn) -> FreeError {
+        match self.state_of(start) {
+            Some(FrameState::Allocated { order, .. }) => FreeError::WrongOrder { allocated: order },
+            _ => self.diagnose(start.0, 1),
+        }
+    }
+
+    /// Serves a request that is not for the frame that this CPU freed last.
+    #[inline(never)]
+    fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        let wanted = self.wanted(request)?;
+        let start = match wanted.frames {
+            1 => local.first(&self.shared),
+            frames if wanted.order.index() as u32 <= self.shared.trees.shift => {
+                local.hit_block(&self.shared, frames, wanted.order)
+            }
+            _ => None,
+        };
+        match start {
+            Some(start) => Ok(Pfn(start)),
+            None => self
+                .allocate_slow(cpu, local, wanted, request.flags)
+                .map(Pfn),
+        }
+    }
+
+    /// Frees what is not a frame of a tree of this CPU.
+    #[inline(never)]
+    fn free_further(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        let Some(local) = self.local(cpu) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        let (start, frames) = self.named(release)?;
+        if local.free_run(&self.shared, start, frames) {
+            return Ok(());
+        }
+        let open = self.begin(local);
+        let is_freed = match self.shared.trees.part_of_word(start, frames) {
+            Some(part) => self.free_in_word(local, open, &part),
+            None => return self.free_words(local, open, start, frames),
+        };
+        match is_freed {
+            true => Ok(()),
+            false => Err(self.diagnose(start, frames)),
+        }
+    }
+}
+
+impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
+    #[inline]
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        if let Size::Order(Order::ZERO) = request.size
+            && let Some(local) = self.local(cpu.id())
+            && let Some(frame) = local.hit(&self.shared)
+        {
+            return Ok(Pfn(frame));
+        }
+        self.allocate_further(cpu, request)
+    }
+
+    #[inline]
+    fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        // A frame beyond the span is a hole in a word that exists, and therefore no hit.
+        if let Size::Order(Order::ZERO) = release.size
+            && let Some(local) = self.local(cpu.id())
+            && local.free(&self.shared, release.start.0)
+        {
+            return Ok(());
+        }
+        self.free_further(cpu.id(), release)
+    }
+
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        one_by_one(out, 0, || self.allocate(cpu, request))
+    }
+
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+        self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
+        let wanted = self.wanted(request)?;
+        self.allocate_unowned(wanted).map(Pfn)
+    }
+
+    fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
+        self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
+        let (start, frames) = self.named(release)?;
+        self.free_foreign(start, frames)
+    }
+
+    fn drain(&self, cpu: &mut P::Cpu) {
+        if let Some(local) = self.local(cpu.id()) {
+            self.begin(local);
+            local.release_all(&self.shared);
+        }
+    }
+
+    /// A parked CPU owns no tree.
+    fn drain_parked(&self, cpu: &mut P::Cpu, other: CpuId) -> Result<(), AllocateError> {
+        let (Some(own), Some(other)) = (self.local(cpu.id()), self.local(other)) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        if other.id == own.id {
+            self.drain(cpu);
+            return Ok(());
+        }
+        match self.is_parked(other) {
+            true => Ok(()),
+            false => Err(AllocateError::Busy),
+        }
+    }
+
+    fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
+        let local = self.local(cpu.id()).ok_or(AllocateError::NoSuchCpu)?;
+        match self.with_all_drained(local, |all_drained| all_drained) {
+            true => Ok(()),
+            false => Err(AllocateError::Busy),
+        }
+    }
+
+    fn park(&self, cpu: &mut P::Cpu) {
+        if let Some(local) = self.local(cpu.id()) {
+            self.park_local(local);
+        }
+    }
+
+    fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.restore(cpu.id(), range, Absent::Hole)
+    }
+
+    fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu.id(), range, Absent::Hole)
+    }
+
+    fn reserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.withdraw(cpu.id(), range, Absent::Reserved)
+    }
+
+    fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
+        self.restore(cpu.id(), range, Absent::Reserved)
+    }
+
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.allocate_range(cpu.id(), range, true)
+    }
+
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+        self.allocate_range(cpu.id(), range, false)
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    fn cpus(&self) -> u16 {
+        self.locals.len() as u16
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes
+    }
+
+    /// O(frames / 64): the numbers are computed from the planes.
+    fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
+        self.survey(self.max_order)
+    }
+
+    /// No frame is cached: those of the trees that a CPU owns are free.
+    fn buffered_frames(&self, _: CpuId) -> u64 {
+        0
+    }
+
+    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+        self.state_of(pfn)
+    }
+
+    fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {
+        self.check_all()
+    }
+}

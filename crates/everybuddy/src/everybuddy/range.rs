@@ -1,0 +1,259 @@
+//! Ranges of frames: allocated where they are, added, removed, reserved.
+//!
+//! # Purpose
+//!
+//! Such a request names its frames, so it claims their trees, in ascending order, and holds all of them while it checks
+//! and changes the frames. That a frame is absent is in the planes. Whether it is a hole or reserved is in the header of
+//! its tree, for all absent frames of a word together; only a word with frames of both kinds needs an entry in a table.
+//!
+//! # Invariants
+//!
+//! The table has an entry exactly for each word that has both holes and reserved frames: the reserved ones.
+
+use crate::arena::zero_cells;
+use crate::error::RegionError;
+use crate::frame::Pfn;
+use crate::lock::RawLock;
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::region::FrameRange;
+
+use super::OwnedTrees;
+use super::drain::MAX_POLLS;
+use super::local::Local;
+use super::tree::Part;
+
+zero_cells! {
+    /// The reserved frames of a word that has holes, too.
+    #[repr(C)]
+    struct Mixed {
+        /// The number of the word plus one; 0 if the entry is not in use.
+        word: Word<u64>,
+        /// Its reserved frames.
+        reserved: Word<u64>,
+    }
+}
+
+/// What a range of free frames becomes, or what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    Hole,
+    Reserved,
+}
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Calls `work` while this CPU owns all trees of a run. If another CPU owns one of them, all CPUs are asked first, or
+    /// the operation fails as busy.
+    fn with_trees<T>(
+        &self,
+        local: &Local<'_, P>,
+        (start, frames): (Pfn, u32),
+        may_ask: bool,
+        work: impl FnOnce() -> Result<T, RegionError>,
+    ) -> Result<T, RegionError> {
+        let first = self.shared.trees.tree_of(start.0);
+        let last = self.shared.trees.tree_of(start.0 + (frames - 1));
+        self.begin(local);
+        local.release_all(&self.shared);
+        let claim = |polls| self.shared.claim_all(local.id, first, last, polls);
+        let finish = || {
+            let result = work();
+            self.shared.release_all(first, last);
+            result
+        };
+        if claim(0) {
+            return finish();
+        }
+        if !may_ask {
+            return Err(RegionError::Busy);
+        }
+        self.with_all_drained(local, |_| match claim(MAX_POLLS) {
+            true => finish(),
+            false => Err(RegionError::Busy),
+        })
+    }
+
+    /// Checks the frames of a run word by word: `wrong` returns those that are not as they should be.
+    fn check_run(
+        &self,
+        (start, frames): (Pfn, u32),
+        wrong: impl Fn(&Part<'_, P>) -> u64,
+    ) -> Result<(), Pfn> {
+        for part in self.shared.trees.parts(start.0, frames) {
+            let wrong = wrong(&part) & part.frames;
+            if wrong != 0 {
+                return Err(Pfn(part.index * 64 + wrong.trailing_zeros()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that all frames of a run are free, after those that were returned were collected.
+    fn check_free(&self, run: (Pfn, u32)) -> Result<(), RegionError> {
+        for (tree, ..) in self.shared.trees.by_tree(run.0.0, run.1) {
+            if let Some(header) = self.shared.trees.header(tree) {
+                self.shared.trees.collect(tree, header);
+            }
+        }
+        let wrong = |part: &Part<'_, P>| match part.header.split.get() & part.mask {
+            0 => 0,
+            _ => !part.word.free(),
+        };
+        self.check_run(run, wrong).map_err(RegionError::NotFree)
+    }
+
+    /// Allocates the frames of a range.
+    pub(super) fn allocate_range(
+        &self,
+        cpu: CpuId,
+        range: FrameRange,
+        may_ask: bool,
+    ) -> Result<Pfn, RegionError> {
+        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let run = self.span.relative(range)?;
+        self.with_trees(local, run, may_ask, || {
+            self.check_free(run)?;
+            for part in self.shared.trees.parts(run.0.0, run.1) {
+                part.header.take(part.mask, part.word, part.frames);
+            }
+            Ok(run.0)
+        })
+    }
+
+    /// Turns a range of free frames into holes or reserved frames.
+    pub(super) fn withdraw(
+        &self,
+        cpu: CpuId,
+        range: FrameRange,
+        to: Absent,
+    ) -> Result<(), RegionError> {
+        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let run = self.span.relative(range)?;
+        self.with_trees(local, run, true, || {
+            self.check_free(run)?;
+            self.mixed_lock.lock();
+            let result = self.withdraw_run(run, to);
+            self.mixed_lock.unlock(&());
+            result
+        })
+    }
+
+    /// Does the same in own trees, under the lock of the table. Fails as busy if the table has no room.
+    pub(super) fn withdraw_run(&self, run: (Pfn, u32), to: Absent) -> Result<(), RegionError> {
+        // A word that changes as a whole has no absent frame of the other kind.
+        let mixes = |part: &Part<'_, P>| {
+            let (absent, reserved) = self.absent_in(part);
+            absent != 0
+                && match to {
+                    Absent::Hole => reserved == absent,
+                    Absent::Reserved => reserved == 0,
+                }
+        };
+        let parts = || self.shared.trees.parts(run.0.0, run.1);
+        let needed = parts().filter(mixes).count();
+        let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
+        if needed > 0 && self.mixed.iter().filter(unused).count() < needed {
+            return Err(RegionError::Busy);
+        }
+        for part in parts() {
+            let (_, reserved) = self.absent_in(&part);
+            self.shared.trees.withdraw(&part);
+            self.set_reserved(
+                &part,
+                match to {
+                    Absent::Hole => reserved,
+                    Absent::Reserved => reserved | part.frames,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Turns a range of holes or reserved frames into free ones.
+    pub(super) fn restore(
+        &self,
+        cpu: CpuId,
+        range: FrameRange,
+        from: Absent,
+    ) -> Result<(), RegionError> {
+        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let run = self.span.relative(range)?;
+        self.with_trees(local, run, true, || {
+            self.mixed_lock.lock();
+            let result = self.restore_run(run, from);
+            self.mixed_lock.unlock(&());
+            result
+        })
+    }
+
+    fn restore_run(&self, run: (Pfn, u32), from: Absent) -> Result<(), RegionError> {
+        let wrong = |part: &Part<'_, P>| {
+            let (absent, reserved) = self.absent_in(part);
+            match from {
+                Absent::Hole => !absent | reserved,
+                Absent::Reserved => !reserved,
+            }
+        };
+        self.check_run(run, wrong).map_err(|pfn| match from {
+            Absent::Hole => RegionError::AlreadyManaged(pfn),
+            Absent::Reserved => RegionError::NotReserved(pfn),
+        })?;
+        for part in self.shared.trees.parts(run.0.0, run.1) {
+            let (_, reserved) = self.absent_in(&part);
+            self.shared.trees.restore(&part);
+            self.set_reserved(&part, reserved & !part.frames);
+        }
+        Ok(())
+    }
+
+    /// Returns the absent frames of a word, and the reserved ones among them. A hint while other CPUs work.
+    pub(super) fn absent_in(&self, part: &Part<'_, P>) -> (u64, u64) {
+        if part.header.absent.peek() & part.mask == 0 {
+            return (0, 0);
+        }
+        let absent = part.word.own.peek() & part.word.foreign.load(Ordering::Relaxed);
+        if part.header.reserved.peek() & part.mask == 0 {
+            return (absent, 0);
+        }
+        let entry = self.entry(part.index);
+        let reserved = entry.map_or(absent, |entry| entry.reserved.load(Ordering::Relaxed));
+        (absent, reserved)
+    }
+
+    /// Returns the entry of a word.
+    fn entry(&self, index: u32) -> Option<&Mixed<P>> {
+        let word = u64::from(index) + 1;
+        let has = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == word;
+        self.mixed.iter().find(has)
+    }
+
+    /// Records which absent frames of a word are reserved. An entry is unused if there has to be one.
+    fn set_reserved(&self, part: &Part<'_, P>, reserved: u64) {
+        let absent = match part.header.absent.get() & part.mask {
+            0 => 0,
+            _ => part.word.own.get() & part.word.foreign.load(Ordering::Relaxed),
+        };
+        let masks = part.header.reserved.get();
+        part.header.reserved.set(match reserved {
+            0 => masks & !part.mask,
+            _ => masks | part.mask,
+        });
+        let own = self.entry(part.index);
+        if reserved == 0 || reserved == absent {
+            if let Some(entry) = own {
+                entry.word.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        let unused = || {
+            let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
+            self.mixed.iter().find(unused)
+        };
+        if let Some(entry) = own.or_else(unused) {
+            // Relaxed: readers without the lock get a hint.
+            entry.reserved.store(reserved, Ordering::Relaxed);
+            entry
+                .word
+                .store(u64::from(part.index) + 1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! How a request that did not hit finds frames, and where a free that did not hit goes.
+//!
+//! # Purpose
+//!
+//! A request looks in four places, from the cheapest to the most certain: the CPU's own trees, lowest address first;
+//! the lowest tree that no CPU owns and that has the block; the same after all CPUs released their trees; and, for a
+//! single frame, all trees together while this CPU owns all of them.
+//!
+//! # Invariants
+//!
+//! A request for a single frame is refused as exhausted only if at some moment no frame was free: while a CPU owns all
+//! trees, no other CPU allocates, and a free that was complete before is in a plane.
+
+use crate::error::{AllocateError, FreeError};
+use crate::frame::Order;
+use crate::platform::{CpuToken, Ordering, Platform};
+use crate::probe::{Event, Probe};
+use crate::request::Flags;
+
+use super::OwnedTrees;
+use super::drain::MAX_POLLS;
+use super::foreign::Found;
+use super::local::{Local, NESTED};
+use super::tree::{Header, Part, WORD_ORDER};
+use crate::platform::AtomicWord;
+
+/// A request, checked.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) frames: u32,
+    /// The run starts at a multiple of 2^order.
+    pub(super) order: Order,
+}
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Returns `true` if a block of this order is larger than a tree.
+    fn exceeds_tree(&self, order: Order) -> bool {
+        order.index() as u32 > self.shared.trees.shift
+    }
+
+    /// Serves a request that did not hit.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_slow(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+        flags: Flags,
+    ) -> Result<u32, AllocateError> {
+        let open = self.begin(local);
+        let found = self.find(local, wanted);
+        self.end(local, open);
+        let elsewhere = match found {
+            Ok(start) => return Ok(start),
+            Err(elsewhere) => elsewhere,
+        };
+        let may_wait = !flags.contains(Flags::NO_WAIT);
+        if !elsewhere && (!may_wait || wanted.frames > 1) {
+            return Err(AllocateError::Exhausted);
+        }
+        if !may_wait {
+            return Err(AllocateError::Busy);
+        }
+        cpu.probe().record(Event::Reclaim);
+        self.with_all_drained(local, |all_drained| {
+            let found = self.find(local, wanted);
+            match found {
+                Ok(start) => Ok(start),
+                Err(_) if !all_drained => Err(AllocateError::Busy),
+                Err(true) if wanted.frames > 1 => Err(AllocateError::Busy),
+                Err(_) if wanted.frames > 1 => Err(AllocateError::Exhausted),
+                Err(_) => self.find_among_all(local),
+            }
+        })
+    }
+
+    /// Finds a block in the CPU's own trees, or in those that no CPU owns. Otherwise returns whether a tree of another
+    /// CPU may have one.
+    fn find(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
+        let Wanted { frames, order } = wanted;
+        if self.exceeds_tree(order) {
+            local.release_all(&self.shared);
+            return match self.shared.take_trees(local.id, frames, order, 0) {
+                Found::Taken(_, start) => Ok(start),
+                Found::Nothing(elsewhere) => Err(elsewhere),
+            };
+        }
+        if frames == 1
+            && let Some(frame) = local.pop(&self.shared)
+        {
+            return Ok(frame);
+        }
+        let mut from = 0;
+        while let Some(tree) = local.next_own(from) {
+            if let Some(header) = self.shared.trees.header(tree)
+                && let Some(start) = self.shared.take(tree, header, frames, order)
+            {
+                local.moved(tree, start);
+                return Ok(start);
+            }
+            from = tree + 1;
+        }
+        match self.shared.search(local.id, frames, order) {
+            Found::Nothing(elsewhere) => Err(elsewhere),
+            Found::Taken(tree, start) => {
+                // Large blocks alone take no tree away from smaller ones.
+                if order.index() as u32 >= WORD_ORDER && !local.has_room() {
+                    if let Some(header) = self.shared.trees.header(tree) {
+                        self.shared.release(tree, header);
+                    }
+                } else {
+                    local.adopt(&self.shared, tree);
+                    local.moved(tree, start);
+                }
+                Ok(start)
+            }
+        }
+    }
+
+    /// Finds a frame while this CPU owns all trees. No other CPU keeps one.
+    fn find_among_all(&self, local: &Local<'_, P>) -> Result<u32, AllocateError> {
+        local.release_all(&self.shared);
+        let trees = &self.shared.trees;
+        let last = trees.count().saturating_sub(1);
+        if !self.shared.claim_all(local.id, 0, last, MAX_POLLS) {
+            return Err(AllocateError::Busy);
+        }
+        let take = |tree| {
+            let header = trees.header(tree)?;
+            // The exchange of the inbox reads what was posted last.
+            trees.collect(tree, header);
+            trees.take_frame(tree, header)
+        };
+        let found = (0..=last).find_map(take);
+        self.shared.release_all(0, last);
+        found.ok_or(AllocateError::Exhausted)
+    }
+
+    /// Serves a request of code that may have interrupted an operation of the same CPU: it touches only trees that no
+    /// CPU owns.
+    pub(super) fn allocate_unowned(&self, wanted: Wanted) -> Result<u32, AllocateError> {
+        let Wanted { frames, order } = wanted;
+        let found = match self.exceeds_tree(order) {
+            true => self.shared.take_trees(NESTED, frames, order, 0),
+            false => self.shared.search(NESTED, frames, order),
+        };
+        match found {
+            Found::Nothing(true) => Err(AllocateError::Busy),
+            Found::Nothing(false) => Err(AllocateError::Exhausted),
+            Found::Taken(tree, start) => {
+                if !self.exceeds_tree(order)
+                    && let Some(header) = self.shared.trees.header(tree)
+                {
+                    self.shared.release(tree, header);
+                }
+                Ok(start)
+            }
+        }
+    }
+
+    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or into its other plane.
+    pub(super) fn free_in_word(
+        &self,
+        local: &Local<'_, P>,
+        open: bool,
+        part: &Part<'_, P>,
+    ) -> bool {
+        let Part { header, word, .. } = part;
+        let tree = part.index / self.shared.trees.words_per_tree();
+        // Relaxed: only this CPU makes itself an owner.
+        if header.owner.load(Ordering::Relaxed) == local.id {
+            return header.give(part.mask, word, part.frames);
+        }
+        if !self.shared.claim(header, local.id) {
+            let is_posted = part.is_allocated() && word.post(part.frames);
+            if is_posted {
+                self.shared.tell(tree, header, part.mask);
+            }
+            return is_posted;
+        }
+        let is_freed = header.give(part.mask, word, part.frames);
+        self.keep_or_release(local, open && is_freed, tree, header);
+        is_freed
+    }
+
+    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
+    fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
+        if may && local.frees_repeatedly(tree) {
+            local.adopt(&self.shared, tree);
+        } else {
+            self.shared.release(tree, header);
+        }
+    }
+
+    /// Frees frames of several words.
+    pub(super) fn free_words(
+        &self,
+        local: &Local<'_, P>,
+        open: bool,
+        start: u32,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        self.check_allocated(start, frames)?;
+        let mut is_freed = true;
+        for (tree, from, length) in self.shared.trees.by_tree(start, frames) {
+            is_freed &= self.free_in_tree(local, open, tree, from, length);
+        }
+        // All frames were allocated above, so another CPU frees one of them at this moment.
+        is_freed.then_some(()).ok_or(FreeError::NotAllocated)
+    }
+
+    /// Frees a run of one tree: as its owner, as its owner for this moment, or into its other plane.
+    fn free_in_tree(
+        &self,
+        local: &Local<'_, P>,
+        open: bool,
+        tree: u32,
+        from: u32,
+        length: u32,
+    ) -> bool {
+        let Some(header) = self.shared.trees.header(tree) else {
+            return false;
+        };
+        // Relaxed: only this CPU makes itself an owner.
+        if header.owner.load(Ordering::Relaxed) == local.id {
+            return self.shared.trees.give(from, length);
+        }
+        if !self.shared.claim(header, local.id) {
+            return self.shared.post(from, length);
+        }
+        let is_freed = self.shared.trees.give(from, length);
+        self.keep_or_release(local, open, tree, header);
+        is_freed
+    }
+
+    /// Frees frames for code that may have interrupted an operation of the same CPU.
+    pub(super) fn free_foreign(&self, start: u32, frames: u32) -> Result<(), FreeError> {
+        self.check_allocated(start, frames)?;
+        let is_freed = self.shared.post(start, frames);
+        is_freed.then_some(()).ok_or(FreeError::NotAllocated)
+    }
+
+    /// Checks that all frames of a run are allocated, and says what the first other one is.
+    fn check_allocated(&self, start: u32, frames: u32) -> Result<(), FreeError> {
+        let mut parts = self.shared.trees.parts(start, frames);
+        match parts.all(|part| part.is_allocated()) {
+            true => Ok(()),
+            false => Err(self.diagnose(start, frames)),
+        }
+    }
+}

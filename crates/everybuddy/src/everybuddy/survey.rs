@@ -1,0 +1,188 @@
+//! The state of memory, computed from the planes.
+//!
+//! # Purpose
+//!
+//! No list of free blocks exists, so they are counted from the planes whenever they are asked for. A returned frame is
+//! free, although only the owner of its tree can allocate it. The frames of a tree that a CPU owns are free, too: the
+//! CPU releases the tree when another one asks.
+//!
+//! # Invariants
+//!
+//! Nothing here changes anything. While other CPUs work, the results are hints.
+
+use crate::bit_runs::{WORD, first};
+use crate::frame::{Order, Pfn};
+use crate::free_bits::FreeBits;
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::snapshot::{Census, FrameState, Violation};
+
+use super::OwnedTrees;
+use super::tree::{Header, Part};
+
+impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
+    /// The returned ones are free, too.
+    fn free_bits(&self, word: u32) -> u64 {
+        let part = self.shared.trees.part(word * WORD);
+        part.map_or(0, |part| match part.header.split.peek() & part.mask {
+            0 => u64::MAX,
+            _ => part.word.own.peek() ^ part.word.foreign.load(Ordering::Relaxed),
+        })
+    }
+
+    fn words(&self) -> u32 {
+        self.span.frames().div_ceil(WORD)
+    }
+}
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Returns the use of a frame. O(frames of the largest block / 64).
+    pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
+        let inside = pfn.0 < self.span.frames();
+        let part = self.shared.trees.part(pfn.0).filter(|_| inside)?;
+        let (absent, reserved) = self.absent_in(&part);
+        if absent & part.frames != 0 {
+            return Some(match reserved & part.frames {
+                0 => FrameState::Hole,
+                _ => FrameState::Reserved,
+            });
+        }
+        if self.free_bits(part.index) & part.frames == 0 {
+            return Some(FrameState::Allocated {
+                head: pfn,
+                order: Order::ZERO,
+            });
+        }
+        let head = self.free_block_of(pfn, self.max_order);
+        Some(FrameState::Free { head })
+    }
+
+    /// Says why a run cannot be freed: what its first frame is that is not allocated.
+    #[cold]
+    pub(super) fn diagnose(&self, start: u32, frames: u32) -> crate::FreeError {
+        use crate::FreeError;
+        let other = |state: Option<FrameState>| match state {
+            Some(FrameState::Allocated { .. }) => None,
+            None => Some(FreeError::Foreign),
+            Some(FrameState::Hole) => Some(FreeError::Hole),
+            Some(FrameState::Reserved) => Some(FreeError::Reserved),
+            Some(_) => Some(FreeError::NotAllocated),
+        };
+        let mut states = (start..start + frames).map(|frame| self.state_of(Pfn(frame)));
+        // Another CPU may have changed the frame meanwhile.
+        states.find_map(other).unwrap_or(FreeError::NotAllocated)
+    }
+
+    /// Checks all masks against the planes, and counts the frames. O(frames / 64).
+    pub(super) fn check_all(&self) -> Result<Census, Violation> {
+        let mut census = Census::default();
+        let trees = &self.shared.trees;
+        for tree in 0..trees.count() {
+            let Some(header) = trees.header(tree) else {
+                break;
+            };
+            let pfn = Pfn(tree << trees.shift);
+            self.check_owner(tree, header)
+                .and_then(|()| self.check_marks(tree, header))
+                .map_err(|what| Violation { pfn, what })?;
+            for part in trees.parts(pfn.0, 1 << trees.shift) {
+                let pfn = Pfn(part.index * WORD);
+                self.check_word(&part)
+                    .map_err(|what| Violation { pfn, what })?;
+                // The last words reach beyond the span.
+                let inside = first(self.span.frames().saturating_sub(pfn.0));
+                let count = |bits: u64| u64::from((bits & inside).count_ones());
+                let (free, (absent, reserved)) =
+                    (self.free_bits(part.index), self.absent_in(&part));
+                if !inside & !absent != 0 {
+                    let what = "a frame beyond the span is no hole";
+                    return Err(Violation { pfn, what });
+                }
+                census.free += count(free);
+                census.holes += count(absent & !reserved);
+                census.reserved += count(reserved);
+                census.allocated += count(!free & !absent);
+            }
+        }
+        self.check_table()?;
+        Ok(census)
+    }
+
+    fn check_owner(&self, tree: u32, header: &Header<P>) -> Result<(), &'static str> {
+        let owner = header.owner.load(Ordering::Relaxed);
+        let owners = || {
+            let locals = self.locals.iter();
+            locals.flat_map(|local| {
+                let trees = local.own_trees().filter(|own| *own == tree);
+                trees.map(|_| local.id)
+            })
+        };
+        match (owner, owners().count()) {
+            (0, 0) => Ok(()),
+            (owner, 1) if owners().all(|own| own == owner) => Ok(()),
+            _ => Err("the owner of a tree differs from the trees of the CPUs"),
+        }
+    }
+
+    fn check_marks(&self, tree: u32, header: &Header<P>) -> Result<(), &'static str> {
+        let has_some =
+            !self.shared.trees.is_spent(header) || header.inbox.load(Ordering::Relaxed) != 0;
+        let is_owned = header.owner.load(Ordering::Relaxed) != 0;
+        match self.shared.is_marked(tree) && has_some && !is_owned {
+            true => Err("a tree with free frames is marked as spent"),
+            false => Ok(()),
+        }
+    }
+
+    fn check_word(&self, part: &Part<'_, P>) -> Result<(), &'static str> {
+        let Part { header, word, .. } = part;
+        let is_in = |masks: u64| masks & part.mask != 0;
+        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
+        let (any, absent) = (is_in(header.any.get()), is_in(header.absent.get()));
+        let (reserved, inbox) = (
+            is_in(header.reserved.get()),
+            is_in(header.inbox.load(Ordering::Relaxed)),
+        );
+        if !is_in(header.split.get()) {
+            let is_plain = own | foreign == 0 && !(any || absent || reserved || inbox);
+            return is_plain
+                .then_some(())
+                .ok_or("a word that is not split is not empty");
+        }
+        if own == u64::MAX && foreign == 0 {
+            return Err("a word that is wholly free is split");
+        }
+        if any != (own & !foreign != 0) {
+            return Err("the mask of words with free frames differs from the planes");
+        }
+        if absent != (own & foreign != 0) {
+            return Err("the mask of words with absent frames differs from the planes");
+        }
+        if !inbox && foreign & !own != 0 {
+            return Err("a returned frame is not in the inbox");
+        }
+        match reserved && !absent {
+            true => Err("a frame is reserved that is not absent"),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that the table has an entry for each word with both kinds of absent frames, and no other.
+    fn check_table(&self) -> Result<(), Violation> {
+        for entry in self.mixed {
+            let word = entry.word.load(Ordering::Relaxed);
+            let Some(index) = word.checked_sub(1) else {
+                continue;
+            };
+            let pfn = Pfn(index as u32 * WORD);
+            let is_mixed = self.shared.trees.part(pfn.0).is_some_and(|part| {
+                let (absent, reserved) = self.absent_in(&part);
+                reserved != 0 && reserved != absent && reserved & !absent == 0
+            });
+            if !is_mixed {
+                let what = "the table of mixed words has a word that is not mixed";
+                return Err(Violation { pfn, what });
+            }
+        }
+        Ok(())
+    }
+}

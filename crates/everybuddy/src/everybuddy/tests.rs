@@ -1,0 +1,468 @@
+//! The system against a naive model.
+
+use std::boxed::Box;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::arena::Memory;
+use crate::platform::{Native, NativeCpus};
+use crate::probe::NoProbe;
+
+/// What a naive model knows of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    Free,
+    Allocated,
+    Hole,
+    Reserved,
+}
+
+/// A small generator (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % u64::from(limit)) as u32
+    }
+}
+
+/// Calls `body` with a system of so many frames, and the first and the last ones a hole.
+fn with_system(
+    (frames, holes): (u32, u32),
+    cpus: u16,
+    (tree, max_order): (Option<u32>, u8),
+    body: impl FnOnce(&OwnedTrees<'_, Native>),
+) {
+    let ranges = [FrameRange::new(0, frames.into())];
+    let max_order = Order::new(max_order).unwrap();
+    let geometry = Geometry {
+        span: Span::covering(&ranges, max_order).unwrap(),
+        cpus,
+        max_order,
+        tree,
+    };
+    let bytes = OwnedTrees::<Native>::plan(ArenaPlan::default(), &geometry)
+        .bytes()
+        .unwrap();
+    let memory: &'static mut [_] = Box::leak(vec![0u8; bytes + 64].into_boxed_slice());
+    let mut memory: Vec<_> = memory
+        .iter()
+        .map(|byte| core::mem::MaybeUninit::new(*byte))
+        .collect();
+    let mut arena = Arena::new(Memory::new(&mut memory));
+    let system = OwnedTrees::new(&mut arena, &geometry, bytes).unwrap();
+    system.remove_before_use(0, holes);
+    system.remove_before_use(frames - holes, system.frames_of_trees());
+    body(&system);
+}
+
+struct Checked<'s, 'm> {
+    system: &'s OwnedTrees<'m, Native>,
+    cpus: Vec<crate::platform::NativeCpu<NoProbe>>,
+    model: Vec<Is>,
+    held: Vec<(u32, u32)>,
+}
+
+impl Checked<'_, '_> {
+    fn all(&self, start: u32, frames: u32, is: Is) -> bool {
+        let range = start as usize..(start + frames) as usize;
+        self.model[range].iter().all(|own| *own == is)
+    }
+
+    fn set(&mut self, start: u32, frames: u32, from: Is, to: Is) {
+        for own in &mut self.model[start as usize..(start + frames) as usize] {
+            assert_eq!(*own, from, "frame from {start}");
+            *own = to;
+        }
+    }
+
+    /// Returns `true` if an aligned block is free.
+    fn can_serve(&self, order: Order) -> bool {
+        self.model
+            .chunks_exact(order.frames() as usize)
+            .any(|block| block.iter().all(|is| *is == Is::Free))
+    }
+
+    fn check(&mut self) {
+        let census = self.system.check(&mut self.cpus[0]).unwrap();
+        let count = |is| self.model.iter().filter(|own| **own == is).count() as u64;
+        assert_eq!(census.free, count(Is::Free));
+        assert_eq!(census.allocated, count(Is::Allocated));
+        assert_eq!(
+            (census.holes, census.reserved),
+            (count(Is::Hole), count(Is::Reserved))
+        );
+    }
+
+    fn allocate(&mut self, random: &mut Random) {
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let largest = u32::from(self.system.max_order().get()) + 1;
+        let order = Order::new(random.below(largest) as u8).unwrap();
+        let frames = match random.below(3) {
+            0 => 1,
+            1 => order.frames(),
+            _ => 1 + random.below(order.frames()),
+        };
+        let request = match frames {
+            1 => Request::FRAME,
+            _ => Request::frames(frames),
+        };
+        let result = match random.below(8) {
+            0 => self.system.allocate_nested(CpuId(cpu as u16), request),
+            // The others park, so that none of them has to be asked in vain.
+            _ => {
+                for other in 0..self.cpus.len() {
+                    if other != cpu && random.below(4) > 0 {
+                        self.system.park(&mut self.cpus[other]);
+                    }
+                }
+                let flags = match random.below(3) {
+                    0 => crate::request::Flags::NO_WAIT,
+                    _ => {
+                        let other = |other: &usize| *other != cpu;
+                        for other in (0..self.cpus.len()).filter(other) {
+                            self.system.park(&mut self.cpus[other]);
+                        }
+                        crate::request::Flags::NONE
+                    }
+                };
+                self.system
+                    .allocate(&mut self.cpus[cpu], request.with_flags(flags))
+            }
+        };
+        let covering = Order::covering(frames).unwrap();
+        match result {
+            Ok(start) => {
+                assert!(start.is_aligned(covering));
+                self.set(start.0, frames, Is::Free, Is::Allocated);
+                self.held.push((start.0, frames));
+            }
+            Err(AllocateError::Exhausted) => assert!(!self.can_serve(covering), "{covering:?}"),
+            Err(error) => assert_eq!(error, AllocateError::Busy),
+        }
+    }
+
+    fn free(&mut self, random: &mut Random) {
+        let index = random.below(self.held.len() as u32) as usize;
+        let (start, frames) = self.held.swap_remove(index);
+        let (from, length) = match random.below(2) {
+            0 => (0, frames),
+            _ => {
+                let from = random.below(frames);
+                (from, 1 + random.below(frames - from))
+            }
+        };
+        let part = start + from;
+        let release = match length {
+            1 => Release::frame(Pfn(part)),
+            _ => Release::frames(Pfn(part), length),
+        };
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let freed = match random.below(4) {
+            0 => self.system.free_nested(CpuId(cpu as u16), release),
+            _ => self.system.free(&mut self.cpus[cpu], release),
+        };
+        assert_eq!(freed, Ok(()));
+        self.set(part, length, Is::Allocated, Is::Free);
+        let rest = frames - from - length;
+        self.held.extend((from > 0).then_some((start, from)));
+        self.held
+            .extend((rest > 0).then_some((part + length, rest)));
+    }
+
+    /// A random run is freed, whatever it is.
+    fn misuse(&mut self, random: &mut Random) {
+        let start = random.below(self.model.len() as u32);
+        let frames = 1 + random.below((self.model.len() as u32 - start).min(90));
+        if self.all(start, frames, Is::Allocated) {
+            return;
+        }
+        let first = self.model[start as usize..]
+            .iter()
+            .find(|is| **is != Is::Allocated);
+        let expected = match first.unwrap() {
+            Is::Hole => FreeError::Hole,
+            Is::Reserved => FreeError::Reserved,
+            _ => FreeError::NotAllocated,
+        };
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let release = Release::frames(Pfn(start), frames);
+        let refused = self.system.free(&mut self.cpus[cpu], release);
+        assert_eq!(refused, Err(expected));
+        let refused = self.system.free_nested(CpuId(cpu as u16), release);
+        assert_eq!(refused, Err(expected));
+    }
+
+    fn range(&mut self, random: &mut Random) {
+        let start = random.below(self.model.len() as u32);
+        let frames = 1 + random.below((self.model.len() as u32 - start).min(200));
+        let range = FrameRange::new(start.into(), frames.into());
+        let (from, to) = match random.below(5) {
+            0 => (Is::Free, Is::Allocated),
+            1 => (Is::Free, Is::Hole),
+            2 => (Is::Free, Is::Reserved),
+            3 => (Is::Hole, Is::Free),
+            _ => (Is::Reserved, Is::Free),
+        };
+        for other in 1..self.cpus.len() {
+            self.system.park(&mut self.cpus[other]);
+        }
+        let (system, cpu) = (self.system, &mut self.cpus[0]);
+        let result = match (from, to) {
+            (_, Is::Allocated) => system.allocate_at(cpu, range).map(|_| ()),
+            (_, Is::Hole) => system.remove(cpu, range),
+            (_, Is::Reserved) => system.reserve(cpu, range),
+            (Is::Hole, _) => system.add(cpu, range),
+            _ => system.unreserve(cpu, range),
+        };
+        let first = (start..start + frames).find(|frame| self.model[*frame as usize] != from);
+        let expected = first.map_or(Ok(()), |frame| {
+            Err(match from {
+                Is::Hole => RegionError::AlreadyManaged(Pfn(frame)),
+                Is::Reserved => RegionError::NotReserved(Pfn(frame)),
+                _ => RegionError::NotFree(Pfn(frame)),
+            })
+        });
+        assert_eq!(result, expected);
+        if result.is_ok() {
+            self.set(start, frames, from, to);
+            if to == Is::Allocated {
+                self.held.push((start, frames));
+            }
+        }
+    }
+
+    fn state(&mut self, random: &mut Random) {
+        let frame = random.below(self.model.len() as u32);
+        let state = self.system.frame_state(Pfn(frame)).unwrap();
+        let expected = match state {
+            FrameState::Free { .. } => Is::Free,
+            FrameState::Hole => Is::Hole,
+            FrameState::Reserved => Is::Reserved,
+            _ => Is::Allocated,
+        };
+        assert_eq!(self.model[frame as usize], expected);
+    }
+}
+
+#[test]
+fn random_operations_agree_with_a_naive_model() {
+    let shapes = [
+        ((64, 0), 1, (None, 6)),
+        ((200, 3), 2, (None, 7)),
+        ((1000, 70), 3, (Some(128), 8)),
+        ((4096, 0), 2, (Some(4096), 10)),
+        ((9000, 64), 2, (Some(1024), 11)),
+    ];
+    for (seed, (memory, cpus, tree)) in (0..).zip(shapes) {
+        with_system(memory, cpus, tree, |system| {
+            let set = NativeCpus::new(cpus);
+            let frames = system.span().frames();
+            let is = |frame: u32| match frame < memory.1 || frame >= memory.0 - memory.1 {
+                true => Is::Hole,
+                false => Is::Free,
+            };
+            let mut run = Checked {
+                system,
+                cpus: (0..cpus)
+                    .map(|cpu| set.claim(CpuId(cpu)).unwrap())
+                    .collect(),
+                model: (0..frames).map(is).collect(),
+                held: Vec::new(),
+            };
+            let mut random = Random(seed);
+            for step in 0..6000 {
+                let fill = if step % 1000 < 500 { 6 } else { 3 };
+                match random.below(20) {
+                    0 => run.range(&mut random),
+                    1 => run.misuse(&mut random),
+                    2 => run.state(&mut random),
+                    3 => system.drain(&mut run.cpus[0]),
+                    _ if random.below(10) < fill || run.held.is_empty() => {
+                        run.allocate(&mut random);
+                    }
+                    _ => run.free(&mut random),
+                }
+                run.check();
+            }
+            while !run.held.is_empty() {
+                run.free(&mut random);
+            }
+            for cpu in &mut run.cpus {
+                system.park(cpu);
+            }
+            system.quiesce(&mut run.cpus[0]).unwrap();
+            run.check();
+            let snapshot = system.snapshot(&mut run.cpus[0]);
+            let free = run.model.iter().filter(|is| **is == Is::Free).count();
+            assert_eq!(snapshot.free_frames(), free as u64);
+        });
+    }
+}
+
+/// Calls `body` with a system of one tree that CPU 0 owns, and its token.
+fn with_own_tree(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut crate::platform::NativeCpu<NoProbe>),
+) {
+    with_system((4096, 0), 1, (Some(4096), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim(CpuId(0)).unwrap();
+        let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+        system.free(&mut cpu, Release::frame(frame)).unwrap();
+        body(system, &mut cpu);
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
+    with_own_tree(|system, cpu| {
+        let nine = Order::new(9).unwrap();
+        let start = system.allocate(cpu, Request::order(nine)).unwrap();
+        let middle = Pfn(start.0 + 100);
+        system
+            .free_nested(CpuId(0), Release::frame(middle))
+            .unwrap();
+        let block = Release::block(crate::Block::new(start, nine));
+        assert_eq!(system.free(cpu, block), Err(FreeError::NotAllocated));
+        let again = system.free_nested(CpuId(0), Release::frame(middle));
+        assert_eq!(again, Err(FreeError::NotAllocated));
+        let census = system.check(cpu).unwrap();
+        assert_eq!((census.allocated, census.free), (511, 4096 - 511));
+        for (start, frames) in [(start, 100), (Pfn(start.0 + 101), 411)] {
+            system.free(cpu, Release::frames(start, frames)).unwrap();
+        }
+        assert_eq!(system.check(cpu).unwrap().free, 4096);
+    });
+}
+
+#[test]
+fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
+    with_own_tree(|system, cpu| {
+        let frames = [(); 6].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
+        assert_eq!(frames.map(|frame| frame.0), [0, 1, 2, 3, 4, 5]);
+        // Below the point, the frame that was freed last comes first.
+        for frame in [1, 3] {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        for expected in [3, 1, 6] {
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(expected)));
+        }
+        // The point is 6. A block above it is freed frame by frame: none of them enters the list.
+        let order = Order::new(3).unwrap();
+        let block = system.allocate(cpu, Request::order(order)).unwrap();
+        assert_eq!(block, Pfn(8));
+        for frame in 8..16 {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(7)));
+    });
+}
+
+#[test]
+fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
+    let frames = 64 * (MAX_MIXED + 8);
+    with_system((frames, 0), 1, (Some(64), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let range = |word: u32, at: u32| FrameRange::new(u64::from(64 * word + at), 1);
+        for word in 0..MAX_MIXED {
+            system.reserve(&mut cpu, range(word, 3)).unwrap();
+            system.remove(&mut cpu, range(word, 60)).unwrap();
+        }
+        let last = MAX_MIXED + 1;
+        system.remove(&mut cpu, range(last, 0)).unwrap();
+        let before = system.check(&mut cpu).unwrap();
+        let refused = system.reserve(&mut cpu, range(last, 1));
+        assert_eq!(refused, Err(RegionError::Busy));
+        assert_eq!(system.check(&mut cpu).unwrap(), before);
+        // A word that is whole again gives its entry back.
+        system.unreserve(&mut cpu, range(5, 3)).unwrap();
+        system.reserve(&mut cpu, range(last, 1)).unwrap();
+        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last + 1)));
+        assert_eq!(nested, Err(FreeError::Reserved));
+        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last)));
+        assert_eq!(nested, Err(FreeError::Hole));
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
+    let geometry = |frames: u64, cpus| Geometry {
+        span: Span::covering(&[FrameRange::new(0, frames)], Order::TEN).unwrap(),
+        cpus,
+        max_order: Order::TEN,
+        tree: None,
+    };
+    let sizes = |frames, cpus| {
+        let geometry = geometry(frames, cpus);
+        (geometry.tree(), geometry.trees(), geometry.owned())
+    };
+    assert_eq!(sizes(1 << 24, 64), (4096, 4096, 8));
+    assert_eq!(sizes(1 << 18, 2), (4096, 64, 4));
+    assert_eq!(sizes(1 << 16, 8), (1024, 64, 1));
+    assert_eq!(sizes(100, 4), (64, 2, 1));
+}
+
+#[test]
+fn a_block_of_absent_words_is_not_freed() {
+    with_own_tree(|system, cpu| {
+        let absent = FrameRange::new(256, 128);
+        system.reserve(cpu, absent).unwrap();
+        let frame = system.allocate(cpu, Request::FRAME).unwrap();
+        let block = Release::frames(Pfn(256), 128);
+        assert_eq!(system.free(cpu, block), Err(FreeError::Reserved));
+        assert_eq!(system.check(cpu).unwrap().reserved, 128);
+        system.free(cpu, Release::frame(frame)).unwrap();
+        system.unreserve(cpu, absent).unwrap();
+    });
+}
+
+#[test]
+fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
+    with_system((256, 0), 1, (Some(64), 7), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let frames = [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
+        assert_eq!(frames.map(|frame| frame.0), [0, 1]);
+        system
+            .free_nested(CpuId(0), Release::frame(frames[1]))
+            .unwrap();
+        let order = Order::new(7).unwrap();
+        let block = system.allocate(&mut cpu, Request::order(order));
+        assert_eq!(block, Ok(Pfn(128)));
+        assert_eq!(system.check(&mut cpu).unwrap().allocated, 129);
+    });
+}
+
+/// The owner of a tree and another CPU free the same frame simultaneously. Both frees succeed, which no check can
+/// prevent; the frame must be free once, and no other frame may change.
+#[test]
+fn a_frame_that_was_freed_twice_simultaneously_is_free_once() {
+    // In a word that is whole afterwards, and in one with an allocated frame.
+    for held in [0, 1] {
+        with_own_tree(|system, cpu| {
+            let frames = [(); 2].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
+            system.free(cpu, Release::frame(frames[0])).unwrap();
+            let part = system.shared.trees.part(frames[0].0).unwrap();
+            if held == 0 {
+                system.free(cpu, Release::frame(frames[1])).unwrap();
+            }
+            // The other CPU saw the frame as allocated.
+            assert!(part.word.post(part.frames));
+            system.shared.tell(0, part.header, part.mask);
+            system.shared.trees.collect(0, part.header);
+            let census = system.check(cpu).unwrap();
+            assert_eq!((census.allocated, census.free), (held, 4096 - held));
+            if held == 1 {
+                system.free(cpu, Release::frame(frames[1])).unwrap();
+            }
+        });
+    }
+}

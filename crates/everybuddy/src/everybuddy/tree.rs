@@ -1,0 +1,548 @@
+//! The words and headers of trees, and what the owner of a tree does with them.
+//!
+//! # Purpose
+//!
+//! One CPU at a time owns a tree. It changes the tree by plain reads and writes, and a search for a block of up to 64
+//! frames is arithmetic on one word. A block of 64 frames or more is found by arithmetic on the header alone.
+//!
+//! # Invariants
+//!
+//! 1. A frame of a split word is in one of four states, by its bits in the two planes `own` and `foreign`:
+//!
+//!    | own | foreign | the frame is |
+//!    |---|---|---|
+//!    | 1 | 0 | free |
+//!    | 0 | 0 | allocated |
+//!    | 0 | 1 | returned: freed by a CPU that does not own the tree, and not collected yet |
+//!    | 1 | 1 | absent: a hole, or reserved |
+//!
+//! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
+//! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
+//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent` and `reserved`, and only the owner changes the bits
+//!    of absent frames. Zeros everywhere mean: all frames are free, and no CPU owns the tree.
+//!
+//! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
+//! collects it.
+
+use crate::arena::zero_cells;
+use crate::bit_runs::{WORD, find, first};
+use crate::frame::Order;
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+
+/// The words of the largest tree.
+pub(crate) const MAX_WORDS: u32 = 64;
+/// The order of a word.
+pub(crate) const WORD_ORDER: u32 = WORD.trailing_zeros();
+
+zero_cells! {
+    /// The two planes of 64 frames.
+    #[repr(C, align(16))]
+    struct Word {
+        /// What only the owner of the tree writes.
+        own: Cell<u64>,
+        /// What other CPUs write, too.
+        foreign: Word<u64>,
+    }
+}
+
+zero_cells! {
+    /// The header of a tree: a bit for each of its words in each mask.
+    #[repr(C, align(64))]
+    struct Header {
+        /// The words that their planes describe. All frames of the others are free.
+        split: Cell<u64>,
+        /// The split words with a free frame.
+        any: Cell<u64>,
+        /// The words with absent frames.
+        absent: Cell<u64>,
+        /// Those of them with reserved frames.
+        reserved: Cell<u64>,
+        /// The words with returned frames.
+        inbox: Word<u64>,
+        /// Who owns the tree; 0 if nobody does.
+        owner: Word<u32>,
+    }
+}
+
+const _: () =
+    assert!(size_of::<Header<crate::Native>>() == 64 && size_of::<Word<crate::Native>>() == 16);
+
+impl<P: Platform> Word<P> {
+    /// Returns the free frames of a split word.
+    #[inline(always)]
+    pub(crate) fn free(&self) -> u64 {
+        self.own.get() & !self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Returns the frames of a split word that are not allocated.
+    #[inline(always)]
+    fn not_allocated(&self) -> u64 {
+        self.own.get() | self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Adds bits to the foreign plane, if none of them is set there. Lock-free.
+    pub(crate) fn post(&self, bits: u64) -> bool {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        while seen & bits == 0 {
+            // Release: pairs with the acquire in `collect`: the next holder sees what this one did. Acquire: pairs with
+            // the release in `collect`: a CPU that posts after a collection sees the inbox that this emptied.
+            match self.foreign.compare_exchange(
+                seen,
+                seen | bits,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Adds and removes bits of the foreign plane, as the owner.
+    fn mark(&self, set: u64, clear: u64) {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        // Relaxed: these bits belong to the owner, whose release of the tree publishes them. The exchange only keeps what
+        // others post meanwhile, and an exchange continues the release of the post before it.
+        while let Err(now) = self.foreign.compare_exchange(
+            seen,
+            seen & !clear | set,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            seen = now;
+        }
+    }
+}
+
+impl<P: Platform> Header<P> {
+    /// Takes frames of a word, if all of them are free.
+    #[inline(always)]
+    pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
+        let split = self.split.get();
+        if split & mask == 0 {
+            self.split.set(split | mask);
+            word.own.set(!frames);
+            if frames != u64::MAX {
+                self.any.set(self.any.get() | mask);
+            }
+            return true;
+        }
+        let free = word.free();
+        if frames & !free != 0 {
+            return false;
+        }
+        word.own.set(word.own.get() & !frames);
+        if free == frames {
+            self.any.set(self.any.get() & !mask);
+        }
+        true
+    }
+
+    /// Frees frames of a word, if all of them are allocated.
+    #[inline(always)]
+    pub(crate) fn give(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
+        let split = self.split.get();
+        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
+        if split & mask == 0 || (own | foreign) & frames != 0 {
+            return false;
+        }
+        self.merge(mask, word, own | frames, foreign);
+        true
+    }
+
+    /// Writes the plane of the owner after frames became free.
+    #[inline(always)]
+    fn merge(&self, mask: u64, word: &Word<P>, own: u64, foreign: u64) {
+        let any = self.any.get();
+        if own == u64::MAX && foreign == 0 {
+            word.own.set(0);
+            self.any.set(any & !mask);
+            self.split.set(self.split.get() & !mask);
+        } else {
+            word.own.set(own);
+            self.any.set(any | mask);
+        }
+    }
+}
+
+/// All trees.
+pub(crate) struct Trees<'m, P: Platform> {
+    pub(crate) headers: &'m [Header<P>],
+    pub(crate) words: &'m [Word<P>],
+    /// The frames of a tree, as a power of two: 6 to 12.
+    pub(crate) shift: u32,
+    /// The words of a tree, less one. It follows from `shift`, and a hit needs both.
+    last_word: u32,
+}
+
+/// One word of so many in a tree is few.
+const FEW: u32 = 4;
+
+/// How much of a tree is free, which decides which tree a CPU claims for small requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Several split words have free frames: the tree is in use already, and serves more than a few requests.
+    Partly,
+    /// A word is wholly free.
+    Whole,
+    /// Any.
+    Any,
+}
+
+impl Fill {
+    /// Every fill, in the order in which a small request looks for trees.
+    pub(crate) const SMALL: &[Fill] = &[Fill::Partly, Fill::Whole, Fill::Any];
+    /// The same for a request of a word or more.
+    pub(crate) const LARGE: &[Fill] = &[Fill::Any];
+}
+
+/// The part of a run that lies in one word.
+pub(crate) struct Part<'t, P: Platform> {
+    pub(crate) header: &'t Header<P>,
+    pub(crate) word: &'t Word<P>,
+    /// The bit of the word in the header's masks.
+    pub(crate) mask: u64,
+    /// The bits of the frames in the word.
+    pub(crate) frames: u64,
+    /// The number of the word.
+    pub(crate) index: u32,
+}
+
+impl<P: Platform> Part<'_, P> {
+    /// Returns `true` if all frames are allocated. Only the frames' holder may ask while another CPU owns the tree.
+    pub(crate) fn is_allocated(&self) -> bool {
+        let used = self.word.own.peek() | self.word.foreign.load(Ordering::Relaxed);
+        self.header.split.peek() & self.mask != 0 && used & self.frames == 0
+    }
+}
+
+impl<'m, P: Platform> Trees<'m, P> {
+    /// Collects trees of 2^shift frames.
+    pub(crate) fn new(headers: &'m [Header<P>], words: &'m [Word<P>], shift: u32) -> Self {
+        Self {
+            headers,
+            words,
+            shift,
+            last_word: (1 << (shift - WORD_ORDER)) - 1,
+        }
+    }
+
+    /// Returns the number of trees.
+    pub(crate) fn count(&self) -> u32 {
+        self.headers.len() as u32
+    }
+
+    /// Returns the tree of a frame.
+    #[inline(always)]
+    pub(crate) const fn tree_of(&self, frame: u32) -> u32 {
+        frame >> self.shift
+    }
+
+    /// Returns the number of words of a tree.
+    #[inline(always)]
+    pub(crate) const fn words_per_tree(&self) -> u32 {
+        self.last_word + 1
+    }
+
+    /// Returns the bits of a tree's words.
+    #[inline(always)]
+    pub(crate) const fn extent(&self) -> u64 {
+        u64::MAX >> (MAX_WORDS - 1 - self.last_word)
+    }
+
+    #[inline(always)]
+    pub(crate) fn header(&self, tree: u32) -> Option<&'m Header<P>> {
+        self.headers.get(tree as usize)
+    }
+
+    /// Returns the bit of a word in the masks of its tree.
+    #[inline(always)]
+    const fn mask(&self, word: u32) -> u64 {
+        1 << (word & self.last_word)
+    }
+
+    /// Returns a frame's place.
+    #[inline(always)]
+    pub(crate) fn part(&self, frame: u32) -> Option<Part<'m, P>> {
+        let index = frame / WORD;
+        Some(Part {
+            header: self.header(self.tree_of(frame))?,
+            word: self.words.get(index as usize)?,
+            mask: self.mask(index),
+            frames: 1 << (frame % WORD),
+            index,
+        })
+    }
+
+    /// Returns the place of a run, if it lies in one word.
+    #[inline(always)]
+    pub(crate) fn part_of_word(&self, start: u32, frames: u32) -> Option<Part<'m, P>> {
+        let below = start % WORD;
+        if frames > WORD - below {
+            return None;
+        }
+        Some(Part {
+            frames: first(frames) << below,
+            ..self.part(start)?
+        })
+    }
+
+    /// Returns the parts of a run, word by word.
+    pub(crate) fn parts(&self, start: u32, frames: u32) -> impl Iterator<Item = Part<'m, P>> {
+        let (mut at, mut left) = (start, frames);
+        core::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let below = at % WORD;
+            let length = left.min(WORD - below);
+            let part = self.part(at)?;
+            at = at.wrapping_add(length);
+            left -= length;
+            Some(Part {
+                frames: first(length) << below,
+                ..part
+            })
+        })
+    }
+
+    /// Returns the parts of a run by tree: the tree, the first frame, and the number of frames.
+    pub(crate) fn by_tree(
+        &self,
+        start: u32,
+        frames: u32,
+    ) -> impl Iterator<Item = (u32, u32, u32)> + use<P> {
+        let (shift, mut at, mut left) = (self.shift, start, frames);
+        core::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let size = 1 << shift;
+            let (tree, from) = (at >> shift, at);
+            let length = left.min(size - (at & (size - 1)));
+            at = at.wrapping_add(length);
+            left -= length;
+            Some((tree, from, length))
+        })
+    }
+
+    /// Takes the first free frame of an own tree: of its split words, then of the others.
+    #[inline(always)]
+    pub(crate) fn take_frame(&self, tree: u32, header: &Header<P>) -> Option<u32> {
+        loop {
+            let (any, split) = (header.any.get(), header.split.get());
+            let is_new = any == 0;
+            let candidates = if is_new { !split & self.extent() } else { any };
+            if candidates == 0 {
+                return None;
+            }
+            let mask = candidates & candidates.wrapping_neg();
+            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+            let word = self.words.get(index as usize)?;
+            if is_new {
+                header.split.set(split | mask);
+                header.any.set(mask);
+                word.own.set(!1);
+                return Some(index * WORD);
+            }
+            let free = word.free();
+            if free == 0 {
+                // A misuse has set a bit of the other plane.
+                header.any.set(any & !mask);
+                continue;
+            }
+            let frame = free & free.wrapping_neg();
+            word.own.set(word.own.get() & !frame);
+            if free == frame {
+                header.any.set(any & !mask);
+            }
+            return Some(index * WORD + free.trailing_zeros());
+        }
+    }
+
+    /// Takes `frames` frames of an own tree from a multiple of 2^order on, at most as many as the tree has: of a split
+    /// word, if they fit one, otherwise of words that are not split.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let first_word = tree * self.words_per_tree();
+        if frames < WORD {
+            let mut any = header.any.get();
+            while any != 0 {
+                let index = first_word + any.trailing_zeros();
+                let word = self.words.get(index as usize)?;
+                let free = word.free();
+                if let Some(at) = find(free, frames, order) {
+                    let taken = first(frames) << at;
+                    word.own.set(word.own.get() & !taken);
+                    if free == taken {
+                        header.any.set(header.any.get() & !self.mask(index));
+                    }
+                    return Some(index * WORD + at);
+                }
+                any &= any - 1;
+            }
+        }
+        let split = header.split.get();
+        let whole = !split & self.extent();
+        let words = frames.div_ceil(WORD);
+        let at = match words {
+            1 if whole == 0 => return None,
+            1 => whole.trailing_zeros(),
+            _ => find(whole, words, word_order(order))?,
+        };
+        header.split.set(split | first(words) << at);
+        let start = first_word + at;
+        let rest = words * WORD - frames;
+        if rest > 0 {
+            let last = start + words - 1;
+            self.words.get(last as usize)?.own.set(!first(WORD - rest));
+            header.any.set(header.any.get() | self.mask(last));
+        }
+        Some(start * WORD)
+    }
+
+    /// Returns `true` if a tree may be able to serve a request. A hint, exact if the caller knows that no CPU owns the
+    /// tree.
+    pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
+        let whole = !header.split.peek() & self.extent();
+        frames < WORD && header.any.peek() != 0
+            || header.inbox.load(Ordering::Relaxed) != 0
+            || find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
+    }
+
+    /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
+    pub(crate) fn is_filled(&self, header: &Header<P>, fill: Fill) -> bool {
+        let any = header.any.peek() | header.inbox.load(Ordering::Relaxed);
+        match fill {
+            Fill::Partly => any.count_ones() * FEW >= self.words_per_tree(),
+            Fill::Whole => header.split.peek() & self.extent() != self.extent(),
+            Fill::Any => true,
+        }
+    }
+
+    /// Returns `true` if all frames of an own tree are free.
+    pub(crate) fn is_whole(&self, header: &Header<P>) -> bool {
+        header.split.peek() & self.extent() == 0
+    }
+
+    /// Returns `true` if an own tree has no free frame.
+    pub(crate) fn is_spent(&self, header: &Header<P>) -> bool {
+        header.any.get() == 0 && header.split.get() & self.extent() == self.extent()
+    }
+
+    /// Frees a run of whole words of an own tree by their bits in the header, if all of their frames are allocated and
+    /// no frame of them is returned or absent. Otherwise their planes must be read.
+    #[inline]
+    pub(crate) fn give_words(&self, start: u32, frames: u32) -> bool {
+        let Some(header) = self.header(self.tree_of(start)) else {
+            return false;
+        };
+        let (at, length) = (start / WORD & self.last_word, frames / WORD);
+        if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
+            return false;
+        }
+        let words = first(length) << at;
+        let split = header.split.get();
+        // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
+        let others = header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed);
+        let is_allocated = split & words == words && others & words == 0;
+        if is_allocated {
+            header.split.set(split & !words);
+        }
+        is_allocated
+    }
+
+    /// Frees a run in an own tree, if all of its frames are allocated.
+    pub(crate) fn give(&self, start: u32, frames: u32) -> bool {
+        if self.give_words(start, frames) {
+            return true;
+        }
+        let is_allocated = |part: &Part<'_, P>| {
+            part.header.split.get() & part.mask != 0 && part.word.not_allocated() & part.frames == 0
+        };
+        self.parts(start, frames).all(|part| is_allocated(&part))
+            && self
+                .parts(start, frames)
+                .all(|part| part.header.give(part.mask, part.word, part.frames))
+    }
+
+    /// Moves the returned frames of an own tree to the owner's plane.
+    pub(crate) fn collect(&self, tree: u32, header: &Header<P>) {
+        // Release: pairs with the acquire in `post`. Acquire: pairs with the releases of `tell`: the posts are seen.
+        let mut words = header.inbox.swap(0, Ordering::AcqRel);
+        while words != 0 {
+            let index = tree * self.words_per_tree() + words.trailing_zeros();
+            let mask = words & words.wrapping_neg();
+            words &= words - 1;
+            let Some(word) = self.words.get(index as usize) else {
+                return;
+            };
+            let own = word.own.get();
+            // A frame of both planes is absent only in words that have absent frames. In others it was freed twice.
+            let absent = match header.absent.get() & mask {
+                0 => 0,
+                _ => own & word.foreign.load(Ordering::Relaxed),
+            };
+            // Acquire: pairs with the release in `post`: what the last holders did is seen. Release: with its acquire.
+            let posted = word.foreign.swap(absent, Ordering::AcqRel);
+            if header.split.get() & mask == 0 {
+                continue;
+            }
+            let own = own | posted;
+            if own & !absent != 0 {
+                header.merge(mask, word, own, absent);
+            }
+        }
+    }
+
+    /// Turns free frames of a word into absent ones, as the owner.
+    pub(crate) fn withdraw(&self, part: &Part<'_, P>) {
+        let Part { header, word, .. } = part;
+        let split = header.split.get();
+        if split & part.mask == 0 {
+            header.split.set(split | part.mask);
+            word.own.set(u64::MAX);
+        }
+        word.mark(part.frames, 0);
+        self.update(part);
+    }
+
+    /// Turns absent frames of a word into free ones, as the owner.
+    pub(crate) fn restore(&self, part: &Part<'_, P>) {
+        let Part { header, word, .. } = part;
+        word.mark(0, part.frames);
+        if word.own.get() == u64::MAX && word.foreign.load(Ordering::Relaxed) == 0 {
+            word.own.set(0);
+            header.split.set(header.split.get() & !part.mask);
+        }
+        self.update(part);
+    }
+
+    /// Writes the bits of a word in `any` and `absent`.
+    fn update(&self, part: &Part<'_, P>) {
+        let Part { header, word, .. } = part;
+        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
+        let with = |masks: u64, is_set: bool| match is_set {
+            true => masks | part.mask,
+            false => masks & !part.mask,
+        };
+        header.any.set(with(header.any.get(), own & !foreign != 0));
+        header
+            .absent
+            .set(with(header.absent.get(), own & foreign != 0));
+    }
+}
+
+/// Returns the order of a block in units of words.
+#[inline(always)]
+fn word_order(order: Order) -> Order {
+    Order::saturating((order.index() as u32).saturating_sub(WORD_ORDER))
+}

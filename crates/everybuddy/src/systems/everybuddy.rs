@@ -1,0 +1,47 @@
+//! Everybuddy: trees that CPUs own, two bits a frame.
+
+use super::options::Options;
+use super::values::ZoneKind;
+use super::{Row, System};
+use crate::everybuddy::OwnedTrees;
+use crate::platform::Platform;
+use crate::structure::StructureKind;
+
+/// Trees of frames that CPUs own, without layers.
+pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P>;
+
+/// `everybuddy`: the allocator of this library.
+#[derive(Debug)]
+pub struct Everybuddy;
+
+impl System for Everybuddy {
+    type Built<'m, P: Platform> = EverybuddyTrees<'m, P>;
+    const ROW: &'static Row = &Row {
+        name: "everybuddy",
+        summary: "Trees of frames that CPUs own, with two bits per frame; hits without atomic exchanges.",
+        source: "none",
+        faithful: "It follows no paper. Two bits per frame distinguish free, allocated, returned and absent frames. A \
+            tree is up to 4,096 frames with a header of masks, and a CPU that owns it changes it by plain reads and \
+            writes. A CPU owns a few trees at a time; one exchange claims a tree without an owner. A frame of a tree \
+            with another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
+            freed last are allocated first, if they lie at or below the place where the CPU allocated last; otherwise \
+            the first free frame of its tree is. A request that finds nothing asks all CPUs to release their trees. A \
+            request for one frame is refused only after a search in which its CPU owned all trees.",
+        deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees exactly \
+            the frames that it names, unless one of them is not allocated. An exact request takes the frames that it \
+            needs and no others. A block that is larger than a tree consists of whole trees. Small requests claim a \
+            tree with many partly free words before one with wholly free words, and that before any other. A word \
+            with both holes and reserved frames has an entry in a table of 256; if the table is full, a range that \
+            would need another entry fails as busy. A nested request uses only trees without an owner and otherwise \
+            fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls nor parks \
+            keeps its trees, together at most about an eighth of memory with one tree each, and then a request that \
+            finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free the same frame \
+            simultaneously, which is misuse, both frees may succeed; the frame is free once.",
+        preset: Options {
+            zone: Some(ZoneKind::Owned),
+            structure: Some(StructureKind::Planes),
+            ..Options::NONE
+        },
+        ..Row::BLANK
+    };
+}
