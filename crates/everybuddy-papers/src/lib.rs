@@ -35,6 +35,7 @@ pub mod prediction;
 pub mod request_sizes;
 pub mod run_lengths;
 pub mod shared;
+pub mod simulated;
 pub mod size_sequences;
 pub mod space_size;
 pub mod stages;

@@ -23,8 +23,8 @@ use crate::shared::method::{Measure, Method};
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
-    odd_sizes, prediction, request_sizes, run_lengths, size_sequences, space_size, stages,
-    streams_blocking, streams_costs, streams_distribution, streams_memory, structures,
+    odd_sizes, prediction, request_sizes, run_lengths, simulated, size_sequences, space_size,
+    stages, streams_blocking, streams_costs, streams_distribution, streams_memory, structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -58,6 +58,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<streams_distribution::measure::Parameters>("streams-distribution"),
     Method::of::<streams_memory::measure::Parameters>("streams-memory"),
     Method::of::<structures::measure::Parameters>("structures"),
+    Method::of::<simulated::measure::Parameters>("simulated"),
 ];
 
 /// All figures.

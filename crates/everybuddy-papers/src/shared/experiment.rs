@@ -42,7 +42,8 @@ pub struct Experiment {
     pub method: String,
     /// The name of the figure; `None` for tables only.
     pub figure: Option<String>,
-    /// Where it runs: `native`, this machine, or `sim:flat`, simulated CPUs on which all accesses cost the same.
+    /// Where it runs: `native`, this machine; `sim:flat`, simulated CPUs on which all accesses cost the same; or
+    /// `sim:NAME`, a machine of the simulator.
     #[serde(deserialize_with = "platform")]
     pub platform: Platform,
     /// The systems; empty if only the trace is examined.
@@ -111,9 +112,18 @@ fn platform<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Platform, D::Err
     let text = String::deserialize(deserializer)?;
     match text.parse() {
         Ok(Platform::Native) => Ok(Platform::Native),
-        Ok(Platform::Sim(machine)) if machine == FLAT => Ok(Platform::Sim(machine)),
+        Ok(Platform::Sim(machine)) => {
+            let mut known = everybuddy_machines::names();
+            known.push(FLAT);
+            match known.contains(&machine.as_str()) {
+                true => Ok(Platform::Sim(machine)),
+                false => Err(D::Error::custom(choice::unknown(
+                    "machine", &machine, &known,
+                ))),
+            }
+        }
         Ok(_) => {
-            let what = format!("platform `{text}`: experiments run on `native` or `sim:{FLAT}`");
+            let what = format!("platform `{text}`: experiments run on `native` or `sim:MACHINE`");
             Err(D::Error::custom(what))
         }
         Err(what) => Err(D::Error::custom(what)),
