@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Calls `body` with a system of so many frames, and the first and the last ones a hole.
+/// Calls `body` with a system of `frames` frames, of which the first `holes` and the last `holes` are holes.
 fn with_system(
     (frames, holes): (u32, u32),
     cpus: u16,
