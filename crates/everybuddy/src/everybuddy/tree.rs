@@ -445,7 +445,7 @@ impl<'m, P: Platform> Trees<'m, P> {
         let Some(header) = self.header(self.tree_of(start)) else {
             return false;
         };
-        let (at, length) = (start / WORD & self.last_word, frames / WORD);
+        let (at, length) = ((start / WORD) & self.last_word, frames / WORD);
         if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
             return false;
         }
