@@ -20,8 +20,8 @@ use crate::{Body, Part, Program, Section, Setting};
 /// The first level and the second one, in percent.
 const LEVELS: [u64; 2] = [90, 40];
 
-/// Creates the program for replacements with a mix of orders. Before single frames are replaced, as many blocks of mixed
-/// orders are.
+/// Creates the program for replacements with a mix of orders. Before single frames are replaced, as many blocks of
+/// mixed orders are.
 pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
     let mut random = Random::new(setting.seed, thread);
     // As in `steady`: 1,104 frames for 1,000 blocks.

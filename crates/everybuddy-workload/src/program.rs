@@ -256,8 +256,8 @@ impl Program {
         &self.prepare
     }
 
-    /// Returns the work that follows the preparation. Nothing of it is timed. All threads have the same number of pieces,
-    /// and start each piece together.
+    /// Returns the work that follows the preparation. Nothing of it is timed. All threads have the same number of
+    /// pieces, and start each piece together.
     pub fn settle(&self) -> &[Body] {
         &self.settle
     }

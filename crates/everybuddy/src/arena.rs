@@ -248,8 +248,8 @@ impl<'a> Arena<'a> {
         Ok(unsafe { core::slice::from_raw_parts(first, length) })
     }
 
-    /// Constructs `length` elements whose cells and words hold zero. O(length), or O(1) in zeroed memory where zero bytes
-    /// are such elements.
+    /// Constructs `length` elements whose cells and words hold zero. O(length), or O(1) in zeroed memory where zero
+    /// bytes are such elements.
     pub(crate) fn zeroed<P: Platform, T: ZeroCells<P>>(
         &mut self,
         what: &'static str,

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! `llfree`, `nbbs` and `everybuddy` have no lists of free blocks. A block is free if all of its bits are, so the free blocks of each
-//! order are counted from the bits whenever they are asked for.
+//! `llfree`, `nbbs` and `everybuddy` have no lists of free blocks. A block is free if all of its bits are, so the free
+//! blocks of each order are counted from the bits whenever they are asked for.
 //!
 //! # Invariants
 //!

@@ -174,7 +174,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     progress.done();
     if earlier.is_none() {
-        print(&experiments::closing(&machine, &timer, &style))?;
+        print(&experiments::closing(&chosen, &machine, &timer, &style))?;
     }
     sinks.write(&exported)?;
     if let (Some(page), Some(study)) = (page, study) {

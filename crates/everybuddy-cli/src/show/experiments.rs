@@ -208,7 +208,22 @@ pub fn verdicts(
 }
 
 /// Renders the description of the machine, below all experiments.
-pub fn closing(machine: &HostInfo, timer: &Timer, style: &Style) -> String {
+pub fn closing(
+    experiments: &[Experiment],
+    machine: &HostInfo,
+    timer: &Timer,
+    style: &Style,
+) -> String {
+    let simulated = experiments.iter().filter(|own| own.platform.is_simulated());
+    let simulated: Vec<&str> = simulated.map(|own| own.name.as_str()).collect();
+    let mut out = String::new();
+    if !simulated.is_empty() {
+        let what = format!("{}: the same on every machine", simulated.join(", "));
+        out += &style.wrapped("simulated", 11, &what);
+    }
+    if simulated.len() == experiments.len() {
+        return out;
+    }
     let mut on: Vec<String> = vec!["measured natively".to_string()];
     on.extend(machine.processor.clone());
     on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));
@@ -218,7 +233,7 @@ pub fn closing(machine: &HostInfo, timer: &Timer, style: &Style) -> String {
             .map(|load| format!("load {load:.2} before the run")),
     );
     on.push(format!("reading the clock costs {:.1} ns", timer.mean()));
-    let mut out = style.wrapped("machine", 11, &on.join(" · "));
+    out += &style.wrapped("machine", 11, &on.join(" · "));
     if machine.was_busy() {
         let busy = "other programs were running: the order and the ratios are more reliable than the times";
         out += &style.warning(&style.wrapped("busy", 11, busy));

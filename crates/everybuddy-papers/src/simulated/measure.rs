@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number of
-//! CPUs, `burst:in-order on 16`, so that a table has a column for each.
+//! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
+//! of CPUs, `burst:in-order on 16`, so that a table has a column for each.
 
 use std::num::NonZero;
 use std::thread;
@@ -154,7 +154,7 @@ fn mean(rows: Vec<Row>, seeds: usize) -> Vec<Row> {
             None => means.push((row, 1)),
         }
     }
-    // What one seed lacks, such as the time of waits that it does not have, is no mean over all.
+    // What one seed lacks, such as the time of waits, has no mean over all.
     let whole = means.into_iter().filter(|(_, count)| *count == seeds);
     whole
         .map(|(row, count)| Row {

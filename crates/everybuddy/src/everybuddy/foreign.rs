@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Who has claimed a tree may use it as its owner until the release.
+//! 1. A CPU that has claimed a tree may use it as its owner until the release.
 //! 2. A tree that has something to allocate, and that no CPU owns, is not marked as spent. The mark is a hint for
 //!    searches, but one that lacks no tree.
 
@@ -277,8 +277,8 @@ impl<P: Platform> Shared<'_, P> {
                 .all(|part| part.header.take(part.mask, part.word, part.frames))
     }
 
-    /// Frees a run of allocated frames whose tree has another owner. Returns `false` if a frame of it is free, which the
-    /// caller has checked, unless another CPU frees it simultaneously.
+    /// Frees a run of allocated frames whose tree has another owner. The caller has checked that they are allocated.
+    /// Returns `false` if another CPU frees one of them simultaneously.
     pub(crate) fn post(&self, start: u32, frames: u32) -> bool {
         let mut is_posted = true;
         for (tree, from, length) in self.trees.by_tree(start, frames) {
@@ -303,7 +303,7 @@ impl<P: Platform> Shared<'_, P> {
 fn unmark<W: AtomicWord<u64>>(word: &W, bit: u64) {
     let mut seen = word.load(Ordering::Relaxed);
     while seen & bit != 0 {
-        // Release: it continues what `mark` and `tell` began.
+        // Acquire and release: pairs with the exchanges in `mark` and `tell`, between which it comes.
         match word.compare_exchange(seen, seen & !bit, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return,
             Err(now) => seen = now,

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A hit is a frame that the CPU freed before, or the first free frame of its current tree. It compares the owner of the
-//! frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays nothing to
+//! A hit is a frame that the CPU freed before, or the first free frame of its current tree. It compares the owner of
+//! the frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays nothing to
 //! notice that another CPU asks for its trees.
 //!
 //! # Invariants
@@ -166,7 +166,7 @@ impl<'m, P: Platform> Local<'m, P> {
         None
     }
 
-    /// Makes a tree the current one, after a frame of it was taken.
+    /// Sets the current tree, after a frame of it was taken.
     pub(crate) fn moved(&self, tree: u32, frame: u32) {
         self.current.set(tree);
         self.point.set(frame);

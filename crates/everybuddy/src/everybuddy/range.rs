@@ -3,8 +3,9 @@
 //! # Purpose
 //!
 //! Such a request names its frames, so it claims their trees, in ascending order, and holds all of them while it checks
-//! and changes the frames. That a frame is absent is in the planes. Whether it is a hole or reserved is in the header of
-//! its tree, for all absent frames of a word together; only a word with frames of both kinds needs an entry in a table.
+//! and changes the frames. That a frame is absent is in the planes. Whether it is a hole or reserved is in the header
+//! of its tree, for all absent frames of a word together; only a word with frames of both kinds needs an entry in a
+//! table.
 //!
 //! # Invariants
 //!
@@ -41,8 +42,8 @@ pub(super) enum Absent {
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Calls `work` while this CPU owns all trees of a run. If another CPU owns one of them, all CPUs are asked first, or
-    /// the operation fails as busy.
+    /// Calls `work` while this CPU owns all trees of a run. If another CPU owns one of them, all CPUs are asked first,
+    /// or the operation fails as busy.
     fn with_trees<T>(
         &self,
         local: &Local<'_, P>,

@@ -94,7 +94,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 let (free, (absent, reserved)) =
                     (self.free_bits(part.index), self.absent_in(&part));
                 if !inside & !absent != 0 {
-                    let what = "a frame beyond the span is no hole";
+                    let what = "a frame beyond the span is not a hole";
                     return Err(Violation { pfn, what });
                 }
                 census.free += count(free);

@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Calls `body` with a system of so many frames, and the first and the last ones a hole.
+/// Calls `body` with a system of `frames` frames, of which the first `holes` and the last `holes` are holes.
 fn with_system(
     (frames, holes): (u32, u32),
     cpus: u16,
@@ -429,11 +429,11 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
     with_system((256, 0), 1, (Some(64), 7), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        let frames = [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
-        assert_eq!(frames.map(|frame| frame.0), [0, 1]);
-        system
-            .free_nested(CpuId(0), Release::frame(frames[1]))
-            .unwrap();
+        // The first tree is whole, and the second one has an allocated and a returned frame.
+        let held = FrameRange::new(70, 2);
+        assert_eq!(system.allocate_at(&mut cpu, held), Ok(Pfn(70)));
+        let returned = Release::frame(Pfn(71));
+        system.free_nested(CpuId(0), returned).unwrap();
         let order = Order::new(7).unwrap();
         let block = system.allocate(&mut cpu, Request::order(order));
         assert_eq!(block, Ok(Pfn(128)));

@@ -19,8 +19,8 @@
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent` and `reserved`, and only the owner changes the bits
-//!    of absent frames. Zeros everywhere mean: all frames are free, and no CPU owns the tree.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent` and `reserved`, and only the owner changes the
+//!    bits of absent frames. Zeros everywhere mean: all frames are free, and no CPU owns the tree.
 //!
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it.
@@ -60,7 +60,7 @@ zero_cells! {
         reserved: Cell<u64>,
         /// The words with returned frames.
         inbox: Word<u64>,
-        /// Who owns the tree; 0 if nobody does.
+        /// The owner of the tree; 0 if there is none.
         owner: Word<u32>,
     }
 }
@@ -103,8 +103,8 @@ impl<P: Platform> Word<P> {
     /// Adds and removes bits of the foreign plane, as the owner.
     fn mark(&self, set: u64, clear: u64) {
         let mut seen = self.foreign.load(Ordering::Relaxed);
-        // Relaxed: these bits belong to the owner, whose release of the tree publishes them. The exchange only keeps what
-        // others post meanwhile, and an exchange continues the release of the post before it.
+        // Relaxed: these bits belong to the owner, whose release of the tree publishes them. The exchange only keeps
+        // what others post meanwhile, and an exchange continues the release of the post before it.
         while let Err(now) = self.foreign.compare_exchange(
             seen,
             seen & !clear | set,
@@ -177,7 +177,7 @@ pub(crate) struct Trees<'m, P: Platform> {
     last_word: u32,
 }
 
-/// One word of so many in a tree is few.
+/// A tree is partly free if one word of this number has a free frame.
 const FEW: u32 = 4;
 
 /// How much of a tree is free, which decides which tree a CPU claims for small requests.
@@ -445,7 +445,7 @@ impl<'m, P: Platform> Trees<'m, P> {
         let Some(header) = self.header(self.tree_of(start)) else {
             return false;
         };
-        let (at, length) = (start / WORD & self.last_word, frames / WORD);
+        let (at, length) = ((start / WORD) & self.last_word, frames / WORD);
         if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
             return false;
         }

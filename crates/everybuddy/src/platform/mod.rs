@@ -130,8 +130,8 @@ pub trait AtomicWord<T: CellValue>: Send + Sync {
 /// [`AtomicU64`](Self::AtomicU64), equal to `new(0)`.
 #[allow(unsafe_code)]
 pub unsafe trait Platform: Sized + Send + Sync + 'static {
-    /// Whether all-zero bytes are valid cells and words that hold zero. A system in [zeroed memory](crate::Memory::zeroed) does
-    /// not write them then.
+    /// Whether all-zero bytes are valid cells and words that hold zero. A system in
+    /// [zeroed memory](crate::Memory::zeroed) does not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 
     /// How often a request polls for a service that takes it before it serves itself. A request that was taken polls

@@ -7,6 +7,8 @@
 //! # Invariants
 //! `plan` and `make` of a layer ask for the same memory in the same order.
 
+mod alone;
+
 use super::parameters::{Composition, Parameters};
 use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Setup, SystemSpec};
@@ -14,12 +16,9 @@ use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
-use crate::everybuddy::{self, OwnedTrees};
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
-use crate::llfree::{self, LlFree};
-use crate::nbbs::{self, Nbbs};
 use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
@@ -85,80 +84,6 @@ where
         let zone = Z::make(builder)?;
         let front = F::make(builder)?;
         Ok(Layered::new(front, zone, builder.span, builder.bytes))
-    }
-}
-
-impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
-    const COMPOSITION: Composition = Composition {
-        list: ListKind::None,
-        access: ListAccess::Token,
-        check: true,
-        zone: ZoneKind::Reserved,
-        structure: StructureKind::Fields,
-    };
-
-    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-        let geometry = parameters.trees(span, cpus);
-        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
-    }
-
-    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        let geometry = builder.parameters.trees(builder.span, builder.setup.cpus);
-        let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
-        builder.seed(|start, frames| system.seed(start, frames))?;
-        Ok(system)
-    }
-}
-
-impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
-    const COMPOSITION: Composition = Composition {
-        list: ListKind::None,
-        access: ListAccess::Token,
-        check: true,
-        zone: ZoneKind::Shared,
-        structure: StructureKind::Words,
-    };
-
-    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-        let geometry = parameters.words(span, cpus);
-        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
-    }
-
-    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        let geometry = builder.parameters.words(builder.span, builder.setup.cpus);
-        let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
-        builder.seed(|start, frames| system.seed(start, frames))?;
-        Ok(system)
-    }
-}
-
-impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
-    const COMPOSITION: Composition = Composition {
-        list: ListKind::None,
-        access: ListAccess::Token,
-        check: true,
-        zone: ZoneKind::Owned,
-        structure: StructureKind::Planes,
-    };
-
-    fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-        let geometry = parameters.own_trees(span, cpus);
-        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
-    }
-
-    /// All memory is free initially. O(frames), or O(holes) in zeroed memory.
-    fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        let geometry = builder
-            .parameters
-            .own_trees(builder.span, builder.setup.cpus);
-        let system = Self::new(&mut builder.arena, &geometry, builder.bytes)?;
-        let mut end = 0;
-        builder.seed(|start, frames| {
-            system.remove_before_use(end, start.0);
-            end = start.0 + frames;
-        })?;
-        system.remove_before_use(end, system.frames_of_trees());
-        Ok(system)
     }
 }
 
@@ -281,35 +206,6 @@ impl Parameters {
         MagazineOptions {
             size: self.watermarks.batch,
             depot: self.depot,
-        }
-    }
-
-    /// Returns the trees and children of a system without zones.
-    fn trees(&self, span: Span, cpus: u16) -> llfree::Geometry {
-        llfree::Geometry {
-            span,
-            cpus,
-            max_order: self.max_order,
-            tree: self.tree.unwrap_or(llfree::TREE),
-        }
-    }
-
-    /// Returns the trees of a system whose CPUs own them.
-    fn own_trees(&self, span: Span, cpus: u16) -> everybuddy::Geometry {
-        everybuddy::Geometry {
-            span,
-            cpus,
-            max_order: self.max_order,
-            tree: self.tree,
-        }
-    }
-
-    /// Returns what a tree of status words is made for.
-    fn words(&self, span: Span, cpus: u16) -> nbbs::Geometry {
-        nbbs::Geometry {
-            span,
-            cpus,
-            max_order: self.max_order,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Everybuddy: trees that CPUs own, two bits a frame.
+//! Everybuddy: trees that CPUs own, two bits per frame.
 
 use super::options::Options;
 use super::values::ZoneKind;
