@@ -263,6 +263,17 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
+    /// Takes a block that is larger than a tree, while the CPU owns all trees.
+    pub(crate) fn take_own_trees(&self, frames: u32, order: Order) -> Option<u32> {
+        let step = order.frames() >> self.trees.shift;
+        let needed = frames.div_ceil(1 << self.trees.shift);
+        (0..self.trees.count())
+            .step_by(step as usize)
+            .take_while(|first| self.trees.count() - first >= needed)
+            .find(|first| self.take_claimed(*first, first + needed - 1, frames))
+            .map(|first| first << self.trees.shift)
+    }
+
     fn take_claimed(&self, first: u32, last: u32, frames: u32) -> bool {
         let is_whole = |tree: u32| {
             self.trees.header(tree).is_some_and(|header| {

@@ -9,7 +9,8 @@
 //! # Invariants
 //!
 //! A request for a single frame is refused as exhausted only if at some moment no frame was free: while a CPU owns all
-//! trees, no other CPU allocates, and a free that was complete before is in a plane.
+//! trees, no other CPU allocates, and a free that was complete before is in a plane. A larger request is refused after
+//! such a search, too, unless a search that found all trees without an owner has failed.
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -68,9 +69,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             match found {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),
-                Err(true) if wanted.frames > 1 => Err(AllocateError::Busy),
-                Err(_) if wanted.frames > 1 => Err(AllocateError::Exhausted),
-                Err(_) => self.find_among_all(local),
+                Err(false) if wanted.frames > 1 => Err(AllocateError::Exhausted),
+                Err(_) => self.find_among_all(local, wanted),
             }
         })
     }
@@ -118,21 +118,25 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Finds a frame while this CPU owns all trees. No other CPU keeps one.
-    fn find_among_all(&self, local: &Local<'_, P>) -> Result<u32, AllocateError> {
+    /// Finds a block while this CPU owns all trees. No other CPU keeps one.
+    fn find_among_all(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, AllocateError> {
         local.release_all(&self.shared);
         let trees = &self.shared.trees;
         let last = trees.count().saturating_sub(1);
         if !self.shared.claim_all(local.id, 0, last, MAX_POLLS) {
             return Err(AllocateError::Busy);
         }
+        let Wanted { frames, order } = wanted;
         let take = |tree| {
             let header = trees.header(tree)?;
             // The exchange of the inbox reads what was posted last.
             trees.collect(tree, header);
-            trees.take_frame(tree, header)
+            self.shared.take(tree, header, frames, order)
         };
-        let found = (0..=last).find_map(take);
+        let found = match self.exceeds_tree(order) {
+            true => self.shared.take_own_trees(frames, order),
+            false => (0..=last).find_map(take),
+        };
         self.shared.release_all(0, last);
         found.ok_or(AllocateError::Exhausted)
     }
