@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
-//! of CPUs, `burst:in-order on 16`, so that a table has a column for each.
+//! of CPUs, `burst:in-order/16`, so that a table has a column for each.
 
 use std::num::NonZero;
 use std::thread;
@@ -40,7 +40,7 @@ pub(crate) struct Parameters {
 impl Parameters {
     /// Returns the name of a workload with a number of CPUs.
     fn source(workload: &str, cpus: u16) -> String {
-        format!("{workload} on {cpus}")
+        format!("{workload}/{cpus}")
     }
 
     /// Returns what is simulated.
