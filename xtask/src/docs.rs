@@ -134,7 +134,7 @@ pub(crate) fn systems() -> String {
             .collect::<Vec<_>>();
         let mut obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
         if obstacles.is_empty() {
-            obstacles.push("nothing, since no CPU waits for another");
+            obstacles.push("nothing: every wait of a request for another CPU is bounded");
         }
         let _ = write!(
             text,

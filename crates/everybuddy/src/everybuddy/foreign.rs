@@ -8,13 +8,14 @@
 //! # Invariants
 //!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
-//! 2. A tree that has something to allocate, and that no CPU owns, is not marked as spent. The mark is a hint for
-//!    searches, but one that lacks no tree.
+//! 2. A tree that has something to allocate is not marked as spent, unless a CPU is just changing it. A request that
+//!    found nothing in the other trees therefore looks at all of them before it fails as exhausted.
 
 use crate::bit_runs::WORD;
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
+use super::local::NESTED;
 use super::tree::{Fill, Header, Trees};
 
 /// The trees, and which of them have nothing to allocate.
@@ -56,7 +57,7 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Writes whether an own tree has nothing to allocate.
     #[inline]
-    fn mark(&self, tree: u32, header: &Header<P>) {
+    pub(crate) fn mark(&self, tree: u32, header: &Header<P>) {
         let Some((word, bit)) = self.spent_bit(tree) else {
             return;
         };
@@ -161,13 +162,15 @@ impl<P: Platform> Shared<'_, P> {
                     break;
                 };
                 let is_unowned = self.is_unowned(header);
+                // While another CPU changes the tree, the masks say little.
+                elsewhere |= !is_unowned && self.is_of_another(header, id);
                 if !self.trees.is_filled(header, fill)
                     || !self.trees.may_serve(header, frames, order)
                 {
                     continue;
                 }
                 if !is_unowned || !self.claim(header, id) {
-                    elsewhere |= header.owner.load(Ordering::Relaxed) != id;
+                    elsewhere |= self.is_of_another(header, id);
                     continue;
                 }
                 if let Some(start) = self.take(tree, header, frames, order) {
@@ -177,6 +180,11 @@ impl<P: Platform> Shared<'_, P> {
             }
         }
         Found::Nothing(elsewhere)
+    }
+
+    /// Returns `true` unless this CPU owns a tree. Nested requests of all CPUs have the same number.
+    fn is_of_another(&self, header: &Header<P>, id: u32) -> bool {
+        id == NESTED || header.owner.load(Ordering::Relaxed) != id
     }
 
     /// Takes a block of an own tree, after returned frames were collected.

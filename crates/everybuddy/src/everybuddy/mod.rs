@@ -1,10 +1,10 @@
-//! Everybuddy: trees of frames that CPUs own, two bits per frame, and no lock on the way of a request.
+//! Everybuddy: trees of frames that CPUs own, two bits per frame, and no lock on the path of a request.
 //!
 //! # Purpose
 //!
-//! The allocator that this library recommends to programs without special needs. A hit is plain reads and writes of
-//! small metadata, every misuse is noticed from these, memory that is all zero is a system that is all free, and free
-//! frames collect at high addresses, so that large blocks become whole again.
+//! This project's own system. A hit is plain reads and writes of small metadata, which detect nearly all misuse; memory
+//! that is all zero is a system that is all free, and free frames collect at high addresses, so that large blocks
+//! become whole again.
 //!
 //! It is a system of its own and not a composition of layers: it has no list of blocks and no record of a frame.
 //!

@@ -3,14 +3,14 @@
 //! # Purpose
 //!
 //! A request looks in four places, from the cheapest to the most certain: the CPU's own trees, lowest address first;
-//! the lowest tree that no CPU owns and that has the block; the same after all CPUs released their trees; and, for a
-//! single frame, all trees together while this CPU owns all of them.
+//! the lowest tree that no CPU owns and that has the block; the same after all CPUs released their trees; and
+//! finally all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!
-//! A request for a single frame is refused as exhausted only if at some moment no frame was free: while a CPU owns all
-//! trees, no other CPU allocates, and a free that was complete before is in a plane. A larger request is refused after
-//! such a search, too, unless a search that found all trees without an owner has failed.
+//! A request that may wait is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns
+//! all trees, no other CPU allocates, and a free that was complete before is in a plane. Other requests fail as busy if
+//! another CPU had a tree, and their search is not atomic.
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -56,22 +56,17 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Ok(start) => return Ok(start),
             Err(elsewhere) => elsewhere,
         };
-        let may_wait = !flags.contains(Flags::NO_WAIT);
-        if !elsewhere && (!may_wait || wanted.frames > 1) {
-            return Err(AllocateError::Exhausted);
-        }
-        if !may_wait {
-            return Err(AllocateError::Busy);
+        if flags.contains(Flags::NO_WAIT) {
+            return Err(match elsewhere {
+                true => AllocateError::Busy,
+                false => AllocateError::Exhausted,
+            });
         }
         cpu.probe().record(Event::Reclaim);
-        self.with_all_drained(local, |all_drained| {
-            let found = self.find(local, wanted);
-            match found {
-                Ok(start) => Ok(start),
-                Err(_) if !all_drained => Err(AllocateError::Busy),
-                Err(false) if wanted.frames > 1 => Err(AllocateError::Exhausted),
-                Err(_) => self.find_among_all(local, wanted),
-            }
+        self.with_all_drained(local, |all_drained| match self.find(local, wanted) {
+            Ok(start) => Ok(start),
+            Err(_) if !all_drained => Err(AllocateError::Busy),
+            Err(_) => self.find_among_all(local, wanted),
         })
     }
 
@@ -191,6 +186,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
     fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
         if may && local.frees_repeatedly(tree) {
+            // Searches pass over marked trees: the mark of its last owner must not stay.
+            self.shared.mark(tree, header);
             local.adopt(&self.shared, tree);
         } else {
             self.shared.release(tree, header);
@@ -234,7 +231,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return self.shared.post(from, length);
         }
         let is_freed = self.shared.trees.give(from, length);
-        self.keep_or_release(local, open, tree, header);
+        self.keep_or_release(local, open && is_freed, tree, header);
         is_freed
     }
 

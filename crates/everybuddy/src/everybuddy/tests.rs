@@ -466,3 +466,40 @@ fn a_frame_that_was_freed_twice_simultaneously_is_free_once() {
         });
     }
 }
+
+#[test]
+fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
+    with_system((256, 0), 2, (Some(64), 6), |system| {
+        let set = NativeCpus::new(2);
+        let mut cpus: Vec<crate::platform::NativeCpu<NoProbe>> =
+            (0..2).map(|id| set.claim(CpuId(id)).unwrap()).collect();
+        let [first, second] = &mut cpus[..] else {
+            panic!("two CPUs")
+        };
+        let frames: Vec<Pfn> = (0..256)
+            .map(|_| system.allocate(first, Request::FRAME).unwrap())
+            .collect();
+        system.drain(first);
+        // The second CPU has freed three times into the last tree when that is spent again.
+        for frame in [192, 194, 196] {
+            system.free(second, Release::frame(Pfn(frame))).unwrap();
+        }
+        for _ in 0..3 {
+            system.allocate(first, Request::FRAME).unwrap();
+        }
+        system.drain(first);
+        system.free(second, Release::frames(Pfn(200), 2)).unwrap();
+        let pair = Request::order(Order::new(1).unwrap());
+        let tried = system.allocate(
+            first,
+            Request {
+                flags: crate::Flags::NO_WAIT,
+                ..pair
+            },
+        );
+        assert_eq!(tried, Err(AllocateError::Busy), "the other CPU keeps it");
+        system.park(second);
+        assert_eq!(system.allocate(first, pair), Ok(Pfn(200)));
+        assert_eq!(frames.len(), 256);
+    });
+}

@@ -122,8 +122,9 @@ impl<P: Platform> Header<P> {
     pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
         let split = self.split.get();
         if split & mask == 0 {
-            self.split.set(split | mask);
+            // In this order a word that is described by its planes never looks allocated while it is free.
             word.own.set(!frames);
+            self.split.set(split | mask);
             if frames != u64::MAX {
                 self.any.set(self.any.get() | mask);
             }
@@ -157,9 +158,10 @@ impl<P: Platform> Header<P> {
     fn merge(&self, mask: u64, word: &Word<P>, own: u64, foreign: u64) {
         let any = self.any.get();
         if own == u64::MAX && foreign == 0 {
-            word.own.set(0);
-            self.any.set(any & !mask);
+            // In this order: as in `take`.
             self.split.set(self.split.get() & !mask);
+            self.any.set(any & !mask);
+            word.own.set(0);
         } else {
             word.own.set(own);
             self.any.set(any | mask);
@@ -342,9 +344,10 @@ impl<'m, P: Platform> Trees<'m, P> {
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
             let word = self.words.get(index as usize)?;
             if is_new {
+                // In this order: as in `Header::take`.
+                word.own.set(!1);
                 header.split.set(split | mask);
                 header.any.set(mask);
-                word.own.set(!1);
                 return Some(index * WORD);
             }
             let free = word.free();
@@ -398,12 +401,14 @@ impl<'m, P: Platform> Trees<'m, P> {
             1 => whole.trailing_zeros(),
             _ => find(whole, words, word_order(order))?,
         };
-        header.split.set(split | first(words) << at);
         let start = first_word + at;
-        let rest = words * WORD - frames;
+        let (last, rest) = (start + words - 1, words * WORD - frames);
         if rest > 0 {
-            let last = start + words - 1;
+            // In this order: as in `Header::take`.
             self.words.get(last as usize)?.own.set(!first(WORD - rest));
+        }
+        header.split.set(split | first(words) << at);
+        if rest > 0 {
             header.any.set(header.any.get() | self.mask(last));
         }
         Some(start * WORD)
@@ -508,8 +513,9 @@ impl<'m, P: Platform> Trees<'m, P> {
         let Part { header, word, .. } = part;
         let split = header.split.get();
         if split & part.mask == 0 {
-            header.split.set(split | part.mask);
+            // In this order: as in `Header::take`.
             word.own.set(u64::MAX);
+            header.split.set(split | part.mask);
         }
         word.mark(part.frames, 0);
         self.update(part);
@@ -520,8 +526,8 @@ impl<'m, P: Platform> Trees<'m, P> {
         let Part { header, word, .. } = part;
         word.mark(0, part.frames);
         if word.own.get() == u64::MAX && word.foreign.load(Ordering::Relaxed) == 0 {
-            word.own.set(0);
             header.split.set(header.split.get() & !part.mask);
+            word.own.set(0);
         }
         self.update(part);
     }

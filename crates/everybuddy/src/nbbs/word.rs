@@ -9,7 +9,8 @@
 //! | bits of a lowest word | bits of another word | meaning |
 //! |---|---|---|
 //! | 0 to 31 | 0 to 15 | the unit is occupied |
-//! | 32 to 62 | 16 to 30 | a block of several units is allocated: one bit for each node, as in a heap, from the root on |
+//! | 32 to 62 | 16 to 30 | a block of several units is allocated: one bit for each node, as in a heap, from the root on
+//! |
 //! | 63 | | some frames are withdrawn |
 //! | 32 to 63 of an empty word | 32 to 63 | the version |
 //!
@@ -18,7 +19,7 @@
 //! 1. A word is empty if no unit is occupied. A block that is allocated in a word occupies its units, and no two blocks
 //!    of a word overlap.
 //! 2. An occupied unit that belongs to no block is an allocated frame, or a withdrawn one, in a lowest word. In another
-//!    word it is a mark: the word of that unit may not be empty.
+//!    word it is a mark: the word below that unit may be in use.
 //! 3. A block of two units of which only the first is occupied is being split.
 
 use crate::bit_runs::first;

@@ -1,4 +1,4 @@
-//! MagazineOptions: two short stacks of frames for each CPU, and a depot of full and empty ones for all.
+//! Magazines: two short stacks of frames for each CPU, and a shared depot of full and empty ones.
 //!
 //! # Purpose
 //!

@@ -26,7 +26,7 @@ impl System for Everybuddy {
             with another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
             freed last are allocated first, if they lie at or below the place where the CPU allocated last; otherwise \
             the first free frame of its tree is. A request that finds nothing asks all CPUs to release their trees. A \
-            request for one frame is refused only after a search in which its CPU owned all trees.",
+            request that may wait is refused only after a search in which its CPU owned all trees.",
         deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees exactly \
             the frames that it names, unless one of them is not allocated. An exact request takes the frames that it \
             needs and no others. A block that is larger than a tree consists of whole trees. Small requests claim a \
@@ -34,9 +34,9 @@ impl System for Everybuddy {
             with both holes and reserved frames has an entry in a table of 256; if the table is full, a range that \
             would need another entry fails as busy. A nested request uses only trees without an owner and otherwise \
             fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls nor parks \
-            keeps its trees, together at most about an eighth of memory with one tree each, and then a request that \
+            keeps its trees, together at most about an eighth of memory or one tree each, and then a request that \
             finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free the same frame \
-            simultaneously, which is misuse, both frees may succeed; the frame is free once.",
+            simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be given twice.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

@@ -269,7 +269,7 @@ options! {
         "Whether a queue is a lock-free ring, or each of its operations takes a spin lock.",
         for has_services,
         sets |parameters, sync, _| parameters.services.locked = sync == QueueSync::Lock;
-    tree = "tree": SpaceFrames, "16MiB; less in `everybuddy` if the CPUs are many for the memory",
+    tree = "tree": SpaceFrames, "16MiB; smaller in `everybuddy` if memory is small for the number of CPUs",
         "The size of a tree, the part of memory that a CPU reserves or owns: 4MiB to 1GiB, in `everybuddy` 256KiB to \
          16MiB.",
         for |row| matches!(row.zone(), ZoneKind::Reserved | ZoneKind::Owned),
