@@ -87,6 +87,8 @@ pub(crate) fn systems() -> String {
          - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\
          - **[LLFree]**: Wrenger, Rommel, Halbuer, Dietrich, Lohmann: LLFree: Scalable and Optionally-Persistent \
          Page-Frame Allocation (USENIX ATC 2023).\n\
+         - **[linux-mm 2023]**: Huang Ying, the cover letters of two series on linux-mm: \"mm: PCP high auto-tuning\" \
+         (version 3), and the RFC \"mm: improve page allocator scalability via splitting zones\" (2023-05-11).\n\
          - **[NBBS]**: Marotta, Ianni, Scarselli, Pellegrini, Quaglia: A Non-blocking Buddy System for Scalable Memory \
          Allocation on Multi-core Machines (IEEE CLUSTER 2018); Marotta, Ianni, Pellegrini, Quaglia: NBBS: A \
          Non-Blocking Buddy System for Multi-core Machines (IEEE Transactions on Computers, 2022).\n\n\
