@@ -4,9 +4,9 @@
 #   operations  10^8 operations on two threads over a shadow bitmap, for every system
 #   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged;
 #               500 rounds of requests that must find what others are giving back
-#   schedules   all models with the bounds that are too long for the gate; the virtual machine with other interleavings;
-#               then the models of the protocol between CPUs, of buddy spaces, of domains, of Serewa's queues and of
-#               batches with one or two preemptions more
+#   schedules   all models with the bounds and budgets that are too long for the gate; the virtual machine with other
+#               interleavings; then the models of the protocol between CPUs, of buddy spaces, of domains, of Serewa's
+#               queues and of batches with one or two preemptions more
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

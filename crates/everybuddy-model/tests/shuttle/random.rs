@@ -100,7 +100,9 @@ fn specs() -> Vec<String> {
             specs.push(format!("{}+list=linux-6", row.name));
             specs.push(format!("{}+list=spring+high=4+order=3", row.name));
         } else if row.takes("batch") {
-            specs.push(format!("{}+batch=2+high=3+order=3", row.name));
+            // Magazines have sizes and no high mark.
+            let high = if row.takes("high") { "+high=3" } else { "" };
+            specs.push(format!("{}+batch=2{high}+order=3", row.name));
         } else if row.takes("high") {
             specs.push(format!("{}+high=4+order=3", row.name));
         }
@@ -116,7 +118,8 @@ fn variants() -> Vec<String> {
         let takes = |key| row.takes(key);
         let small = match (takes("list"), takes("batch"), takes("high")) {
             (true, ..) => "list=linux+batch=3+high=4+",
-            (false, true, _) => "batch=3+high=4+",
+            (false, true, true) => "batch=3+high=4+",
+            (false, true, false) => "batch=3+",
             (false, false, true) => "high=5+",
             (false, false, false) => "",
         };
