@@ -50,6 +50,9 @@ pub enum Visit {
     KeepAndStop,
     /// It is freed, and the visit goes on.
     Return,
+    /// It contains only zeros now. It is freed as [`free_zeroed`](FrameAllocator::free_zeroed) does, and the visit goes
+    /// on.
+    ReturnZeroed,
 }
 
 /// A buddy system for page frames.
@@ -105,6 +108,23 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// # Errors
     /// Every [`FreeError`] except `Busy`; the state is as before.
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
+
+    /// Frees frames that contain only zeros, as [`free`](Self::free) does otherwise. [`Nodes`](crate::Nodes) remembers
+    /// it for whole blocks of the order that [`Zone::with_zeroed`](crate::Zone::with_zeroed) names; other systems do
+    /// not.
+    ///
+    /// # Errors
+    /// As [`free`](Self::free). After an error nothing is known of the content any more.
+    fn free_zeroed(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        self.free(cpu, release)
+    }
+
+    /// Returns `true` if these frames, which the caller allocated and did not write to, contain only zeros. `false` if
+    /// that is not known. O(frames / frames of a huge block).
+    fn is_zeroed(&self, start: Pfn, frames: u32) -> bool {
+        let _ = (start, frames);
+        false
+    }
 
     /// Allocates up to `out.len()` blocks of the same size, and returns their number.
     ///
@@ -348,16 +368,17 @@ pub trait FrameAllocator<P: Platform>: Sync {
             let range = FrameRange::new(span.physical(at), u64::from(frames));
             let is_free = matches!(self.frame_state(at), Some(FrameState::Free { .. }));
             if order <= self.max_order() && is_free && self.try_allocate_at(cpu, range).is_ok() {
-                let decided = visit(block);
-                if decided == Visit::Return {
-                    // It was allocated just now, so only misuse can have freed it.
-                    let _ = self.free(cpu, Release::block(block));
-                } else {
-                    kept += 1;
-                }
-                if decided == Visit::KeepAndStop {
-                    break;
-                }
+                let release = Release::block(block);
+                // It was allocated just now, so only misuse can have freed it.
+                let _ = match visit(block) {
+                    Visit::Return => self.free(cpu, release),
+                    Visit::ReturnZeroed => self.free_zeroed(cpu, release),
+                    Visit::Keep => {
+                        kept += 1;
+                        Ok(())
+                    }
+                    Visit::KeepAndStop => return kept + 1,
+                };
             }
             at = Pfn(at.0 + frames);
         }

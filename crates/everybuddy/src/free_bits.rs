@@ -78,8 +78,8 @@ pub(crate) trait FreeBits {
         }
         Snapshot {
             free_blocks,
-            buffered_frames: 0,
             domains: 1,
+            ..Snapshot::NONE
         }
     }
 

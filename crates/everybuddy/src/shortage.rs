@@ -14,7 +14,8 @@ use core::fmt;
 
 use crate::frame::Order;
 use crate::request::Size;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PageBlocks, Snapshot};
+use crate::structure::BlockType;
 
 /// What was free after a request failed. Its [`Display`](fmt::Display) form is a report of a few lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,18 @@ impl fmt::Display for Shortage {
         for (order, blocks) in Order::up_to(self.max_order).zip(self.free.free_blocks) {
             write!(f, " {order}:{blocks}")?;
         }
+        for (kind, page_blocks) in BlockType::ALL.into_iter().zip(self.free.page_blocks) {
+            if page_blocks.blocks > 0 {
+                let PageBlocks {
+                    blocks,
+                    free_frames,
+                } = page_blocks;
+                write!(
+                    f,
+                    "\n  {kind} page blocks: {blocks}, with {free_frames} free frames"
+                )?;
+            }
+        }
         Ok(())
     }
 }
@@ -133,6 +146,7 @@ mod tests {
                 free_blocks,
                 buffered_frames: lists,
                 domains: 1,
+                ..Snapshot::NONE
             },
             own_list: lists.min(2),
             elsewhere,
@@ -157,6 +171,22 @@ mod tests {
         for (shortage, reason) in cases {
             assert_eq!(shortage.reason(), reason, "{shortage}");
         }
+    }
+
+    #[test]
+    fn the_report_lists_the_types_of_page_blocks() {
+        let order = Order::new(4).unwrap();
+        let mut shortage = shortage(&[(0, 3)], 0, 0, Size::Order(order));
+        assert!(!shortage.to_string().contains("page blocks"));
+        shortage.free.page_blocks[BlockType::Reclaimable as usize] = PageBlocks {
+            blocks: 2,
+            free_frames: 3,
+        };
+        let report = shortage.to_string();
+        assert!(
+            report.ends_with("\n  reclaimable page blocks: 2, with 3 free frames"),
+            "{report}"
+        );
     }
 
     #[test]

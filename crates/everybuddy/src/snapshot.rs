@@ -12,6 +12,7 @@ use core::fmt;
 
 use crate::frame::{Order, Pfn};
 use crate::platform::CpuId;
+use crate::structure::BlockType;
 
 /// Free memory at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,17 @@ pub struct Snapshot {
     /// The number of parts into which free memory is divided. Blocks split and coalesce within one part, never across
     /// two. 1 for one zone, the number of spaces for spaces, the number of domains for elastic domains.
     pub domains: u32,
+    /// The page blocks by the value of their [`BlockType`]; none if the system's page blocks have no types.
+    pub page_blocks: [PageBlocks; BlockType::ALL.len()],
+}
+
+/// The page blocks of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageBlocks {
+    /// How many there are. Those that consist of holes count too.
+    pub blocks: u32,
+    /// The free frames in them.
+    pub free_frames: u64,
 }
 
 impl Snapshot {
@@ -31,7 +43,23 @@ impl Snapshot {
         free_blocks: [0; Order::LIMIT.index() + 1],
         buffered_frames: 0,
         domains: 0,
+        page_blocks: [PageBlocks {
+            blocks: 0,
+            free_frames: 0,
+        }; BlockType::ALL.len()],
     };
+
+    /// Memory in one part, with this number of free blocks of each order.
+    pub(crate) fn of_blocks(blocks: impl Fn(Order) -> u32) -> Self {
+        let mut snapshot = Self {
+            domains: 1,
+            ..Self::NONE
+        };
+        for (order, free) in Order::up_to(Order::LIMIT).zip(&mut snapshot.free_blocks) {
+            *free = blocks(order);
+        }
+        snapshot
+    }
 
     /// Adds the snapshot of another part of memory.
     pub(crate) fn add(&mut self, other: &Snapshot) {
@@ -40,6 +68,10 @@ impl Snapshot {
         }
         self.buffered_frames += other.buffered_frames;
         self.domains += other.domains;
+        for (here, there) in self.page_blocks.iter_mut().zip(other.page_blocks) {
+            here.blocks += there.blocks;
+            here.free_frames += there.free_frames;
+        }
     }
 
     /// Returns the free frames of the zone layer.

@@ -40,9 +40,24 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         let (zone, inner) = self.release_in(cpu.id(), release)?;
+        zone.zeroed.clear(inner.start.0, frames_of(inner.size));
         zone.system.free(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
+    }
+
+    fn free_zeroed(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        let (zone, inner) = self.release_in(cpu.id(), release)?;
+        let frames = inner.size.extent().frames();
+        let free = || zone.system.free(cpu, inner);
+        zone.zeroed.freed(inner.start.0, frames, free)?;
+        zone.refund(u64::from(frames));
+        Ok(())
+    }
+
+    fn is_zeroed(&self, start: Pfn, frames: u32) -> bool {
+        let zone = self.zone_of(start);
+        zone.is_some_and(|(zone, start)| zone.zeroed.is_zeroed(start.0, frames))
     }
 
     fn allocate_bulk(
@@ -86,6 +101,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let (zone, inner) = self.release_in(cpu, release)?;
+        zone.zeroed.clear(inner.start.0, frames_of(inner.size));
         zone.system.free_nested(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
@@ -117,6 +133,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
+            zone.forget_zeros(range);
             zone.system.add(cpu, range)?;
             zone.refund(range.frames);
             Ok(())
@@ -137,6 +154,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
+            zone.forget_zeros(range);
             zone.system.unreserve(cpu, range)?;
             zone.refund(range.frames);
             Ok(())

@@ -29,6 +29,7 @@
 //! requests, and not from [`allocate_at`](FrameAllocator::allocate_at) or what visits free blocks.
 
 mod calls;
+mod zeroed;
 mod zone;
 
 pub use zone::Zone;

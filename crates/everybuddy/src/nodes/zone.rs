@@ -12,8 +12,11 @@ use core::fmt;
 
 use crate::api::FrameAllocator;
 use crate::error::RegionError;
+use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::region::FrameRange;
+
+use super::zeroed::Zeroed;
 
 /// Memory of one node, in a system of its own.
 pub struct Zone<'z, P: Platform, S: ?Sized> {
@@ -23,6 +26,8 @@ pub struct Zone<'z, P: Platform, S: ?Sized> {
     pub(super) reserve: u64,
     /// Free frames; counted only if there is a reserve.
     pub(super) free: P::AtomicU64,
+    /// Which blocks have only zeros in their free frames.
+    pub(super) zeroed: Zeroed<'z, P>,
 }
 
 impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
@@ -33,7 +38,26 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
             node,
             reserve: 0,
             free: P::AtomicU64::new(0),
+            zeroed: Zeroed::new(Order::ZERO, &[]),
         }
+    }
+
+    /// Remembers which blocks of `order` have only zeros, in `words`, which are zero. A block beyond the memory of
+    /// [`zeroed_words`](Self::zeroed_words) words is never known to have only zeros.
+    ///
+    /// [`free_zeroed`](FrameAllocator::free_zeroed) promises zeros, and [`is_zeroed`](FrameAllocator::is_zeroed) tells
+    /// the next holder. A free costs a load more.
+    #[must_use]
+    pub fn with_zeroed(self, order: Order, words: &'z [P::AtomicU64]) -> Self {
+        Self {
+            zeroed: Zeroed::new(order, words),
+            ..self
+        }
+    }
+
+    /// Returns the number of words that [`with_zeroed`](Self::with_zeroed) needs for a zone of `frames` frames.
+    pub const fn zeroed_words(order: Order, frames: u32) -> usize {
+        Zeroed::<P>::words(order, frames)
     }
 
     /// Reserves `reserve` frames for requests that are limited to this zone and lower ones. `free` is the current
@@ -78,6 +102,13 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
     pub(super) fn refund(&self, frames: u64) {
         if self.reserve > 0 {
             self.free.fetch_add(frames, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets which blocks of a range have only zeros, before its frames become free.
+    pub(super) fn forget_zeros(&self, range: FrameRange) {
+        if let Ok((start, frames)) = self.system.span().relative(range) {
+            self.zeroed.clear(start.0, u64::from(frames));
         }
     }
 

@@ -551,14 +551,9 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
         let _guard = Guard::lock(self.lock, caller.probe);
-        let mut free_blocks = [0; Order::LIMIT.index() + 1];
-        for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
-            *blocks = self.structure.blocks(order);
-        }
         Snapshot {
-            free_blocks,
             buffered_frames: self.dividing.frames() + self.linking.frames(),
-            domains: 1,
+            ..Snapshot::of_blocks(|order| self.structure.blocks(order))
         }
     }
 

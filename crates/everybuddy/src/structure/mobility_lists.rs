@@ -21,6 +21,8 @@
 //! As [`free_list`](super::free_list), except that changing a type is O(frames of a page block / 64 + free blocks). Two
 //! bits per page block in addition.
 
+use core::fmt;
+
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Place, Placed, Structure, StructureKind};
@@ -28,7 +30,7 @@ use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::request::Class;
-use crate::snapshot::Violation;
+use crate::snapshot::{PageBlocks, Violation};
 
 /// The type of a page block: what its free frames are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +46,20 @@ pub enum BlockType {
     Mixed = 3,
 }
 
+impl fmt::Display for BlockType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Movable => "movable",
+            Self::Unmovable => "unmovable",
+            Self::Reclaimable => "reclaimable",
+            Self::Mixed => "mixed",
+        })
+    }
+}
+
 impl BlockType {
     /// All types, by value.
-    pub(crate) const ALL: [BlockType; 4] = [
+    pub const ALL: [BlockType; 4] = [
         BlockType::Movable,
         BlockType::Unmovable,
         BlockType::Reclaimable,
@@ -80,6 +93,7 @@ pub struct MobilityLists<'a, P: Platform> {
     /// The type that the present request is for.
     wanted: &'a P::Cell<u64>,
     first: u32,
+    blocks: u32,
     max_order: Order,
 }
 
@@ -93,7 +107,11 @@ impl<'a, P: Platform> MobilityLists<'a, P> {
     /// Returns the word of a page block's type, and the position in it.
     #[inline(always)]
     fn locate(&self, frame: Frame) -> (&'a P::Cell<u64>, u32) {
-        let block = (frame.pfn().0 - self.first) >> self.max_order.get();
+        self.locate_block((frame.pfn().0 - self.first) >> self.max_order.get())
+    }
+
+    #[inline(always)]
+    fn locate_block(&self, block: u32) -> (&'a P::Cell<u64>, u32) {
         let word = &self.types[(block / TYPES_PER_WORD) as usize];
         (word, block % TYPES_PER_WORD * 2)
     }
@@ -159,6 +177,7 @@ impl<'a, P: Platform> Placed<'a, P> for MobilityLists<'a, P> {
             types,
             wanted,
             first: place.first,
+            blocks: place.blocks,
             max_order: place.max_order,
         }
     }
@@ -211,6 +230,20 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
             return 0;
         }
         self.lists.iter().map(|lists| lists.length(order)).sum()
+    }
+
+    fn page_blocks(&self) -> [PageBlocks; BlockType::ALL.len()] {
+        let mut all = BlockType::ALL.map(|kind| PageBlocks {
+            blocks: 0,
+            free_frames: Order::up_to(self.max_order)
+                .map(|order| u64::from(self.of(kind).length(order)) * u64::from(order.frames()))
+                .sum(),
+        });
+        for block in 0..self.blocks {
+            let (word, shift) = self.locate_block(block);
+            all[(word.get() >> shift & 3) as usize].blocks += 1;
+        }
+        all
     }
 
     fn largest(&self) -> Option<Order> {

@@ -50,7 +50,7 @@ use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
 use crate::probe::Probe;
 use crate::request::Class;
-use crate::snapshot::Violation;
+use crate::snapshot::{PageBlocks, Snapshot, Violation};
 
 /// The bits that a structure needs: plain, one per aligned block of each order; summed, with summaries above; or typed,
 /// with the types of page blocks.
@@ -176,6 +176,11 @@ pub trait Structure<P: Platform>: Send + Sync {
 
     /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders).
     fn blocks(&self, order: Order) -> u32;
+
+    /// Returns the page blocks by the value of their type; none if they have no types. O(page blocks).
+    fn page_blocks(&self) -> [PageBlocks; BlockType::ALL.len()] {
+        Snapshot::NONE.page_blocks
+    }
 
     /// Returns the largest order that has a block in it. O(orders).
     fn largest(&self) -> Option<Order>;

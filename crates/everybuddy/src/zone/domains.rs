@@ -470,14 +470,13 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     }
 
     fn snapshot(&self, _: &mut Caller<'_, P>) -> Snapshot {
-        let mut free_blocks = [0; Order::LIMIT.index() + 1];
-        for (order, blocks) in Order::up_to(self.all.max_order).zip(&mut free_blocks) {
-            *blocks = self.all.blocks_of_all(order);
-        }
+        let blocks = |order| match order <= self.all.max_order {
+            true => self.all.blocks_of_all(order),
+            false => 0,
+        };
         Snapshot {
-            free_blocks,
-            buffered_frames: 0,
             domains: self.spring.domains(),
+            ..Snapshot::of_blocks(blocks)
         }
     }
 

@@ -277,14 +277,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
         let _guard = self.enter_whole(caller);
-        let mut free_blocks = [0; Order::LIMIT.index() + 1];
-        for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
-            *blocks = self.structure.blocks(order);
-        }
         Snapshot {
-            free_blocks,
-            buffered_frames: 0,
-            domains: 1,
+            page_blocks: self.structure.page_blocks(),
+            ..Snapshot::of_blocks(|order| self.structure.blocks(order))
         }
     }
 

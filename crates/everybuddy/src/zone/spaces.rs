@@ -513,21 +513,16 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
-        let mut free_blocks = [0; Order::LIMIT.index() + 1];
+        let mut all = Snapshot::NONE;
         for space in self.spaces {
             let _guard = Guard::lock(space.lock, caller.probe);
-            if space.free.get() == 0 {
-                continue;
-            }
-            for (order, blocks) in Order::up_to(Order::LIMIT).zip(&mut free_blocks) {
-                *blocks += space.structure.blocks(order);
-            }
+            let has_free = space.free.get() > 0;
+            all.add(&Snapshot::of_blocks(|order| match has_free {
+                true => space.structure.blocks(order),
+                false => 0,
+            }));
         }
-        Snapshot {
-            free_blocks,
-            buffered_frames: 0,
-            domains: self.spaces.len() as u32,
-        }
+        all
     }
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {

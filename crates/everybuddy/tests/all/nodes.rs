@@ -2,9 +2,9 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, BuildError, Colours, FrameAllocator, FrameRange, FrameState, FreeError, Memory,
-    Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup, SystemSpec, Zone,
-    build_any,
+    AllocateError, BuildError, Class, Colours, FrameAllocator, FrameRange, FrameState, FreeError,
+    Memory, Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup,
+    SystemSpec, Zone, build_any,
 };
 use everybuddy_suite::platform::memory_for;
 use everybuddy_suite::{Cpu, Host, Machine, Threads, claim, properties};
@@ -186,6 +186,39 @@ fn a_request_is_served_near_its_cpu_and_falls_back_by_distance() {
             assert_eq!(states, [(0, 64), (1, 64), (2, 64)]);
         });
     }
+}
+
+#[test]
+fn the_state_of_a_zone_lists_its_page_blocks_by_type() {
+    let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+    let spec = "mobility+order=4".parse().unwrap();
+    with_systems(&spec, &parts, 1, &mut |systems| {
+        let zones = [Zone::new(0, systems[0]), Zone::new(1, systems[1])];
+        let nodes = Nodes::new(&zones, &[0], &[]).unwrap();
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        let mut held = Vec::new();
+        for (class, node) in [(Class::Unmovable, 0), (Class::Reclaimable, 1)] {
+            let request = Request::FRAME.with_class(class);
+            let place = Place::ANYWHERE.on(Node::Only(node));
+            held.push(nodes.allocate_in(cpu, request, &place).unwrap());
+        }
+        let by_type = |cpu: &mut Cpu| -> Vec<_> {
+            let zones = nodes.zones(cpu);
+            let types = zones.map(|zone| zone.free.page_blocks.map(|t| (t.blocks, t.free_frames)));
+            types.collect()
+        };
+        // Movable, unmovable, reclaimable, mixed; a block of the largest order has 16 frames.
+        let (whole, broken, none) = ((3, 48), (1, 15), (0, 0));
+        let expected = [[whole, broken, none, none], [whole, none, broken, none]];
+        assert_eq!(by_type(cpu), expected);
+        let all = nodes.snapshot(cpu).page_blocks;
+        assert_eq!(all.map(|of_type| of_type.blocks), [6, 1, 1, 0]);
+        for frame in held {
+            nodes.free(cpu, Release::frame(frame)).unwrap();
+        }
+        let free = by_type(cpu).into_iter().flatten().map(|(_, free)| free);
+        assert_eq!(free.sum::<u64>(), 128);
+    });
 }
 
 #[test]

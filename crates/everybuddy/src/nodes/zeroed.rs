@@ -1,0 +1,125 @@
+//! Which huge blocks have only zeros in their free frames.
+//!
+//! # Purpose
+//!
+//! A huge block takes long to fill with zeros. If it was filled while the machine was idle, or if a hypervisor handed it
+//! out filled, the next holder need not do it again.
+//!
+//! # Mechanism
+//!
+//! A block has two bits. A free that promises zeros sets them to [`PENDING`], then frees the frames, and then changes
+//! `PENDING` to [`ZEROED`]. Every other event that makes frames free clears the bits before it does so. Allocations
+//! touch nothing.
+//!
+//! # Invariants
+//!
+//! If a block is `ZEROED`, all of its free frames have only zeros. So do its frames that were allocated since then, until
+//! their holder writes to them. A block stays `ZEROED` while parts of it are allocated, and loses that with the first
+//! part that is freed without a promise.
+//!
+//! # Design decisions
+//!
+//! `PENDING` is needed since a free can fail, and since the frames can be allocated, written and freed by another CPU
+//! before the free returns. That CPU clears the bits, and the change from `PENDING` then does not happen. Not noticed are
+//! two simultaneous frees of one block that both promise zeros.
+
+use crate::frame::Order;
+use crate::platform::{AtomicWord, Ordering, Platform};
+
+/// A free that promises zeros is in progress.
+const PENDING: u64 = 1;
+
+/// All free frames have only zeros.
+const ZEROED: u64 = 3;
+
+/// Blocks whose bits share a word.
+const PER_WORD: u32 = 32;
+
+/// The bits of a zone's blocks.
+pub(super) struct Zeroed<'z, P: Platform> {
+    order: Order,
+    words: &'z [P::AtomicU64],
+}
+
+impl<P: Platform> Clone for Zeroed<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Zeroed<'_, P> {}
+
+impl<'z, P: Platform> Zeroed<'z, P> {
+    pub(super) const fn new(order: Order, words: &'z [P::AtomicU64]) -> Self {
+        Self { order, words }
+    }
+
+    /// Returns the number of words for the blocks of `frames` frames.
+    pub(super) const fn words(order: Order, frames: u32) -> usize {
+        frames.div_ceil(order.frames()).div_ceil(PER_WORD) as usize
+    }
+
+    /// Returns the word of a block, and the place of its bits. `None` if the caller gave no memory for it.
+    fn locate(&self, block: u32) -> Option<(&'z P::AtomicU64, u32)> {
+        let word = self.words.get((block / PER_WORD) as usize)?;
+        Some((word, block % PER_WORD * 2))
+    }
+
+    fn bits(&self, block: u32) -> u64 {
+        self.locate(block)
+            .map_or(0, |(word, shift)| word.load(Ordering::Relaxed) >> shift & 3)
+    }
+
+    /// Changes the bits of a block, if `applies` to them.
+    fn change(&self, block: u32, applies: impl Fn(u64) -> bool, to: u64) {
+        let Some((word, shift)) = self.locate(block) else {
+            return;
+        };
+        // Relaxed, here and above: the bits are about frames, and who frees these hands over what was written before.
+        let mut seen = word.load(Ordering::Relaxed);
+        while applies(seen >> shift & 3) {
+            let new = seen & !(3 << shift) | to << shift;
+            match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Forgets what is known of the blocks of frames that become free.
+    pub(super) fn clear(&self, start: u32, frames: u64) {
+        let first = start >> self.order.get();
+        // The caller has not checked the range yet, so it may end anywhere.
+        let end = (u64::from(start) + frames).div_ceil(u64::from(self.order.frames()));
+        let known = self.words.len() as u64 * u64::from(PER_WORD);
+        for block in u64::from(first)..end.min(known) {
+            self.change(block as u32, |bits| bits != 0, 0);
+        }
+    }
+
+    /// Frees frames that have only zeros, by `free`. A part of a block keeps the block's bits as they are.
+    pub(super) fn freed<E>(
+        &self,
+        start: u32,
+        frames: u32,
+        free: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let size = self.order.frames();
+        let whole = start.div_ceil(size)..start.saturating_add(frames) / size;
+        for block in whole.clone() {
+            self.change(block, |_| true, PENDING);
+        }
+        let freed = free();
+        let to = if freed.is_ok() { ZEROED } else { 0 };
+        for block in whole {
+            self.change(block, |bits| bits == PENDING, to);
+        }
+        freed
+    }
+
+    /// Returns `true` if the frames of a run lie in blocks whose free frames have only zeros.
+    pub(super) fn is_zeroed(&self, start: u32, frames: u32) -> bool {
+        let last = start.saturating_add(frames.max(1) - 1) >> self.order.get();
+        (start >> self.order.get()..=last).all(|block| self.bits(block) == ZEROED)
+    }
+}
