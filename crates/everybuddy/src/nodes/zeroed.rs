@@ -123,3 +123,25 @@ impl<'z, P: Platform> Zeroed<'z, P> {
         (start >> self.order.get()..=last).all(|block| self.bits(block) == ZEROED)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+
+    #[test]
+    fn what_another_cpu_frees_in_between_counts() {
+        let words = [<Native as Platform>::AtomicU64::new(0)];
+        let zeroed = Zeroed::<Native>::new(Order::TEN, &words);
+        let free = || Ok::<(), ()>(());
+        zeroed.freed(0, 1024, free).unwrap();
+        assert!(zeroed.is_zeroed(0, 1024));
+        let between = || {
+            // The frames are free now. Another CPU allocates some of them, writes, and frees them.
+            zeroed.clear(5, 1);
+            free()
+        };
+        zeroed.freed(0, 1024, between).unwrap();
+        assert!(!zeroed.is_zeroed(0, 1024));
+    }
+}
