@@ -77,11 +77,10 @@ pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
-pub use request::{Class, Flags, Hint, Release, Request, Size};
+pub use request::{BlockType, Class, Flags, Hint, Release, Request, Size};
 pub use runs::Run;
 pub use shortage::{Reason, Shortage};
 pub use snapshot::{Census, FrameState, PageBlocks, Snapshot, Violation};
-pub use structure::BlockType;
 pub use systems::{
     Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,
     with_system,

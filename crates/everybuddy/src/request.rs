@@ -10,6 +10,8 @@
 //!
 //! Hints and flags change speed, waiting and the place of a block, never the meaning of a request.
 
+use core::fmt;
+
 use crate::frame::{Block, Frames, Order, Pfn};
 
 /// The size of a request or a free.
@@ -106,6 +108,50 @@ impl Class {
         match value {
             0..4 => Some(Class::ALL[value as usize]),
             _ => None,
+        }
+    }
+}
+
+/// The type of a page block: what its free frames are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BlockType {
+    /// Frames that can be moved. All page blocks at first.
+    Movable = 0,
+    /// Frames that stay.
+    Unmovable = 1,
+    /// Frames that stay, but are freed when memory is short.
+    Reclaimable = 2,
+    /// Frames of several classes. The page block had one type before, and no other page block could serve a request.
+    Mixed = 3,
+}
+
+impl fmt::Display for BlockType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Movable => "movable",
+            Self::Unmovable => "unmovable",
+            Self::Reclaimable => "reclaimable",
+            Self::Mixed => "mixed",
+        })
+    }
+}
+
+impl BlockType {
+    /// All types, by value.
+    pub const ALL: [BlockType; 4] = [
+        BlockType::Movable,
+        BlockType::Unmovable,
+        BlockType::Reclaimable,
+        BlockType::Mixed,
+    ];
+
+    /// Returns the type of page block that a class prefers.
+    pub const fn of(class: Class) -> Self {
+        match class {
+            Class::Movable => Self::Movable,
+            Class::Reclaimable => Self::Reclaimable,
+            Class::Unmovable | Class::NeverFreed => Self::Unmovable,
         }
     }
 }

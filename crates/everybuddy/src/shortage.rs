@@ -13,9 +13,8 @@
 use core::fmt;
 
 use crate::frame::Order;
-use crate::request::Size;
+use crate::request::{BlockType, Size};
 use crate::snapshot::{PageBlocks, Snapshot};
-use crate::structure::BlockType;
 
 /// What was free after a request failed. Its [`Display`](fmt::Display) form is a report of a few lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use core::fmt;
 
 use crate::frame::{Order, Pfn};
 use crate::platform::CpuId;
-use crate::structure::BlockType;
+use crate::request::BlockType;
 
 /// Free memory at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,8 @@ use super::{AdjacentBlocks, Coalesce, Eager};
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::platform::Platform;
-use crate::structure::{BlockType, MobilityLists, Structure};
+use crate::request::BlockType;
+use crate::structure::{MobilityLists, Structure};
 
 /// When a request takes frames of a page block of another type, and which type the page block then has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A huge block takes long to fill with zeros. If it was filled while the machine was idle, or if a hypervisor handed it
-//! out filled, the next holder need not do it again.
+//! A huge block takes long to fill with zeros. If it was filled while the machine was idle, or if a hypervisor handed
+//! it out filled, the next holder need not do it again.
 //!
 //! # Mechanism
 //!
@@ -13,15 +13,15 @@
 //!
 //! # Invariants
 //!
-//! If a block is `ZEROED`, all of its free frames have only zeros. So do its frames that were allocated since then, until
-//! their holder writes to them. A block stays `ZEROED` while parts of it are allocated, and loses that with the first
-//! part that is freed without a promise.
+//! If a block is `ZEROED`, all of its free frames have only zeros. So do its frames that were allocated since then,
+//! until their holder writes to them. A block stays `ZEROED` while parts of it are allocated, and loses that with the
+//! first part that is freed without a promise.
 //!
 //! # Design decisions
 //!
 //! `PENDING` is needed since a free can fail, and since the frames can be allocated, written and freed by another CPU
-//! before the free returns. That CPU clears the bits, and the change from `PENDING` then does not happen. Not noticed are
-//! two simultaneous frees of one block that both promise zeros.
+//! before the free returns. That CPU clears the bits, and the change from `PENDING` then does not happen. Not noticed
+//! are two simultaneous frees of one block that both promise zeros.
 
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
@@ -75,7 +75,8 @@ impl<'z, P: Platform> Zeroed<'z, P> {
         let Some((word, shift)) = self.locate(block) else {
             return;
         };
-        // Relaxed, here and above: the bits are about frames, and who frees these hands over what was written before.
+        // Relaxed, here and above: the bits are about frames. The frames themselves carry what was written to them to
+        // their next holder.
         let mut seen = word.load(Ordering::Relaxed);
         while applies(seen >> shift & 3) {
             let new = seen & !(3 << shift) | to << shift;

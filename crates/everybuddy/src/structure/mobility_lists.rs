@@ -21,60 +21,14 @@
 //! As [`free_list`](super::free_list), except that changing a type is O(frames of a page block / 64 + free blocks). Two
 //! bits per page block in addition.
 
-use core::fmt;
-
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
-use crate::request::Class;
+use crate::request::{BlockType, Class};
 use crate::snapshot::{PageBlocks, Violation};
-
-/// The type of a page block: what its free frames are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum BlockType {
-    /// Frames that can be moved. All page blocks at first.
-    Movable = 0,
-    /// Frames that stay.
-    Unmovable = 1,
-    /// Frames that stay, but are freed when memory is short.
-    Reclaimable = 2,
-    /// Frames of several classes. The page block had one type before, and no other page block could serve a request.
-    Mixed = 3,
-}
-
-impl fmt::Display for BlockType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Movable => "movable",
-            Self::Unmovable => "unmovable",
-            Self::Reclaimable => "reclaimable",
-            Self::Mixed => "mixed",
-        })
-    }
-}
-
-impl BlockType {
-    /// All types, by value.
-    pub const ALL: [BlockType; 4] = [
-        BlockType::Movable,
-        BlockType::Unmovable,
-        BlockType::Reclaimable,
-        BlockType::Mixed,
-    ];
-
-    /// Returns the type of page block that a class prefers.
-    pub(crate) const fn of(class: Class) -> Self {
-        match class {
-            Class::Movable => Self::Movable,
-            Class::Reclaimable => Self::Reclaimable,
-            Class::Unmovable | Class::NeverFreed => Self::Unmovable,
-        }
-    }
-}
 
 /// Page blocks whose types share a word.
 const TYPES_PER_WORD: u32 = 32;

@@ -36,7 +36,6 @@ pub use bit_scan::BitScan;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
-pub use mobility_lists::BlockType;
 pub(crate) use mobility_lists::MobilityLists;
 #[cfg(test)]
 pub(crate) use tests::with_structure;
@@ -49,7 +48,7 @@ use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::Platform;
 use crate::probe::Probe;
-use crate::request::Class;
+use crate::request::{BlockType, Class};
 use crate::snapshot::{PageBlocks, Snapshot, Violation};
 
 /// The bits that a structure needs: plain, one per aligned block of each order; summed, with summaries above; or typed,

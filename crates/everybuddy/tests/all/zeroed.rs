@@ -145,9 +145,9 @@ fn a_refused_promise_promises_nothing() {
     });
 }
 
-/// Three CPUs write to what they hold, and sometimes to all of it zeros. Whoever is told of zeros finds zeros.
+/// Three CPUs write to what they hold, sometimes only zeros. A holder that is told of zeros finds zeros.
 #[test]
-fn who_is_told_of_zeros_finds_zeros() {
+fn a_holder_that_is_told_of_zeros_finds_zeros() {
     for name in [
         "bs+order=5",
         "lbs-31+order=5+batch=2+high=3",
