@@ -57,7 +57,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let mut seen = CpuState(local.state.load(Ordering::Relaxed));
         while seen.state() != CpuState::RUNNING {
             let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
-            // Acquire: pairs with the exchange in `drain_remote` that acknowledges for a parked CPU: this CPU then sees
+            // Acquire: pairs with the exchange in `drain_others` that acknowledges for a parked CPU: this CPU then sees
             // the request. Release: pairs with the load there.
             let swapped = local.state.compare_exchange(
                 seen.0,
@@ -78,7 +78,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
             let identity = if open { local.id } else { CLOSED };
-            // Acquire: pairs with the exchange in `drain_remote`. A CPU begins its epoch before it takes identities
+            // Acquire: pairs with the exchange in `drain_others`. A CPU begins its epoch before it takes identities
             // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
             // identity stays closed, and the next operation gets here again.
             local.identity.swap(identity, Ordering::AcqRel);
@@ -96,7 +96,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Announces that the CPU owned no tree in this epoch.
     fn acknowledge(&self, local: &Local<'_, P>, epoch: u32) {
         let state = CpuState::new(epoch, CpuState::RUNNING);
-        // Release: pairs with the acquire in `drain_remote`: the released trees are seen.
+        // Release: pairs with the acquire in `drain_others`: the released trees are seen.
         local.state.store(state.0, Ordering::Release);
         P::wake(&local.state);
     }
@@ -109,40 +109,54 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Waits until another CPU owns no tree. Returns `false` if it neither parks nor acknowledges in time.
-    fn drain_remote(&self, other: CpuId, local: &Local<'_, P>, epoch: u32) -> bool {
-        let mut requested = false;
-        for attempt in 0..MAX_POLLS {
-            // Acquire: pairs with the release in `acknowledge`.
-            let seen = CpuState(local.state.load(Ordering::Acquire));
-            if seen.acknowledged(epoch) {
-                return true;
-            }
-            match seen.state() {
-                CpuState::PARKED => {
-                    let parked = CpuState::new(epoch, CpuState::PARKED);
-                    // Release: pairs with the acquire in `resume`: a CPU that resumes after this exchange sees the
-                    // request. Acquire: pairs with the release in `park`: the released trees are seen.
-                    let swapped = local.state.compare_exchange(
-                        seen.0,
-                        parked.0,
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    );
-                    if swapped.is_ok() {
-                        return true;
-                    }
-                }
-                _ if !requested => {
-                    requested = true;
-                    // Release: pairs with the acquire in `service`: the epoch is seen.
-                    local.identity.swap(CLOSED, Ordering::AcqRel);
-                    P::poke(other);
-                }
-                _ => P::wait(&local.state, seen.0, attempt),
+    /// Succeeds if another CPU owns no tree in this epoch: it has acknowledged, or it is parked. Fails with its state.
+    fn owns_none(&self, local: &Local<'_, P>, epoch: u32) -> Result<(), CpuState> {
+        // Acquire: pairs with the release in `acknowledge`.
+        let seen = CpuState(local.state.load(Ordering::Acquire));
+        if seen.acknowledged(epoch) {
+            return Ok(());
+        }
+        if seen.state() != CpuState::PARKED {
+            return Err(seen);
+        }
+        let parked = CpuState::new(epoch, CpuState::PARKED);
+        // Release: pairs with the acquire in `resume`: a CPU that resumes after this exchange sees the request.
+        // Acquire: pairs with the release in `park`: the released trees are seen.
+        let swapped =
+            local
+                .state
+                .compare_exchange(seen.0, parked.0, Ordering::AcqRel, Ordering::Relaxed);
+        swapped.map(drop).map_err(CpuState)
+    }
+
+    /// Waits until no other CPU owns a tree. Returns `false` if one neither parks nor acknowledges in time.
+    fn drain_others(&self, local: &Local<'_, P>, epoch: u32) -> bool {
+        let others = || {
+            let all = self.locals.iter().enumerate();
+            all.filter(|(_, other)| other.id != local.id)
+        };
+        // All are asked before the first wait, so that they answer simultaneously.
+        for (index, other) in others() {
+            if self.owns_none(other, epoch).is_err() {
+                // Release: pairs with the acquire in `service`: the epoch is seen.
+                other.identity.swap(CLOSED, Ordering::AcqRel);
+                P::poke(CpuId(index as u16));
             }
         }
-        false
+        let mut polls = 0..MAX_POLLS;
+        let mut all_drained = true;
+        for (_, other) in others() {
+            while let Err(seen) = self.owns_none(other, epoch) {
+                let Some(attempt) = polls.next() else {
+                    all_drained = false;
+                    break;
+                };
+                if seen.state() != CpuState::PARKED {
+                    P::wait(&other.state, seen.0, attempt);
+                }
+            }
+        }
+        all_drained
     }
 
     /// Calls `then` while no CPU keeps a tree, and tells it whether that is so.
@@ -162,13 +176,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local.identity.swap(CLOSED, Ordering::AcqRel);
         local.release_all(&self.shared);
         self.acknowledge(local, epoch);
-        let mut all_drained = true;
-        for (index, other) in self.locals.iter().enumerate() {
-            if other.id != local.id {
-                all_drained &= self.drain_remote(CpuId(index as u16), other, epoch);
-            }
-        }
-        let result = then(all_drained);
+        let result = then(self.drain_others(local, epoch));
         local.release_all(&self.shared);
         // Release: pairs with the acquires in `service`: a CPU that keeps trees again does so after `then`.
         self.requests.count.fetch_sub(1, Ordering::AcqRel);
@@ -185,7 +193,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local.identity.swap(CLOSED, Ordering::AcqRel);
         local.release_all(&self.shared);
         let parked = CpuState::new(seen.epoch(), CpuState::PARKED);
-        // Release: pairs with the acquires in `drain_remote`: the released trees are seen.
+        // Release: pairs with the acquires in `drain_others`: the released trees are seen.
         local.state.store(parked.0, Ordering::Release);
         P::wake(&local.state);
     }

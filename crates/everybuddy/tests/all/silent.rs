@@ -1,5 +1,7 @@
 //! A CPU that neither calls nor parks: its frames are unavailable, and the lists of all other CPUs are still drained.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use everybuddy::platform::NativeCpus;
 use everybuddy::{AllocateError, CpuId, Flags, FrameRange, RegionError, Release, Request, Setup};
 use everybuddy_suite::platform::waiting_by;
@@ -67,4 +69,37 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
         // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
     }
+}
+
+/// Returns how often a request waits that finds nothing, when `silent` CPUs own a tree and do not answer.
+fn waits(silent: u16) -> u64 {
+    static WAITS: AtomicU64 = AtomicU64::new(0);
+    let ranges = [FrameRange::new(0, 1024)];
+    let setup = Setup::new(&ranges, silent + 1);
+    let count = |system: &System<'_>| {
+        let set = NativeCpus::new(silent + 1);
+        let mut cpus: Vec<Cpu> = (0..=silent).map(|id| claim(&set, id)).collect();
+        for cpu in &mut cpus[1..] {
+            system.allocate(cpu, Request::FRAME).unwrap();
+        }
+        let no_wait = Request::FRAME.with_flags(Flags::NO_WAIT);
+        while system.allocate(&mut cpus[0], no_wait).is_ok() {}
+        WAITS.store(0, Ordering::Relaxed);
+        let refused = system.allocate(&mut cpus[0], Request::FRAME);
+        assert_eq!(refused, Err(AllocateError::Busy));
+        WAITS.load(Ordering::Relaxed)
+    };
+    waiting_by(
+        |_| {
+            WAITS.fetch_add(1, Ordering::Relaxed);
+        },
+        || on("everybuddy", &setup, count),
+    )
+}
+
+#[test]
+fn silent_cpus_are_waited_for_together() {
+    let one = waits(1);
+    assert!(one > 1000, "{one}");
+    assert_eq!(waits(9), one);
 }
