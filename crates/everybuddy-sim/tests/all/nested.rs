@@ -336,3 +336,71 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
         "{served:?} served, {busy:?} busy"
     );
 }
+
+/// Interrupts a CPU at each access while it allocates and frees one frame of otherwise free memory. `call` gets a frame
+/// that is free all the time.
+fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Pfn)) {
+    // Two trees or page blocks, and a CPU that keeps none of them.
+    const FRAMES: u64 = 256;
+    let run = |access: u64, victim: Option<Pfn>| {
+        with_memory(name, 2, FRAMES, 0, |region, system| {
+            let mut machine = Machine::new(1).limit(1 << 36).interrupt(CpuId(0), access);
+            let used = Cell::new(Pfn(0));
+            let handle = |cpu| {
+                if let Some(victim) = victim {
+                    call(system, cpu, victim);
+                }
+            };
+            let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+                let frame = system.allocate(cpu, Request::FRAME).unwrap();
+                used.set(frame);
+                system.free(cpu, Release::frame(frame)).unwrap();
+                system.park(cpu);
+                cpu.accesses()
+            });
+            let accesses = report
+                .unwrap_or_else(|error| panic!("{name}: {error}"))
+                .results[0];
+            machine.outside(|cpus: &mut [Cpu]| {
+                system.quiesce(&mut cpus[0]).unwrap();
+                let free = system.check(&mut cpus[0]).unwrap().free;
+                assert_eq!(free, FRAMES, "{name}: access {access}");
+            });
+            (used.get(), accesses)
+        })
+    };
+    let (used, accesses) = run(u64::MAX, None);
+    let victim = Pfn(used.0 ^ 9);
+    for access in 1..=accesses {
+        run(access, Some(victim));
+    }
+}
+
+#[test]
+fn a_handler_cannot_free_a_free_frame() {
+    for (_, name) in small_systems() {
+        while_nearly_all_is_free(&name, &|system, cpu, victim| {
+            let freed = system.free_nested(cpu, Release::frame(victim));
+            assert!(freed.is_err(), "{name}");
+        });
+    }
+}
+
+#[test]
+fn memory_is_not_exhausted_for_a_handler_while_nearly_all_of_it_is_free() {
+    for (_, name) in small_systems() {
+        for frames in [1, 2, 8] {
+            while_nearly_all_is_free(&name, &|system, cpu, _| {
+                match system.allocate_nested(cpu, Request::frames(frames)) {
+                    Ok(start) => {
+                        let release = Release::frames(start, frames);
+                        let freed = system.free_nested(cpu, release);
+                        // A frame that cannot be freed now would be missing at the end.
+                        assert_eq!(freed, Ok(()), "{name}");
+                    }
+                    Err(error) => assert_eq!(error, AllocateError::Busy, "{name}"),
+                }
+            });
+        }
+    }
+}
