@@ -14,7 +14,7 @@ use crate::assemble::{Assembly, KnownProcess, KnownRegion, Scope};
 #[cfg(target_os = "linux")]
 use crate::format::Format;
 use crate::kernel::{KernelEvent, What};
-use crate::record::{decode, page};
+use crate::record::{decode, page, tracepoints};
 use everybuddy_trace::{Broken, Event, Legal, Leniency, Op, RegionKind, Repairs, legalize};
 
 /// Checks that events replay by themselves.
@@ -257,7 +257,7 @@ const FIELDS: [&str; 9] = [
 
 /// Interprets arbitrary bytes as a page of a ring buffer, then as the records of a page, and assembles the events.
 ///
-/// Tracepoints have the numbers 1 to 9 in the order of `record/decode.rs`.
+/// Tracepoints have the numbers 1 to 9 in the order of `record/tracepoints.rs`.
 ///
 /// # Panics
 ///
@@ -268,7 +268,7 @@ pub fn ring_buffer(bytes: &[u8]) {
         unreachable!("the description has every field");
     };
     let mut decoder = decode::Decoder::default();
-    let tracepoints = decode::MEMORY.iter().chain(&decode::TASKS);
+    let tracepoints = tracepoints::MEMORY.iter().chain(&tracepoints::TASKS);
     for ((id, tracepoint), fields) in (1..).zip(tracepoints).zip(FIELDS) {
         let format = Format::parse(&format!("ID: {id}\n{COMMON}\n{fields}"));
         assert!(decoder.learn(tracepoint, &format), "{}", tracepoint.path);

@@ -139,8 +139,8 @@ mod tests {
     use std::fs::File;
     use std::io::{BufReader, Seek, Write};
 
-    use super::super::decode::MEMORY;
     use super::super::made::{allocation, description, layout, page, short};
+    use super::super::tracepoints::MEMORY;
     use super::*;
 
     const ALLOCATE: u16 = 653;

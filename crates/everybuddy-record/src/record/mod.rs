@@ -8,7 +8,7 @@
 //!
 //! | module | contents |
 //! |------|--------------|
-//! | `tracefs` | the interface to the kernel's tracer |
+//! | `tracefs`, `tracepoints` | the interface to the kernel's tracer, and which of its tracepoints are used |
 //! | `page`, `decode`, and `format` of the crate | the parser for pages of the ring buffer |
 //! | `drain` | draining of pages while the command runs |
 //! | `merge` | the order of events on all CPUs |
@@ -28,6 +28,7 @@ mod made;
 mod merge;
 pub(crate) mod page;
 mod tracefs;
+pub(crate) mod tracepoints;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,11 +40,12 @@ use serde_json::json;
 
 pub use error::RecordError;
 
-use self::decode::{CHAIN, Decoder, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS};
+use self::decode::Decoder;
 use self::drain::{Drain, Stream};
 use self::merge::Merge;
 use self::page::PageLayout;
 use self::tracefs::{Instance, Tracefs};
+use self::tracepoints::{CHAIN, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS};
 use crate::assemble::{Assembled, Assembly, KnownProcess, Scope};
 use crate::functions::Functions;
 

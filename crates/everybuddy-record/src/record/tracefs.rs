@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::decode::{Decoder, Tracepoint};
+use super::decode::Decoder;
 use super::error::RecordError;
 use super::page::PageLayout;
+use super::tracepoints::Tracepoint;
 use crate::format::Format;
 
 /// The usual locations of tracefs.
