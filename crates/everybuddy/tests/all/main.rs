@@ -18,3 +18,4 @@ mod silent;
 mod spaces;
 mod statics;
 mod stops;
+mod two_cpus;
