@@ -45,7 +45,7 @@ mod upper;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe, one_by_one};
+use crate::api::{Extent, FrameAllocator, describe};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
@@ -282,15 +282,6 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.free_on(cpu.id(), cpu.probe(), release)
     }
 
-    fn allocate_bulk(
-        &self,
-        cpu: &mut P::Cpu,
-        request: Request,
-        out: &mut [Pfn],
-    ) -> Result<usize, AllocateError> {
-        one_by_one(out, 0, || self.allocate(cpu, request))
-    }
-
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
         self.allocate_on(cpu, &mut P::Probe::default(), request)
     }
@@ -373,11 +364,6 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     /// O(frames / 64): the numbers are computed from the bits.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
         self.survey(self.max_order)
-    }
-
-    /// A reservation only decides where a CPU looks first: its frames are free for all.
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
