@@ -123,7 +123,7 @@ pub(crate) fn a_block_that_is_freed_whole_and_in_part_is_freed_once(
     };
     machine.at_once(&[
         &free(0, Release::block(block)),
-        &free(1, Release::frame(Pfn(start + frames - 1))),
+        &free(1, Release::frames(Pfn(start + frames - 1), 1)),
     ]);
     let freed = freed.map(AtomicU32::into_inner);
     assert!(freed == [1, 0] || freed == [0, 1], "{freed:?}");
