@@ -45,7 +45,7 @@ mod upper;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe};
+use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
@@ -280,6 +280,16 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     #[inline]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         self.free_on(cpu.id(), cpu.probe(), release)
+    }
+
+    // The body is that of the default, into which the compiler does not inline `allocate`: 32 instructions per frame more.
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        one_by_one(out, 0, || self.allocate(cpu, request))
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
