@@ -92,6 +92,7 @@ pub(crate) fn systems() -> String {
          - **[NBBS]**: Marotta, Ianni, Scarselli, Pellegrini, Quaglia: A Non-blocking Buddy System for Scalable Memory \
          Allocation on Multi-core Machines (IEEE CLUSTER 2018); Marotta, Ianni, Pellegrini, Quaglia: NBBS: A \
          Non-Blocking Buddy System for Multi-core Machines (IEEE Transactions on Computers, 2022).\n\n\
+         Systems that follow an RFC follow its description on the mailing list; none of its code was used.\n\n\
          | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {

@@ -53,8 +53,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "ci95"],
         formula: "units in free blocks / units of memory",
-        definition: "The share of memory that is free in the moment in which a request is refused; the mean over all \
-                     such moments.",
+        definition: "The share of memory that is free when a request is refused; the mean over all refusals.",
         counted: None,
     },
     Metric {
@@ -65,8 +64,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "ci95"],
         formula: "1 - units asked for and live / units of memory",
-        definition: "The share of memory that holds nothing that was asked for, in the moment in which a request is \
-                     refused: what is free, and what rounding adds to live blocks. The mean over all such moments.",
+        definition: "The share of memory without requested data when a request is refused: free memory, and what \
+                     rounding adds to live blocks. The mean over all refusals.",
         counted: None,
     },
     Metric {

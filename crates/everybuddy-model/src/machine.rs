@@ -13,8 +13,9 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange, Hint,
-    Order, Pfn, Platform, Progress, Release, Request, Setup, SystemSpec, metadata_layout,
+    AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange,
+    FreeError, Hint, Order, Pfn, Platform, Progress, Release, Request, Setup, SystemSpec,
+    metadata_layout,
 };
 
 use crate::ledger::Ledger;
@@ -256,6 +257,59 @@ impl<P: Checker> Worker<'_, P> {
     pub fn churn(&mut self, order: u8) {
         let block = self.allocate(order);
         self.free(block);
+    }
+
+    /// Allocates a block if possible, and frees it.
+    pub fn try_churn(&mut self, order: u8) {
+        if let Some(block) = self.try_allocate(order) {
+            self.free(block);
+        }
+    }
+
+    /// Sends a request that the ledger does not follow: several CPUs may free its frames, or it may fail for a reason
+    /// that the ledger does not know.
+    ///
+    /// # Errors
+    /// Any [`AllocateError`].
+    pub fn try_allocate_untracked(&mut self, request: Request) -> Result<Pfn, AllocateError> {
+        self.system.allocate(self.cpu, request)
+    }
+
+    /// Sends a request that the ledger does not follow, and that must succeed.
+    ///
+    /// # Panics
+    /// If the request fails.
+    pub fn allocate_untracked(&mut self, request: Request) -> Pfn {
+        self.try_allocate_untracked(request)
+            .expect("enough is free for this request")
+    }
+
+    /// Frees what the ledger does not follow. Returns `false` if another CPU has freed it.
+    ///
+    /// # Panics
+    /// If the free fails for another reason.
+    pub fn try_free_untracked(&mut self, release: Release) -> bool {
+        match self.system.free(self.cpu, release) {
+            Ok(()) => true,
+            Err(FreeError::NotAllocated) => false,
+            Err(error) => panic!("{:?}, {release:?}: {error}", self.cpu.id()),
+        }
+    }
+
+    /// Frees what the ledger does not follow and what no other CPU frees.
+    ///
+    /// # Panics
+    /// If the free fails.
+    pub fn free_untracked(&mut self, release: Release) {
+        assert!(self.try_free_untracked(release), "{release:?} is allocated");
+    }
+
+    /// Allocates a block if possible, and frees it; the ledger follows neither.
+    pub fn try_churn_untracked(&mut self, order: u8) {
+        let order = Order::new(order).expect("an order");
+        if let Ok(start) = self.try_allocate_untracked(Request::order(order)) {
+            self.free_untracked(Release::block(Block::new(start, order)));
+        }
     }
 
     /// Parks this CPU: it makes no calls until its next request.

@@ -113,14 +113,6 @@ impl FrameAllocator<Sim> for Clerk {
             .insert(cpu.id().0);
     }
 
-    fn allocate_bulk(
-        &self,
-        _: &mut SimCpu,
-        _: Request,
-        _: &mut [Pfn],
-    ) -> Result<usize, AllocateError> {
-        unreachable!()
-    }
     fn allocate_nested(&self, _: CpuId, _: Request) -> Result<Pfn, AllocateError> {
         unreachable!()
     }
@@ -163,9 +155,6 @@ impl FrameAllocator<Sim> for Clerk {
     }
     fn snapshot(&self, _: &mut SimCpu) -> Snapshot {
         unreachable!()
-    }
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
     }
     fn frame_state(&self, _: Pfn) -> Option<FrameState> {
         None

@@ -1,9 +1,9 @@
-//! Buddy systems with other sizes than powers of two, for comparisons of fragmentation.
+//! Buddy systems whose block sizes are not only powers of two, for comparisons of fragmentation.
 //!
 //! # Purpose
 //!
-//! A binary buddy system rounds a request up to a power of two. Systems with more sizes waste less inside of blocks,
-//! and more between them. The crate shows how much. Its systems are sequential and are not among the
+//! A binary buddy system rounds a request up to a power of two. Systems with more sizes waste less inside
+//! blocks, and more between them. The crate shows how much. Its systems are sequential and are not among the
 //! allocators: a unit stands for any amount of memory.
 //!
 //! | file | contents |

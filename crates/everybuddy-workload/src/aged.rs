@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! Random replacement that starts with empty memory keeps most of it in one piece: what is held was allocated there
-//! in order. A machine that has run for days has held nearly everything once, and has freed most of it elsewhere. Huge
-//! pages are scarce then, and allocators differ in whether they ever come back.
+//! Random replacement that starts with empty memory keeps most of the memory in one piece, since the first blocks were
+//! allocated in order of address. On a machine that has run for days, nearly every frame has been in use, and the free
+//! frames are scattered. Huge pages are then scarce, and allocators differ in whether such blocks become whole again.
 //!
 //! # Invariants
 //!

@@ -130,7 +130,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     ///
     /// The number is smaller than `out.len()` only if the next block could not be allocated; a further request tells
     /// whether memory is exhausted or another CPU is busy. A lock is acquired once for many blocks
-    /// where the system supports it. Sizes in frames that are not a power of two are served one by one.
+    /// where the system supports it. Otherwise, and in sizes that are not a power of two, blocks are allocated one by
+    /// one.
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate), if not a single block could be allocated.
@@ -139,7 +140,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
         cpu: &mut P::Cpu,
         request: Request,
         out: &mut [Pfn],
-    ) -> Result<usize, AllocateError>;
+    ) -> Result<usize, AllocateError> {
+        one_by_one(out, 0, || self.allocate(cpu, request))
+    }
 
     /// Frees many blocks, under one lock where the system supports it. Stops at the first misuse.
     ///
@@ -403,7 +406,10 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the number of frames in a CPU's list; 0 if the system has no lists, or was not set up for that CPU.
     ///
     /// A hint while that CPU works. O(1), no lock.
-    fn buffered_frames(&self, cpu: CpuId) -> u64;
+    fn buffered_frames(&self, cpu: CpuId) -> u64 {
+        let _ = cpu;
+        0
+    }
 
     /// Returns the present use of a frame, or `None` outside the span.
     ///

@@ -113,13 +113,6 @@ fn model<M: Memory>(
     });
 }
 
-/// Requests a block and, if the request succeeds, frees it.
-fn try_churn<M: Memory>(w: &mut Cpu<'_, M>, order: u8) {
-    if let Some(block) = w.try_allocate(order) {
-        w.free(block);
-    }
-}
-
 /// Each of two CPUs finds that the other holds the only domain, and receives a part of it.
 fn two_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
@@ -165,8 +158,8 @@ fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, pree
 fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (2, 2), preemptions, |machine, sums| {
         let program = |w: &mut Cpu<'_, M>| {
-            try_churn(w, 0);
-            try_churn(w, 1);
+            w.try_churn(0);
+            w.try_churn(1);
         };
         at_once(machine, sums, &[&program, &program]);
     });
@@ -177,10 +170,10 @@ fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: 
     model::<M>(spec, (2, 2), preemptions, |machine, sums| {
         // The other CPU may hold both frames.
         let work = |w: &mut Cpu<'_, M>| {
-            try_churn(w, 0);
-            try_churn(w, 0);
+            w.try_churn(0);
+            w.try_churn(0);
         };
-        at_once(machine, sums, &[&|w| try_churn(w, 1), &work]);
+        at_once(machine, sums, &[&|w| w.try_churn(1), &work]);
     });
 }
 
@@ -188,7 +181,7 @@ fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: 
 fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 3), preemptions, |machine, sums| {
         let work = |w: &mut Cpu<'_, M>| w.churn(0);
-        at_once(machine, sums, &[&|w| try_churn(w, 1), &work, &work]);
+        at_once(machine, sums, &[&|w| w.try_churn(1), &work, &work]);
     });
 }
 
@@ -268,19 +261,13 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: us
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
         // is bypassed.
-        let frame = machine.on(0, |w| {
-            let (system, cpu) = w.raw();
-            system.allocate(cpu, Request::FRAME).unwrap()
-        });
+        let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = Mutex::new(0);
         let free = |w: &mut Cpu<'_, M>| {
             // Each CPU finds or creates its own domain.
             w.churn(0);
-            let (system, cpu) = w.raw();
-            match system.free(cpu, Release::frame(frame)) {
-                Ok(()) => *accepted.lock().unwrap() += 1,
-                Err(error) => assert_eq!(error, FreeError::NotAllocated),
-            }
+            let ok = w.try_free_untracked(Release::frame(frame));
+            *accepted.lock().unwrap() += u32::from(ok);
         };
         at_once(machine, sums, &[&free, &free]);
         assert_eq!(*accepted.lock().unwrap(), 1);
@@ -291,16 +278,10 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: us
 fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 2), preemptions, |machine, sums| {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
-        let run = machine.on(0, |w| {
-            let (system, cpu) = w.raw();
-            system.allocate(cpu, Request::frames(3)).unwrap()
-        });
+        let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
             let release = Release::frames(Pfn(run.0 + start), frames);
-            move |w: &mut Cpu<'_, M>| {
-                let (system, cpu) = w.raw();
-                assert_eq!(system.free(cpu, release), Ok(()));
-            }
+            move |w: &mut Cpu<'_, M>| w.free_untracked(release)
         };
         at_once(machine, sums, &[&free(1, 2), &free(0, 1)]);
     });
@@ -341,9 +322,8 @@ fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usiz
         machine.at_once(programs);
         let left = left.into_inner().unwrap();
         machine.on(1, |w| {
-            let (system, cpu) = w.raw();
             if let Some(frame) = left {
-                system.free(cpu, Release::frame(frame)).unwrap();
+                w.free_untracked(Release::frame(frame));
             }
             w.check();
             w.has_all();
@@ -356,10 +336,7 @@ fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usiz
 /// A third CPU's nested free takes the domain that one CPU waits for and another has put back.
 fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: usize) {
     model::<M>(spec, (4, 3), preemptions, |machine, sums| {
-        let frame = machine.on(2, |w| {
-            let (system, cpu) = w.raw();
-            system.allocate(cpu, Request::FRAME).unwrap()
-        });
+        let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
         let freed = Mutex::new(false);
         let churn = |w: &mut Cpu<'_, M>| {
             w.churn(0);
@@ -374,9 +351,8 @@ fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: us
         }]);
         let freed = freed.into_inner().unwrap();
         machine.on(2, |w| {
-            let (system, cpu) = w.raw();
             if !freed {
-                system.free(cpu, Release::frame(frame)).unwrap();
+                w.free_untracked(Release::frame(frame));
             }
             w.check();
             w.has_all();

@@ -16,16 +16,11 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use everybuddy::{
-    AllocateError, Block, CpuId, CpuToken, Flags, FrameRange, FreeError, Order, Pfn, RegionError,
-    Release, Request,
-};
+use everybuddy::{AllocateError, Block, Flags, FrameRange, Order, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
-type Cpu<'w> = Worker<'w, Loom>;
+use crate::lockless::{self, Cpu};
 
 fn run(
     frames: u64,
@@ -42,23 +37,10 @@ fn run(
     );
 }
 
-/// Allocates a block if possible, and frees it.
-fn try_churn(w: &mut Cpu<'_>, order: u8) {
-    if let Some(block) = w.try_allocate(order) {
-        w.free(block);
-    }
-}
-
 /// Frees a block as the last operation of a CPU.
 fn free_and_park(w: &mut Cpu<'_>, block: Block) {
     w.free(block);
     w.park();
-}
-
-/// Frees a frame that the ledger does not follow.
-fn free(w: &mut Cpu<'_>, frame: Pfn) -> Result<(), FreeError> {
-    let (system, cpu) = w.raw();
-    system.free(cpu, Release::frame(frame))
 }
 
 /// CPU 0 allocates frames and keeps their tree; all but the first become those of the other CPUs.
@@ -75,12 +57,7 @@ fn hand_out(machine: &Machine<'_, Loom>, frames: u16) -> Vec<Block> {
 #[test]
 fn two_cpus_share_the_last_two_frames() {
     run(2, 2, bound(&[2, 3]), |machine| {
-        let both = |w: &mut Cpu<'_>| {
-            w.churn(0);
-            w.churn(0);
-            w.park();
-        };
-        machine.at_once(&[&both, &both]);
+        lockless::two_cpus_share_the_last_two_frames(machine, |w| w.park());
     });
 }
 
@@ -90,9 +67,9 @@ fn a_frame_comes_back_to_an_owner_that_collects() {
         let held = hand_out(machine, 2);
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
-                try_churn(w, 0);
+                w.try_churn(0);
                 w.free(held[0]);
-                try_churn(w, 1);
+                w.try_churn(1);
                 w.park();
             },
             &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
@@ -107,7 +84,7 @@ fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
                 w.free(held[0]);
-                try_churn(w, 1);
+                w.try_churn(1);
                 w.park();
             },
             &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
@@ -170,7 +147,7 @@ fn a_free_meets_a_tree_whose_owner_changes() {
             },
             &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
             &|w: &mut Cpu<'_>| {
-                try_churn(w, 0);
+                w.try_churn(0);
                 w.park();
             },
         ]);
@@ -218,23 +195,13 @@ fn a_frame_that_moves_during_a_search_is_found() {
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
                 // One of the two frames is free at any moment.
-                let (system, cpu) = w.raw();
-                match system.allocate(cpu, Request::FRAME) {
-                    Ok(frame) => system
-                        .free(cpu, Release::frame(frame))
-                        .expect("it is allocated"),
-                    Err(error) => panic!("{error}"),
-                }
+                let frame = w.allocate_untracked(Request::FRAME);
+                w.free_untracked(Release::frame(frame));
                 w.park();
             },
             &|w: &mut Cpu<'_>| {
                 w.free(held);
-                let (system, cpu) = w.raw();
-                if let Ok(frame) = system.allocate(cpu, Request::FRAME) {
-                    system
-                        .free(cpu, Release::frame(frame))
-                        .expect("it is allocated");
-                }
+                w.try_churn_untracked(0);
                 w.park();
             },
         ]);
@@ -253,24 +220,8 @@ fn a_frame_that_moves_during_a_search_is_found() {
 #[test]
 fn one_of_two_frees_of_a_frame_is_refused() {
     run(2, 3, bound(&[1, 2]), |machine| {
-        let frame = machine.on(0, |w| {
-            let (system, cpu) = w.raw();
-            let frame = system.allocate(cpu, Request::FRAME);
-            frame.expect("all is free")
-        });
-        let freed = AtomicU32::new(0);
-        let race = |w: &mut Cpu<'_>| {
-            match free(w, frame) {
-                Ok(()) => {
-                    freed.fetch_add(1, Ordering::Relaxed);
-                }
-                Err(error) => assert_eq!(error, FreeError::NotAllocated),
-            }
-            w.park();
-        };
-        machine.at_once(&[&|w: &mut Cpu<'_>| try_churn(w, 0), &race, &race]);
-        machine.on(0, |w| w.park());
-        assert_eq!(freed.into_inner(), 1);
+        let owner = |w: &mut Cpu<'_>| w.try_churn(0);
+        lockless::one_of_two_frees_of_a_frame_is_refused(machine, Some(owner), |w| w.park());
     });
 }
 
@@ -279,28 +230,23 @@ fn one_of_two_frees_of_a_frame_is_refused() {
 fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
     run(128, 2, bound(&[1, 2]), |machine| {
         let frame = machine.on(1, |w| {
-            let (system, cpu) = w.raw();
-            let frame = system.allocate(cpu, Request::FRAME);
+            let frame = w.allocate_untracked(Request::FRAME);
             w.park();
-            frame.expect("all is free")
+            frame
         });
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
                 let order = Order::new(7).expect("an order");
                 let request = Request::order(order).with_flags(Flags::NO_WAIT);
-                let (system, cpu) = w.raw();
-                match system.allocate(cpu, request) {
-                    Ok(start) => {
-                        let block = Release::block(Block::new(start, order));
-                        system.free(cpu, block).expect("it is allocated");
-                    }
+                match w.try_allocate_untracked(request) {
+                    Ok(start) => w.free_untracked(Release::block(Block::new(start, order))),
                     Err(AllocateError::Exhausted | AllocateError::Busy) => {}
                     Err(error) => panic!("{error}"),
                 }
                 w.park();
             },
             &|w: &mut Cpu<'_>| {
-                free(w, frame).expect("it is allocated");
+                w.free_untracked(Release::frame(frame));
                 w.park();
             },
         ]);
@@ -310,54 +256,16 @@ fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
     run(3, 2, bound(&[2, 3]), |machine| {
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                let (system, cpu) = w.raw();
-                let range = FrameRange::new(system.span().base(), 2);
-                match system.reserve(cpu, range) {
-                    Ok(()) => system.unreserve(cpu, range).expect("it is reserved"),
-                    Err(error) => {
-                        assert!(matches!(error, RegionError::NotFree(_) | RegionError::Busy));
-                    }
-                }
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| {
-                w.churn(0);
-                w.park();
-            },
-        ]);
+        let want = |w: &mut Cpu<'_>| w.churn(0);
+        lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 2, want, |w| w.park());
     });
 }
 
 #[test]
 fn a_nested_request_comes_between() {
     run(65, 2, bound(&[2, 3]), |machine| {
-        let held = machine.on(0, |w| {
-            let (system, cpu) = w.raw();
-            system.allocate(cpu, Request::FRAME).expect("all is free")
-        });
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.churn(0);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| {
-                let (system, cpu) = w.raw();
-                assert_eq!(cpu.id().0, 1);
-                // Requests that interrupted CPU 0.
-                let interrupted = CpuId(0);
-                let freed = system.free_nested(interrupted, Release::frame(held));
-                assert_eq!(freed, Ok(()));
-                match system.allocate_nested(interrupted, Request::FRAME) {
-                    Ok(frame) => {
-                        let freed = system.free_nested(interrupted, Release::frame(frame));
-                        assert_eq!(freed, Ok(()));
-                    }
-                    // CPU 0 owns both trees while it exchanges one for the other.
-                    Err(error) => assert_eq!(error, AllocateError::Busy),
-                }
-            },
-        ]);
+        let held = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
+        // CPU 0 owns both trees while it exchanges one for the other, so a nested request may find nothing.
+        lockless::a_nested_request_comes_between(machine, Some(held), true, |w| w.park());
     });
 }

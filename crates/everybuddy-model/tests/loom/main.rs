@@ -6,6 +6,7 @@ mod canary;
 mod domains;
 mod everybuddy;
 mod llfree;
+mod lockless;
 mod locks;
 mod misuse;
 mod nbbs;

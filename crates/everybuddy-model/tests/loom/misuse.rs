@@ -14,27 +14,9 @@
 //! still in progress. The tag of the late free then overwrites the new holder's tag (or a link of the zone's list).
 //! The last models show that both occur.
 
-use everybuddy::{FreeError, Pfn, Release, Request};
+use everybuddy::{Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, weak};
-
-/// Frees a frame without the ledger's knowledge.
-fn free<M: Memory>(w: &mut Worker<'_, Loom<M>>, frame: Pfn) -> bool {
-    let (system, cpu) = w.raw();
-    match system.free(cpu, Release::frame(frame)) {
-        Ok(()) => true,
-        Err(FreeError::NotAllocated) => false,
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Allocates a frame without the ledger's knowledge.
-fn get<M: Memory>(machine: &Machine<'_, Loom<M>>) -> Pfn {
-    machine.on(0, |w| {
-        let (system, cpu) = w.raw();
-        system.allocate(cpu, Request::FRAME).unwrap()
-    })
-}
 
 /// Both CPUs free the same frame simultaneously; then they allocate all frames in turn.
 fn raced<M: Memory>(spec: &'static str) {
@@ -44,11 +26,11 @@ fn raced<M: Memory>(spec: &'static str) {
             w.churn(0);
             w.drain();
         });
-        let frame = get(machine);
+        let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         machine.on(0, |w| w.drain());
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom<M>>| {
-            let ok = free(w, frame);
+            let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
         };
         machine.at_once(&[&race, &race]);
@@ -91,10 +73,10 @@ fn a_raced_double_free_gives_the_frame_to_one_holder() {
 #[test]
 fn without_lists_one_of_two_raced_releases_is_refused() {
     exhaust::<Plain>("bs+order=0", 2, 2, None, |machine| {
-        let frame = get(machine);
+        let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom>| {
-            let ok = free(w, frame);
+            let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
         };
         machine.at_once(&[&race, &race]);
@@ -113,10 +95,10 @@ fn late(
                 w.churn(0);
                 w.drain();
             });
-            let frame = get(machine);
+            let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
             machine.on(0, |w| w.drain());
             let race = |w: &mut Worker<'_, Loom>| {
-                let accepted = free(w, frame);
+                let accepted = w.try_free_untracked(Release::frame(frame));
                 then(w, accepted);
                 w.park();
             };

@@ -93,15 +93,11 @@ fn a_cpu_that_holds_the_only_frame_makes_others_fail<M: Memory>(
         machine.on(1, |w| keep(w, 1));
         machine.at_once(&[
             &|w| {
-                if let Some(block) = w.try_allocate(0) {
-                    w.free(block);
-                }
+                w.try_churn(0);
                 w.park();
             },
             &|w| {
-                if let Some(block) = w.try_allocate(0) {
-                    w.free(block);
-                }
+                w.try_churn(0);
                 w.park();
             },
         ]);
@@ -181,9 +177,7 @@ fn two_askers_for_what_both_keep_answer_each_other<M: Memory>(
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         each_keeps_one(machine);
         let ask = |w: &mut Worker<'_, Loom<M>>| {
-            if let Some(block) = w.try_allocate(1) {
-                w.free(block);
-            }
+            w.try_churn(1);
             w.park();
         };
         machine.at_once(&[&ask, &ask]);

@@ -38,16 +38,10 @@ fn two_cpus_split_and_coalesce_one_block() {
 fn a_run_is_freed_in_parts_by_two_cpus() {
     exhaust::<Plain>("bs+order=2", 4, 2, None, |machine: &Machine<'_, Loom>| {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
-        let run = machine.on(0, |w| {
-            let (system, cpu) = w.raw();
-            system.allocate(cpu, Request::frames(3)).unwrap()
-        });
+        let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
             let release = Release::frames(Pfn(run.0 + start), frames);
-            move |w: &mut Worker<'_, Loom>| {
-                let (system, cpu) = w.raw();
-                assert_eq!(system.free(cpu, release), Ok(()));
-            }
+            move |w: &mut Worker<'_, Loom>| w.free_untracked(release)
         };
         machine.at_once(&[&free(1, 2), &free(0, 1)]);
     });
@@ -57,9 +51,7 @@ fn a_run_is_freed_in_parts_by_two_cpus() {
 fn two_cpus_ask_for_the_whole_memory() {
     exhaust::<Plain>("bs+order=2", 4, 2, Some(3), |machine| {
         let ask = |w: &mut Worker<'_, Loom>| {
-            if let Some(block) = w.try_allocate(2) {
-                w.free(block);
-            }
+            w.try_churn(2);
             let rest = w.try_allocate_frames(3);
             rest.into_iter().for_each(|start| w.free_frames(start, 3));
         };
@@ -73,8 +65,7 @@ fn two_cpus_refill_and_drain(spec: &'static str, preemptions: usize) {
     for frames in [4, 6] {
         exhaust::<Plain>(spec, frames, 2, Some(preemptions), |machine| {
             let both = |w: &mut Worker<'_, Loom>| {
-                let block = w.allocate(0);
-                w.free(block);
+                w.churn(0);
                 w.drain();
                 w.park();
             };

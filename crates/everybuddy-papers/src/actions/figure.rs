@@ -8,9 +8,9 @@
 //!
 //! Every trace has its position on the horizontal axis, with the systems side by side.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::chart::{self, Axis, Panel};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
+use crate::shared::figure::{Drawing, side_by_side, sources, systems};
 use everybuddy_measure::rows::Row;
 
 /// The contents of a panel.
@@ -83,29 +83,15 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
     };
     let [middle, least, most] = shown.statistics;
     let (places, names) = (sources(own(middle)), systems(own(middle)));
-    let centre = (names.len() as f64 - 1.0) / 2.0;
-    let mut series = Vec::new();
-    for (kind, name) in names.iter().enumerate() {
-        let (mut points, mut intervals) = (Vec::new(), Vec::new());
-        for (place, source) in places.iter().enumerate() {
-            let find = |statistic| {
-                let row =
-                    own(statistic).find(|row| row.source == *source && row.name() == *name)?;
-                Some(scale(row.value))
-            };
-            let Some(value) = find(middle) else { continue };
-            points.push((place as f64 + (kind as f64 - centre) * 0.1, value));
-            intervals.push((find(least).unwrap_or(value), find(most).unwrap_or(value)));
-        }
-        series.push(Series {
-            name: name.clone(),
-            points,
-            intervals,
-            labels: Vec::new(),
-            shape: Shape::Points,
-            kind,
-        });
-    }
+    let series = side_by_side(&names, &places, 0.1, |name, source| {
+        let find = |statistic| {
+            let row = own(statistic).find(|row| row.source == source && row.name() == name)?;
+            Some(scale(row.value))
+        };
+        let value = find(middle)?;
+        let ends = [least, most].map(|end| find(end).unwrap_or(value));
+        Some((value, Some(ends.into())))
+    });
     let ends = series.iter().flat_map(|own| &own.intervals);
     let range = match shown.is_power {
         // Whole powers, so that each has a tick mark.
@@ -117,18 +103,7 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
     };
     Panel {
         title: format!("{}: {}", shown.title, places.join(", ")),
-        x: Axis {
-            label: "trace, in this order".to_string(),
-            range: (-0.5, places.len().max(1) as f64 - 0.5),
-            ticks: places.len() + 1,
-            base: None,
-            write: Box::new(
-                |position| match position.fract().abs() < 1e-9 && position >= 0.0 {
-                    true => format!("{:.0}", position + 1.0),
-                    false => String::new(),
-                },
-            ),
-        },
+        x: Axis::of_numbers("trace, in this order", places.len()),
         y: Axis {
             label: shown.label.to_string(),
             range,

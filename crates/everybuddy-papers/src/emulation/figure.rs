@@ -49,13 +49,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             kind,
         }
     };
-    let axis = || Axis {
-        label: "store".to_string(),
-        range: (-0.5, stores.len() as f64 - 0.5),
-        ticks: stores.len() + 1,
-        base: None,
-        write: chart::names(stores.clone()),
-    };
+    let axis = || Axis::of_names("store", stores.clone());
     let mut ratios = vec![
         series("time", 0, -0.1, OVER, "time_ratio", false),
         series("steps", 1, 0.1, OVER, "steps_ratio", false),

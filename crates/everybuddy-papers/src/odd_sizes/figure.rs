@@ -9,9 +9,9 @@
 //!
 //! Rounded and exact service of one system are next to each other; every source has its place.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::chart::{self, Axis, Panel};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
+use crate::shared::figure::{Drawing, side_by_side, sources, systems};
 use everybuddy_measure::rows::Row;
 
 /// The mix in the figure, as it begins the names of sources.
@@ -41,35 +41,17 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             rows.iter()
                 .filter(move |row| row.metric == metric && row.order == order)
         };
-        let names = systems(own());
-        let middle = (names.len() as f64 - 1.0) / 2.0;
-        let series = names.iter().enumerate().map(|(kind, name)| {
-            let of = own().filter(|row| row.name() == *name);
-            let shift = (kind as f64 - middle) * 0.07;
-            let points = of.filter_map(|row| {
-                let at = places.iter().position(|place| *place == row.source)?;
-                Some((at as f64 + shift, row.value * unit))
-            });
-            Series {
-                name: name.clone(),
-                points: points.collect(),
-                intervals: Vec::new(),
-                labels: Vec::new(),
-                shape: Shape::Points,
-                kind,
-            }
+        let series = side_by_side(&systems(own()), &places, 0.07, |name, source| {
+            let row = own().find(|row| row.name() == name && row.source == source)?;
+            Some((row.value * unit, None))
         });
-        let series: Vec<Series> = series.collect();
         let values = series.iter().flat_map(|own| &own.points);
         Panel {
             title: title.to_string(),
-            x: Axis {
-                label: "load: share of memory that is asked for".to_string(),
-                range: (-0.5, places.len() as f64 - 0.5),
-                ticks: places.len() + 1,
-                base: None,
-                write: chart::names(places.iter().map(|source| place(source)).collect()),
-            },
+            x: Axis::of_names(
+                "load: share of memory that is asked for",
+                places.iter().map(|source| place(source)).collect(),
+            ),
             y: Axis {
                 label: label.to_string(),
                 range: chart::from_zero(values.map(|point| point.1)),

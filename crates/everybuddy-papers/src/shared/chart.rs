@@ -126,6 +126,25 @@ pub struct Panel {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Axis {
+    /// Creates an axis with names at the positions 0, 1 and so on.
+    pub(crate) fn of_names(label: &str, names: Vec<String>) -> Axis {
+        Axis {
+            label: label.to_string(),
+            range: (-0.5, names.len().max(1) as f64 - 0.5),
+            ticks: names.len() + 1,
+            base: None,
+            write: self::names(names),
+        }
+    }
+
+    /// Creates an axis with the numbers from 1 to `count` at the positions 0, 1 and so on.
+    pub(crate) fn of_numbers(label: &str, count: usize) -> Axis {
+        Axis::of_names(
+            label,
+            (1..=count).map(|number| number.to_string()).collect(),
+        )
+    }
+
     /// Returns the tick marks and their labels, without unlabelled ones.
     pub fn marks(&self) -> Vec<(f64, String)> {
         let (least, most) = self.range;

@@ -12,6 +12,7 @@
 
 pub use super::chart::Drawing;
 
+use super::chart::{Series, Shape};
 use super::experiment::Experiment;
 use everybuddy_measure::rows::Row;
 
@@ -50,4 +51,36 @@ pub(crate) fn systems<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
         }
     }
     names
+}
+
+/// The value of a point, and its interval if it has one.
+pub(crate) type Point = (f64, Option<(f64, f64)>);
+
+/// Returns a series for each system: at each source, its point is `apart` from that of the next system. `find` returns
+/// the point of a system and a source.
+pub(crate) fn side_by_side(
+    systems: &[String],
+    sources: &[String],
+    apart: f64,
+    find: impl Fn(&str, &str) -> Option<Point>,
+) -> Vec<Series> {
+    let middle = (systems.len() as f64 - 1.0) / 2.0;
+    let series = systems.iter().enumerate().map(|(kind, system)| {
+        let (mut points, mut intervals) = (Vec::new(), Vec::new());
+        for (at, source) in sources.iter().enumerate() {
+            if let Some((value, interval)) = find(system, source) {
+                points.push((at as f64 + (kind as f64 - middle) * apart, value));
+                intervals.extend(interval);
+            }
+        }
+        Series {
+            name: system.clone(),
+            points,
+            intervals,
+            labels: Vec::new(),
+            shape: Shape::Points,
+            kind,
+        }
+    });
+    series.collect()
 }

@@ -1,16 +1,16 @@
-//! Fragmentation inside of blocks, between them, and in total, for each mix of requests.
+//! Fragmentation inside blocks, between them, and in total, for each mix of requests.
 //!
 //! # Purpose
 //!
-//! The three panels show what a system gains inside of blocks next to what it loses between them.
+//! The three panels show what a system gains inside blocks next to what it loses between them.
 //!
 //! # Invariants
 //!
 //! Every system has the same place in each panel.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
+use crate::shared::chart::{self, Axis, Panel};
 use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
+use crate::shared::figure::{Drawing, side_by_side, sources, systems};
 use everybuddy_measure::rows::Row;
 
 /// Draws the figure.
@@ -21,47 +21,29 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         })
     };
     let places = sources(own("total_fragmentation", "mean"));
+    let labels = places
+        .iter()
+        .map(|source| source.replace(" uniform-lifetimes", ", u.l."));
+    let labels: Vec<String> = labels.collect();
     let names = systems(own("total_fragmentation", "mean"));
-    let middle = (names.len() as f64 - 1.0) / 2.0;
     // The unit: internal fragmentation is a ratio, the others are shares.
     let panel = |metric: &'static str, title: &str, label: &str, unit: f64| {
-        let series = names.iter().enumerate().map(|(kind, name)| {
-            let (mut points, mut intervals) = (Vec::new(), Vec::new());
-            for row in own(metric, "mean").filter(|row| row.name() == *name) {
-                let Some(at) = places.iter().position(|place| *place == row.source) else {
-                    continue;
-                };
-                let half = own(metric, "ci95")
-                    .find(|other| other.name() == *name && other.source == row.source)
-                    .map_or(0.0, |other| other.value);
-                points.push((at as f64 + (kind as f64 - middle) * 0.1, row.value * unit));
-                intervals.push(((row.value - half) * unit, (row.value + half) * unit));
-            }
-            Series {
-                name: name.clone(),
-                points,
-                intervals,
-                labels: Vec::new(),
-                shape: Shape::Points,
-                kind,
-            }
+        let series = side_by_side(&names, &places, 0.1, |name, source| {
+            let find = |statistic| {
+                let row = own(metric, statistic)
+                    .find(|row| row.name() == name && row.source == source)?;
+                Some(row.value)
+            };
+            let (mean, half) = (find("mean")?, find("ci95").unwrap_or(0.0));
+            Some((
+                mean * unit,
+                Some(((mean - half) * unit, (mean + half) * unit)),
+            ))
         });
-        let series: Vec<Series> = series.collect();
         let ends = series.iter().flat_map(|own| &own.intervals);
         Panel {
             title: title.to_string(),
-            x: Axis {
-                label: "sizes of requests".to_string(),
-                range: (-0.5, places.len() as f64 - 0.5),
-                ticks: places.len() + 1,
-                base: None,
-                write: chart::names(
-                    places
-                        .iter()
-                        .map(|source| source.replace(" uniform-lifetimes", ", u.l."))
-                        .collect(),
-                ),
-            },
+            x: Axis::of_names("sizes of requests", labels.clone()),
             y: Axis {
                 label: label.to_string(),
                 range: chart::around(ends.flat_map(|end| [end.0, end.1])),
@@ -76,7 +58,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let panels = vec![
         panel(
             "internal_fragmentation",
-            "inside of blocks",
+            "inside blocks",
             "units held over units asked for",
             1.0,
         ),

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! More sizes waste less inside of blocks and more between them. Only the sum tells which system holds more.
+//! More sizes waste less inside blocks and more between them. Only the sum shows which system holds more.
 //!
 //! # Method
 //!

@@ -122,13 +122,7 @@ fn judged(
         title,
         "refused of 74,000",
         series,
-        Axis {
-            label: "traffic".to_string(),
-            range: (-0.5, traffic.len() as f64 - 0.5),
-            ticks: traffic.len() + 1,
-            base: None,
-            write: chart::names(labels),
-        },
+        Axis::of_names("traffic", labels),
     )
 }
 

@@ -81,13 +81,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             let values = series.iter().flat_map(|own| &own.points);
             Panel {
                 title: format!("{title}, {options}"),
-                x: Axis {
-                    label: "traffic".to_string(),
-                    range: (-0.5, traffic.len() as f64 - 0.5),
-                    ticks: traffic.len() + 1,
-                    base: None,
-                    write: chart::names(traffic.clone()),
-                },
+                x: Axis::of_names("traffic", traffic.clone()),
                 y: Axis {
                     label: "ratio".to_string(),
                     range: chart::from_zero(values.map(|point| point.1).chain([1.0])),

@@ -8,8 +8,9 @@
 //! 1. the user says so; or
 //! 2. more of its waits were called by functions of the page allocator than by others, according to the call chains
 //!    that were recorded with some of them ([`Function`](crate::functions::Function)); or
-//! 3. there are no chains, and at least one in eight of its waits ended directly before an event that the kernel only
-//!    reports while it holds a zone's lock (`kmem:mm_page_alloc_zone_locked`, `kmem:mm_page_pcpu_drain`).
+//! 3. no call chain was recorded with its waits, and at least one in eight of them ended directly before an event that
+//!    the kernel only reports while it holds a zone's lock (`kmem:mm_page_alloc_zone_locked`,
+//!    `kmem:mm_page_pcpu_drain`).
 //!
 //! That a call of the allocator follows a wait proves nothing: the kernel also waits for the lock of its lists of used
 //! pages (LRU) directly before it allocates or frees.
@@ -243,7 +244,8 @@ impl Locks {
         }
     }
 
-    /// Returns `true` if the evidence says that a zone's lock is at an address; `None` if there is no evidence.
+    /// Returns `true` if the lock at an address is a zone's, according to the user or to its waits; `None` if neither
+    /// decides.
     fn is_of_zone(&self, address: u64, has_held: bool) -> Option<bool> {
         if self.named.contains(&address) {
             return Some(true);

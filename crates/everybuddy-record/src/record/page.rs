@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! Any bytes give records that lie inside of them, or end the page; nothing panics.
+//! Any bytes give records that lie inside them, or end the page; nothing panics.
 
 use crate::format::{Field, Format};
 

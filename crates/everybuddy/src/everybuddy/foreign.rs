@@ -2,14 +2,14 @@
 //!
 //! # Purpose
 //!
-//! A tree without an owner is claimed by one exchange. A tree with another owner accepts frees all the same: one
-//! exchange on the word, and one on the tree's inbox if the owner does not know about the word yet. No CPU waits.
+//! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
+//! word, and one on the tree's inbox if the inbox does not name the word yet. A free never waits.
 //!
 //! # Invariants
 //!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
-//! 2. A tree that has something to allocate is not marked as spent, unless a CPU is just changing it. A request that
-//!    found nothing in the other trees therefore looks at all of them before it fails as exhausted.
+//! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found
+//!    nothing in the other trees therefore searches all trees before it fails as exhausted.
 
 use crate::bit_runs::WORD;
 use crate::frame::Order;
@@ -18,7 +18,7 @@ use crate::platform::{AtomicWord, Ordering, Platform};
 use super::local::NESTED;
 use super::tree::{Fill, Header, Trees};
 
-/// The trees, and which of them have nothing to allocate.
+/// The trees, and a mark for each tree that has nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {
     pub(crate) trees: Trees<'m, P>,
     /// A bit for each tree that has nothing to allocate.
@@ -29,7 +29,7 @@ pub(crate) struct Shared<'m, P: Platform> {
 pub(crate) enum Found {
     /// A tree, which is now claimed, and the first frame.
     Taken(u32, u32),
-    /// No such tree has the block. Whether a tree that another CPU owns may have it.
+    /// No such tree has the block. The value is `true` if a tree that another CPU owns may have it.
     Nothing(bool),
 }
 
@@ -39,7 +39,7 @@ impl<P: Platform> Shared<'_, P> {
     pub(crate) fn claim(&self, header: &Header<P>, id: u32) -> bool {
         // A look before the exchange keeps the line shared while another CPU owns the tree.
         header.owner.load(Ordering::Relaxed) == 0
-            // Acquire: pairs with the release in `release`: what the last owner did to the tree is seen.
+            // Acquire: pairs with the release in `release`, so this CPU sees all writes of the last owner.
             && header
                 .owner
                 .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
@@ -55,7 +55,7 @@ impl<P: Platform> Shared<'_, P> {
         P::wake(&header.owner);
     }
 
-    /// Writes whether an own tree has nothing to allocate.
+    /// Updates the mark of an own tree: it is set if the tree has nothing to allocate.
     #[inline]
     pub(crate) fn mark(&self, tree: u32, header: &Header<P>) {
         let Some((word, bit)) = self.spent_bit(tree) else {
@@ -73,8 +73,8 @@ impl<P: Platform> Shared<'_, P> {
             return;
         }
         let mut seen = word.load(Ordering::Relaxed);
-        // Acquire and release: pairs with the exchanges in `tell`. Of the two CPUs, the second one on this word sees
-        // what the other one did before: the bit, or the inbox.
+        // Acquire and release: pairs with the exchanges in `tell`. The second of the two CPUs to change this word sees
+        // the earlier write of the other one: the bit, or the inbox.
         while let Err(now) =
             word.compare_exchange(seen, seen | bit, Ordering::AcqRel, Ordering::Relaxed)
         {
@@ -125,7 +125,7 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
-    /// Returns `true` if no CPU owns a tree. What the last owner did is then seen.
+    /// Returns `true` if no CPU owns a tree. This CPU then sees all writes of the last owner.
     fn is_unowned(&self, header: &Header<P>) -> bool {
         // Acquire: pairs with the release in `release`.
         header.owner.load(Ordering::Acquire) == 0
@@ -133,8 +133,8 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
-    /// A small request prefers trees that serve more requests after it, since a claim costs as much as many of them. A
-    /// large one takes the lowest tree that has the block.
+    /// A small request prefers trees that can serve further requests, since a claim costs as much as many hits. A large
+    /// one takes the lowest tree that has the block.
     pub(crate) fn search(&self, id: u32, frames: u32, order: Order) -> Found {
         let fills = match frames < WORD {
             true => Fill::SMALL,
@@ -150,7 +150,7 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block of the lowest tree that is filled like this.
+    /// Takes a block of the lowest tree with the given fill level.
     fn search_filled(&self, id: u32, frames: u32, order: Order, fill: Fill) -> Found {
         let mut elsewhere = false;
         for (group, word) in (0..).zip(self.spent) {
@@ -162,7 +162,7 @@ impl<P: Platform> Shared<'_, P> {
                     break;
                 };
                 let is_unowned = self.is_unowned(header);
-                // While another CPU changes the tree, the masks say little.
+                // While another CPU changes the tree, its masks are only a hint.
                 elsewhere |= !is_unowned && self.is_of_another(header, id);
                 if !self.trees.is_filled(header, fill)
                     || !self.trees.may_serve(header, frames, order)
@@ -182,12 +182,12 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Returns `true` unless this CPU owns a tree. Nested requests of all CPUs have the same number.
+    /// Returns `true` unless this CPU owns a tree. The nested requests of all CPUs share one number.
     fn is_of_another(&self, header: &Header<P>, id: u32) -> bool {
         id == NESTED || header.owner.load(Ordering::Relaxed) != id
     }
 
-    /// Takes a block of an own tree, after returned frames were collected.
+    /// Collects the returned frames of an own tree, then takes a block of it.
     pub(crate) fn take(
         &self,
         tree: u32,
@@ -204,8 +204,8 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
-    /// Claims the trees from `first` to `last`, in ascending order. If one has an owner, waits for it at most `polls`
-    /// times; on failure none is claimed.
+    /// Claims the trees from `first` to `last`, in ascending order. Polls a tree that has an owner at most `polls`
+    /// times. If that fails, none of the trees is claimed.
     pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, polls: u32) -> bool {
         for tree in first..=last {
             let Some(header) = self.trees.header(tree) else {
@@ -238,7 +238,7 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
-    /// Takes a block that is larger than a tree: of trees that are wholly free and have no owner.
+    /// Takes a block that is larger than a tree. It consists of trees that are wholly free and have no owner.
     pub(crate) fn take_trees(&self, id: u32, frames: u32, order: Order, polls: u32) -> Found {
         let step = order.frames() >> self.trees.shift;
         let needed = frames.div_ceil(1 << self.trees.shift);
@@ -322,7 +322,7 @@ impl<P: Platform> Shared<'_, P> {
 fn unmark<W: AtomicWord<u64>>(word: &W, bit: u64) {
     let mut seen = word.load(Ordering::Relaxed);
     while seen & bit != 0 {
-        // Acquire and release: pairs with the exchanges in `mark` and `tell`, between which it comes.
+        // Acquire and release: pairs with the exchanges in `mark` and `tell`.
         match word.compare_exchange(seen, seen & !bit, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return,
             Err(now) => seen = now,

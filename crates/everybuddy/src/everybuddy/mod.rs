@@ -41,7 +41,7 @@ mod tree;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe, one_by_one};
+use crate::api::{Extent, FrameAllocator, describe};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
@@ -325,15 +325,6 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         self.free_further(cpu.id(), release)
     }
 
-    fn allocate_bulk(
-        &self,
-        cpu: &mut P::Cpu,
-        request: Request,
-        out: &mut [Pfn],
-    ) -> Result<usize, AllocateError> {
-        one_by_one(out, 0, || self.allocate(cpu, request))
-    }
-
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
         self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let wanted = self.wanted(request)?;
@@ -425,11 +416,6 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     /// O(frames / 64): the numbers are computed from the planes.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
         self.survey(self.max_order)
-    }
-
-    /// No frame is cached: those of the trees that a CPU owns are free.
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

@@ -282,6 +282,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.free_on(cpu.id(), cpu.probe(), release)
     }
 
+    // As the default, in which the compiler calls `allocate` instead of inlining it: 32 instructions more per frame.
     fn allocate_bulk(
         &self,
         cpu: &mut P::Cpu,
@@ -373,11 +374,6 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     /// O(frames / 64): the numbers are computed from the bits.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
         self.survey(self.max_order)
-    }
-
-    /// A reservation only decides where a CPU looks first: its frames are free for all.
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

@@ -38,7 +38,7 @@ mod word;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe, one_by_one};
+use crate::api::{Extent, FrameAllocator, describe};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
@@ -260,15 +260,6 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         Ok(())
     }
 
-    fn allocate_bulk(
-        &self,
-        cpu: &mut P::Cpu,
-        request: Request,
-        out: &mut [Pfn],
-    ) -> Result<usize, AllocateError> {
-        one_by_one(out, 0, || self.allocate(cpu, request))
-    }
-
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
         self.allocate_for(self.caller(cpu, true), request)
     }
@@ -332,11 +323,6 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
     /// O(frames / 32): the numbers are computed from the words.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
         self.survey(self.max_order)
-    }
-
-    /// No CPU keeps frames for itself.
-    fn buffered_frames(&self, _: CpuId) -> u64 {
-        0
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

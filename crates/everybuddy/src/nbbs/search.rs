@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! A request searches the words of its level by address, from a place of its CPU on and around. The places of the CPUs
-//! are far apart, so CPUs seldom write the same word. Each CPU goes back to a lower place when it frees one, so its
-//! blocks stay close together.
+//! A request searches the words of its level by address. It starts at a place of its CPU, and continues at the first
+//! word after the last one. The places of the CPUs are far apart, so CPUs seldom write the same word. When a CPU frees
+//! a block below its place, the place moves back to that block, so the CPU's blocks stay close together.
 //!
 //! # Invariants
 //!

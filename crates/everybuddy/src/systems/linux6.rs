@@ -62,8 +62,7 @@ impl System for Zones4 {
     const ROW: &'static Row = &Row {
         name: "zones-4",
         summary: "Today's Linux lists over four instances of the zone; a CPU prefers the one with its number.",
-        source: "RFC \"mm: improve page allocator scalability via splitting zones\", linux-mm, 2023-05-11, as it \
-            describes itself; no code was used",
+        source: "RFC \"mm: improve page allocator scalability via splitting zones\" [linux-mm 2023]",
         faithful: "Memory is divided by address into instances of one zone, each with a lock and free lists of its \
             own. Different CPUs prefer different instances, by their number. A request that its instance cannot \
             serve goes to the others.",

@@ -26,7 +26,7 @@ impl System for PcpBuddy {
     const ROW: &'static Row = &Row {
         name: "pcp-buddy",
         summary: "Each CPU owns page blocks: a free goes to the owner's lists, which merge buddies before a drain.",
-        source: "RFC \"mm: page_alloc: pcp buddy allocator\", linux-mm, 2026-04-03, described there; no code was used",
+        source: "RFC \"mm: page_alloc: pcp buddy allocator\", linux-mm, 2026-04-03",
         faithful: "A refill first recovers the parts of owned page blocks that drains put into the zone, then claims \
             whole page blocks of 2 MiB, then takes smaller chunks without ownership, then single blocks. A freed frame \
             goes to the lists of its page block's owner, whichever CPU frees it. A drain merges owned buddies \

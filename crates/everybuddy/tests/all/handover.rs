@@ -16,39 +16,9 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{
     Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release, Request, Setup,
 };
-use everybuddy_suite::{Cpu, System, claim, on, order};
+use everybuddy_suite::{claim, on, order};
 
-/// 256 MiB.
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
-
-/// Runs `body` with a system and the tokens of two CPUs. Returns what both counted.
-fn with(name: &str, body: impl FnOnce(&System<'_>, &mut Cpu, &mut Cpu)) -> Counts {
-    on(name, &Setup::new(RANGES, 2), |system| {
-        let cpus = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-        body(system, &mut first, &mut second);
-        let mut counts = first.probe().counts;
-        counts.add(&second.probe().counts);
-        // Everything comes back, and is coalesced.
-        system.park(&mut second);
-        system.quiesce(&mut first).unwrap();
-        let census = system.check(&mut first).unwrap();
-        assert_eq!((census.free, census.buffered), (1 << 16, 0), "{name}");
-        assert_eq!(system.snapshot(&mut first).free_blocks[10], 64, "{name}");
-        counts
-    })
-}
-
-fn allocate(system: &System<'_>, cpu: &mut Cpu, frames: usize) -> Vec<Pfn> {
-    let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
-    (0..frames).map(frame).collect()
-}
-
-fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Pfn]) {
-    for frame in frames {
-        system.free(cpu, Release::frame(*frame)).unwrap();
-    }
-}
+use crate::two_cpus::{allocate, free, with};
 
 /// One CPU allocates, the other frees.
 fn handover(name: &str) -> Counts {

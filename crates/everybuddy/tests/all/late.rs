@@ -14,10 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, Event, FrameRange, Pfn, Progress, Release, Request, Setup,
+    AllocateError, CpuId, CpuToken, Event, FrameRange, Progress, Release, Request, Setup,
 };
 use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy_suite::{System, claim, on};
+
+use crate::two_cpus::{allocate, free};
 
 const FRAMES: u64 = 64;
 const MANAGER: usize = 2;
@@ -25,17 +27,6 @@ const MANAGER: usize = 2;
 /// Waits briefly, for a thread that has stopped or is about to stop.
 fn briefly(attempt: u32) {
     Spin::pause(attempt.min(1));
-}
-
-/// Allocates frames one by one.
-fn take_all(system: &System<'_>, cpu: &mut Cpu, frames: u64) -> Vec<Pfn> {
-    let one = |_| system.allocate(cpu, Request::FRAME).unwrap();
-    (0..frames).map(one).collect()
-}
-
-fn free_all(system: &System<'_>, cpu: &mut Cpu, frames: &[Pfn]) {
-    let free = |frame: &Pfn| system.free(cpu, Release::frame(*frame)).unwrap();
-    frames.iter().for_each(free);
 }
 
 /// The moments of the program.
@@ -103,10 +94,10 @@ fn frames_of_a_late_answer_are_free_once_the_manager_has_finished() {
                 assert!(moments.has_block.load(Ordering::Acquire));
                 system.park(&mut caller);
                 // The manager has three frames and may still free them. A nested request does not wait for that.
-                let taken = take_all(system, &mut other, FRAMES - 3);
+                let taken = allocate(system, &mut other, FRAMES - 3);
                 let nested = system.allocate_nested(CpuId(1), Request::FRAME);
                 assert_eq!(nested, Err(AllocateError::Busy));
-                free_all(system, &mut other, &taken);
+                free(system, &mut other, &taken);
             });
             drop(end);
             manager.join().unwrap();
@@ -114,10 +105,10 @@ fn frames_of_a_late_answer_are_free_once_the_manager_has_finished() {
             assert_eq!(system.quiesce(&mut other), Ok(()));
             let census = system.check(&mut other).unwrap();
             assert_eq!((census.free, census.allocated), (FRAMES, 0));
-            let taken = take_all(system, &mut other, FRAMES);
+            let taken = allocate(system, &mut other, FRAMES);
             let error = system.allocate(&mut other, Request::FRAME);
             assert_eq!(error, Err(AllocateError::Exhausted));
-            free_all(system, &mut other, &taken);
+            free(system, &mut other, &taken);
             system.remove(&mut other, ranges[0]).unwrap();
         });
         assert_eq!(system.buffered_frames(CpuId(0)), 0);

@@ -18,4 +18,5 @@ mod silent;
 mod spaces;
 mod statics;
 mod stops;
+mod two_cpus;
 mod zeroed;

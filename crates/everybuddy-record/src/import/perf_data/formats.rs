@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! A field is read only if it lies inside of the sample, and as wide as it was described.
+//! A field is read only if it lies inside the sample, and as wide as it was described.
 
 use std::collections::HashMap;
 

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! A section that is given back lies inside of the file.
+//! A section that is returned lies inside the file.
 
 use std::io::{Read, Seek, SeekFrom};
 
