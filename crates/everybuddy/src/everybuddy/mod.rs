@@ -49,6 +49,7 @@ use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
 use crate::lock::{RawLock, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
+use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
 use crate::request::{Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
@@ -281,8 +282,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
 
     /// Frees what is not a frame of a tree of this CPU.
     #[inline(never)]
-    fn free_further(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
-        let Some(local) = self.local(cpu) else {
+    fn free_further(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
         let (start, frames) = self.named(release)?;
@@ -290,14 +291,16 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             return Ok(());
         }
         let open = self.begin(local);
-        let is_freed = match self.shared.trees.part_of_word(start, frames) {
-            Some(part) => self.free_in_word(local, open, &part),
-            None => return self.free_words(local, open, start, frames),
+        let freed = match self.shared.trees.part_of_word(start, frames) {
+            Some(part) if self.free_in_word(local, open, &part) => Ok(()),
+            Some(_) => Err(self.diagnose(start, frames)),
+            None => self.free_words(local, open, start, frames),
         };
-        match is_freed {
-            true => Ok(()),
-            false => Err(self.diagnose(start, frames)),
+        if freed.is_ok() {
+            let order = Order::covering(frames).unwrap_or(self.max_order);
+            cpu.probe().record(Event::Bypass(order));
         }
+        freed
     }
 }
 
@@ -322,7 +325,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         {
             return Ok(());
         }
-        self.free_further(cpu.id(), release)
+        self.free_further(cpu, release)
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {

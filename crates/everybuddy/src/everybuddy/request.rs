@@ -49,6 +49,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         wanted: Wanted,
         flags: Flags,
     ) -> Result<u32, AllocateError> {
+        cpu.probe().record(Event::Bypass(wanted.order));
         let open = self.begin(local);
         let found = self.find(local, wanted);
         self.end(local, open);
