@@ -109,9 +109,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Every [`FreeError`] except `Busy`; the state is as before.
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
 
-    /// Frees frames that contain only zeros, as [`free`](Self::free) does otherwise. [`Nodes`](crate::Nodes) remembers
-    /// it for whole blocks of the order that [`Zone::with_zeroed`](crate::Zone::with_zeroed) names; other systems do
-    /// not.
+    /// Frees frames like [`free`](Self::free), and promises that they contain only zeros. [`Nodes`](crate::Nodes)
+    /// stores this promise for whole blocks of the order that [`Zone::with_zeroed`](crate::Zone::with_zeroed) names.
+    /// Other systems ignore it.
     ///
     /// # Errors
     /// As [`free`](Self::free). After an error nothing is known of the content any more.
@@ -119,8 +119,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
         self.free(cpu, release)
     }
 
-    /// Returns `true` if these frames, which the caller allocated and did not write to, contain only zeros. `false` if
-    /// that is not known. O(frames / frames of a huge block).
+    /// Returns `true` if these frames, which the caller allocated and did not write to, are known to contain only
+    /// zeros. A refused free of some of them can end that knowledge. O(frames / frames of a huge block).
     fn is_zeroed(&self, start: Pfn, frames: u32) -> bool {
         let _ = (start, frames);
         false

@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! In these systems CPUs allocate from one structure without a lock, so the same programs are hard for each of them.
-//! What differs is a parameter: sizes, and the last operation of each CPU. A CPU of `everybuddy` parks, since other
-//! CPUs may ask for its tree.
+//! In these systems CPUs allocate from one structure without a lock, so the same programs test each of them. The
+//! parameters are the sizes and the last operation of each CPU. A CPU of `everybuddy` parks, since other CPUs may ask
+//! for its tree.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

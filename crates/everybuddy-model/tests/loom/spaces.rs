@@ -390,3 +390,19 @@ models!(
     [3] both_exchange_for_the_last_space,
     [1, 2] two_cpus_share_a_space,
 );
+// Instances of one zone: a request goes on to the next instance, and no CPU changes its own.
+models!(
+    instances, Plain, "bs+order=1+zone=spaces+space=8KiB+exchange=never";
+    [3] two_cpus_share_a_space,
+    [2, 3] a_space_changes_hands_while_a_frame_comes_back,
+    [3, 5] both_exchange_for_the_last_space,
+    [2] three_cpus_take_all_frames,
+    [1, 2] overlapping_ranges_are_added,
+);
+models!(
+    zones, Plain, "zones-4+order=1+space=8KiB";
+    [2, 3] two_cpus_share_a_space,
+    [1, 2] a_space_changes_hands_while_a_frame_comes_back,
+    [2, 3] both_exchange_for_the_last_space,
+    [1, 2] three_cpus_take_all_frames,
+);

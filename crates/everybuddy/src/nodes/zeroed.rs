@@ -7,9 +7,9 @@
 //!
 //! # Mechanism
 //!
-//! A block has two bits. A free that promises zeros sets them to [`PENDING`], then frees the frames, and then changes
-//! `PENDING` to [`ZEROED`]. Every other event that makes frames free clears the bits before it does so. Allocations
-//! touch nothing.
+//! A block has two bits. A free that promises zeros for a whole block sets them to [`PENDING`], frees the frames, and
+//! then changes `PENDING` to [`ZEROED`]. A promise for a part of a block does not change them. Every other call that
+//! makes frames free first clears the bits. Allocations do not change them.
 //!
 //! # Invariants
 //!

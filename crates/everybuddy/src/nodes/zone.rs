@@ -42,11 +42,12 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
-    /// Remembers which blocks of `order` have only zeros, in `words`, which are zero. A block beyond the memory of
-    /// [`zeroed_words`](Self::zeroed_words) words is never known to have only zeros.
+    /// Records in `words` which blocks of `order` contain only zeros. All `words` must be zero. The zone needs
+    /// [`zeroed_words`](Self::zeroed_words) of them; a block without a word is never known to contain only zeros.
     ///
     /// [`free_zeroed`](FrameAllocator::free_zeroed) promises zeros, and [`is_zeroed`](FrameAllocator::is_zeroed) tells
-    /// the next holder. A free costs a load more.
+    /// the next holder. Each free reads the word of every block that it
+    /// touches, and changes the word if the block has a mark.
     #[must_use]
     pub fn with_zeroed(self, order: Order, words: &'z [P::AtomicU64]) -> Self {
         Self {

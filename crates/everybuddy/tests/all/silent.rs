@@ -71,7 +71,7 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
     }
 }
 
-/// Returns how often a request waits that finds nothing, when `silent` CPUs own a tree and do not answer.
+/// Returns how often a request that finds nothing waits if `silent` CPUs own a tree and do not answer.
 fn waits(silent: u16) -> u64 {
     static WAITS: AtomicU64 = AtomicU64::new(0);
     let ranges = [FrameRange::new(0, 1024)];
