@@ -400,7 +400,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the bytes of metadata that the system uses. O(1).
     fn metadata_bytes(&self) -> usize;
 
-    /// Returns the present state of free memory. Acquires the zone's lock; O(orders + CPUs).
+    /// Returns the present state of free memory. Acquires the zone's lock; O(orders + CPUs), and O(page blocks) if they
+    /// have types.
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot;
 
     /// Returns the number of frames in a CPU's list; 0 if the system has no lists, or was not set up for that CPU.

@@ -21,7 +21,7 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 use super::OwnedTrees;
 use super::local::{CLOSED, Local};
 
-/// How often a CPU polls for another one, or for a tree, before it fails as busy.
+/// How often a CPU polls for all others together, or for a tree, before it fails as busy.
 pub(super) const MAX_POLLS: u32 = 1 << 16;
 
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
@@ -109,27 +109,30 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Succeeds if another CPU owns no tree in this epoch: it has acknowledged, or it is parked. Fails with its state.
-    fn owns_none(&self, local: &Local<'_, P>, epoch: u32) -> Result<(), CpuState> {
+    /// Succeeds if another CPU keeps no tree in this epoch: it has acknowledged, or it is parked. Fails with its state.
+    fn keeps_none(&self, local: &Local<'_, P>, epoch: u32) -> Result<(), CpuState> {
         // Acquire: pairs with the release in `acknowledge`.
-        let seen = CpuState(local.state.load(Ordering::Acquire));
-        if seen.acknowledged(epoch) {
-            return Ok(());
+        let mut seen = CpuState(local.state.load(Ordering::Acquire));
+        while !seen.acknowledged(epoch) {
+            if seen.state() != CpuState::PARKED {
+                return Err(seen);
+            }
+            let parked = CpuState::new(epoch, CpuState::PARKED);
+            // Release: pairs with the acquire in `resume`: a CPU that resumes after this exchange sees the request.
+            // Acquire: pairs with the release in `park_local`: the released trees are seen.
+            let swapped =
+                local
+                    .state
+                    .compare_exchange(seen.0, parked.0, Ordering::AcqRel, Ordering::Acquire);
+            match swapped {
+                Ok(_) => break,
+                Err(now) => seen = CpuState(now),
+            }
         }
-        if seen.state() != CpuState::PARKED {
-            return Err(seen);
-        }
-        let parked = CpuState::new(epoch, CpuState::PARKED);
-        // Release: pairs with the acquire in `resume`: a CPU that resumes after this exchange sees the request.
-        // Acquire: pairs with the release in `park`: the released trees are seen.
-        let swapped =
-            local
-                .state
-                .compare_exchange(seen.0, parked.0, Ordering::AcqRel, Ordering::Relaxed);
-        swapped.map(drop).map_err(CpuState)
+        Ok(())
     }
 
-    /// Waits until no other CPU owns a tree. Returns `false` if one neither parks nor acknowledges in time.
+    /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time.
     fn drain_others(&self, local: &Local<'_, P>, epoch: u32) -> bool {
         let others = || {
             let all = self.locals.iter().enumerate();
@@ -137,23 +140,23 @@ impl<P: Platform> OwnedTrees<'_, P> {
         };
         // All are asked before the first wait, so that they answer simultaneously.
         for (index, other) in others() {
-            if self.owns_none(other, epoch).is_err() {
-                // Release: pairs with the acquire in `service`: the epoch is seen.
+            if self.keeps_none(other, epoch).is_err() {
+                // Release: pairs with the acquires in `service` and `park_local`: the epoch is seen.
                 other.identity.swap(CLOSED, Ordering::AcqRel);
                 P::poke(CpuId(index as u16));
             }
         }
-        let mut polls = 0..MAX_POLLS;
-        let mut all_drained = true;
+        let (mut polls, mut all_drained) = (0, true);
         for (_, other) in others() {
-            while let Err(seen) = self.owns_none(other, epoch) {
-                let Some(attempt) = polls.next() else {
+            let mut attempt = 0;
+            while let Err(seen) = self.keeps_none(other, epoch) {
+                if polls == MAX_POLLS {
                     all_drained = false;
                     break;
-                };
-                if seen.state() != CpuState::PARKED {
-                    P::wait(&other.state, seen.0, attempt);
                 }
+                P::wait(&other.state, seen.0, attempt);
+                polls += 1;
+                attempt += 1;
             }
         }
         all_drained

@@ -49,9 +49,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
         wanted: Wanted,
         flags: Flags,
     ) -> Result<u32, AllocateError> {
-        cpu.probe().record(Event::Bypass(wanted.order));
         let open = self.begin(local);
-        let found = self.find(local, wanted);
+        let found = match self.find_in_own(local, wanted) {
+            Some(start) => Ok(start),
+            None => {
+                cpu.probe().record(Event::Bypass(wanted.order));
+                self.find_elsewhere(local, wanted)
+            }
+        };
         self.end(local, open);
         let elsewhere = match found {
             Ok(start) => return Ok(start),
@@ -64,28 +69,25 @@ impl<P: Platform> OwnedTrees<'_, P> {
             });
         }
         cpu.probe().record(Event::Reclaim);
-        self.with_all_drained(local, |all_drained| match self.find(local, wanted) {
-            Ok(start) => Ok(start),
-            Err(_) if !all_drained => Err(AllocateError::Busy),
-            Err(_) => self.find_among_all(local, wanted),
+        self.with_all_drained(local, |all_drained| {
+            match self.find_elsewhere(local, wanted) {
+                Ok(start) => Ok(start),
+                Err(_) if !all_drained => Err(AllocateError::Busy),
+                Err(_) => self.find_among_all(local, wanted),
+            }
         })
     }
 
-    /// Finds a block in the CPU's own trees, or in those that no CPU owns. Otherwise returns whether a tree of another
-    /// CPU may have one.
-    fn find(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
+    /// Finds a block in the CPU's own trees.
+    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
         let Wanted { frames, order } = wanted;
         if self.exceeds_tree(order) {
-            local.release_all(&self.shared);
-            return match self.shared.take_trees(local.id, frames, order, 0) {
-                Found::Taken(_, start) => Ok(start),
-                Found::Nothing(elsewhere) => Err(elsewhere),
-            };
+            return None;
         }
         if frames == 1
             && let Some(frame) = local.pop(&self.shared)
         {
-            return Ok(frame);
+            return Some(frame);
         }
         let mut from = 0;
         while let Some(tree) = local.next_own(from) {
@@ -93,9 +95,22 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 && let Some(start) = self.shared.take(tree, header, frames, order)
             {
                 local.moved(tree, start);
-                return Ok(start);
+                return Some(start);
             }
             from = tree + 1;
+        }
+        None
+    }
+
+    /// Finds a block in trees that no CPU owns. Otherwise returns whether a tree of another CPU may have one.
+    fn find_elsewhere(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
+        let Wanted { frames, order } = wanted;
+        if self.exceeds_tree(order) {
+            local.release_all(&self.shared);
+            return match self.shared.take_trees(local.id, frames, order, 0) {
+                Found::Taken(_, start) => Ok(start),
+                Found::Nothing(elsewhere) => Err(elsewhere),
+            };
         }
         match self.shared.search(local.id, frames, order) {
             Found::Nothing(elsewhere) => Err(elsewhere),

@@ -40,7 +40,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         let (zone, inner) = self.release_in(cpu.id(), release)?;
-        zone.zeroed.clear(inner.start.0, frames_of(inner.size));
+        zone.forget_zeros(inner);
         zone.system.free(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
@@ -48,6 +48,9 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn free_zeroed(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         let (zone, inner) = self.release_in(cpu.id(), release)?;
+        if !zone.contains(inner) {
+            return zone.system.free(cpu, inner);
+        }
         let frames = inner.size.extent().frames();
         let free = || zone.system.free(cpu, inner);
         zone.zeroed.freed(inner.start.0, frames, free)?;
@@ -101,7 +104,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let (zone, inner) = self.release_in(cpu, release)?;
-        zone.zeroed.clear(inner.start.0, frames_of(inner.size));
+        zone.forget_zeros(inner);
         zone.system.free_nested(cpu, inner)?;
         zone.refund(frames_of(release.size));
         Ok(())
@@ -133,7 +136,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
-            zone.forget_zeros(range);
+            zone.forget_zeros_of(range);
             zone.system.add(cpu, range)?;
             zone.refund(range.frames);
             Ok(())
@@ -154,7 +157,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
-            zone.forget_zeros(range);
+            zone.forget_zeros_of(range);
             zone.system.unreserve(cpu, range)?;
             zone.refund(range.frames);
             Ok(())
@@ -189,7 +192,8 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     fn metadata_bytes(&self) -> usize {
         let systems = self.zones.iter().map(|zone| zone.system.metadata_bytes());
-        systems.sum::<usize>() + size_of_val(self.zones)
+        let zeroed = self.zones.iter().map(|zone| zone.zeroed.bytes());
+        systems.sum::<usize>() + zeroed.sum::<usize>() + size_of_val(self.zones)
     }
 
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot {

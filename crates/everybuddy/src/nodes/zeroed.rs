@@ -88,14 +88,17 @@ impl<'z, P: Platform> Zeroed<'z, P> {
     }
 
     /// Forgets what is known of the blocks of frames that become free.
-    pub(super) fn clear(&self, start: u32, frames: u64) {
-        let first = start >> self.order.get();
-        // The caller has not checked the range yet, so it may end anywhere.
-        let end = (u64::from(start) + frames).div_ceil(u64::from(self.order.frames()));
-        let known = self.words.len() as u64 * u64::from(PER_WORD);
-        for block in u64::from(first)..end.min(known) {
-            self.change(block as u32, |bits| bits != 0, 0);
+    pub(super) fn clear(&self, start: u32, frames: u32) {
+        let end = u64::from(start) + u64::from(frames);
+        let end = end.div_ceil(u64::from(self.order.frames()));
+        for block in start >> self.order.get()..self.known(end) {
+            self.change(block, |bits| bits != 0, 0);
         }
+    }
+
+    /// Returns the number of blocks below a block that have bits.
+    fn known(&self, end: u64) -> u32 {
+        end.min(self.words.len() as u64 * u64::from(PER_WORD)) as u32
     }
 
     /// Frees frames that have only zeros, by `free`. A part of a block keeps the block's bits as they are.
@@ -106,16 +109,24 @@ impl<'z, P: Platform> Zeroed<'z, P> {
         free: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let size = self.order.frames();
-        let whole = start.div_ceil(size)..start.saturating_add(frames) / size;
+        let end = (u64::from(start) + u64::from(frames)) / u64::from(size);
+        let whole = start.div_ceil(size)..self.known(end);
         for block in whole.clone() {
             self.change(block, |_| true, PENDING);
         }
         let freed = free();
-        let to = if freed.is_ok() { ZEROED } else { 0 };
         for block in whole {
-            self.change(block, |bits| bits == PENDING, to);
+            match freed {
+                Ok(()) => self.change(block, |bits| bits == PENDING, ZEROED),
+                Err(_) => self.change(block, |_| true, 0),
+            }
         }
         freed
+    }
+
+    /// Returns the bytes of the bits.
+    pub(super) const fn bytes(&self) -> usize {
+        size_of_val(self.words)
     }
 
     /// Returns `true` if the frames of a run lie in blocks whose free frames have only zeros.

@@ -15,6 +15,7 @@ use crate::error::RegionError;
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::region::FrameRange;
+use crate::request::Release;
 
 use super::zeroed::Zeroed;
 
@@ -42,12 +43,13 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
-    /// Records in `words` which blocks of `order` contain only zeros. All `words` must be zero. The zone needs
-    /// [`zeroed_words`](Self::zeroed_words) of them; a block without a word is never known to contain only zeros.
+    /// Records in `words` which blocks of `order` contain only zeros. [`free_zeroed`](FrameAllocator::free_zeroed)
+    /// promises zeros, and [`is_zeroed`](FrameAllocator::is_zeroed) tells the next holder.
     ///
-    /// [`free_zeroed`](FrameAllocator::free_zeroed) promises zeros, and [`is_zeroed`](FrameAllocator::is_zeroed) tells
-    /// the next holder. Each free reads the word of every block that it
-    /// touches, and changes the word if the block has a mark.
+    /// All `words` must be zero, and belong to this zone alone. The zone needs [`zeroed_words`](Self::zeroed_words) of
+    /// them; a block without bits is never known to contain only zeros. `order` is at most that of the system's
+    /// largest block. While there is a zone, frames may be freed only through [`Nodes`](crate::Nodes). Each free reads
+    /// the bits of the blocks that it touches, and a refused one may forget them.
     #[must_use]
     pub fn with_zeroed(self, order: Order, words: &'z [P::AtomicU64]) -> Self {
         Self {
@@ -56,7 +58,8 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
-    /// Returns the number of words that [`with_zeroed`](Self::with_zeroed) needs for a zone of `frames` frames.
+    /// Returns the number of words that [`with_zeroed`](Self::with_zeroed) needs for a zone whose span has `frames`
+    /// frames, holes included.
     pub const fn zeroed_words(order: Order, frames: u32) -> usize {
         Zeroed::<P>::words(order, frames)
     }
@@ -106,10 +109,25 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
-    /// Forgets which blocks of a range have only zeros, before its frames become free.
-    pub(super) fn forget_zeros(&self, range: FrameRange) {
+    /// Returns `true` if the frames of a release lie in the zone's span, so that it need not be refused.
+    pub(super) fn contains(&self, release: Release) -> bool {
+        let (span, frames) = (self.system.span().frames(), release.size.extent().frames());
+        let start = release.start.0;
+        start < span && (1..=span - start).contains(&frames)
+    }
+
+    /// Forgets which blocks of a release have only zeros, before its frames become free.
+    pub(super) fn forget_zeros(&self, release: Release) {
+        if self.contains(release) {
+            let frames = release.size.extent().frames();
+            self.zeroed.clear(release.start.0, frames);
+        }
+    }
+
+    /// Does the same for a range.
+    pub(super) fn forget_zeros_of(&self, range: FrameRange) {
         if let Ok((start, frames)) = self.system.span().relative(range) {
-            self.zeroed.clear(start.0, u64::from(frames));
+            self.zeroed.clear(start.0, frames);
         }
     }
 

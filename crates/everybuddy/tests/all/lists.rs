@@ -333,6 +333,7 @@ fn a_refused_free_bypasses_no_list() {
         "pcp-buddy",
         "spring",
         "magazines",
+        "nbbs",
     ] {
         on(name, &Setup::new(RANGES, 1), |system| {
             let mut cpu = claim(&NativeCpus::new(1), 0);
@@ -374,6 +375,38 @@ fn never_coalesces_only_on_demand() {
             // It is reclaimed before a request is refused, also without quiescing.
             let all = Request::order(Order::TEN);
             assert_eq!(system.allocate(&mut cpu, all), Ok(Pfn(0)));
+        },
+    );
+}
+
+#[test]
+fn a_call_that_own_trees_serve_is_no_miss() {
+    // Trees of 64 frames, of which the CPU may keep two.
+    let ranges = [FrameRange::new(0, 1024)];
+    on(
+        "everybuddy+tree=256KiB",
+        &Setup::new(&ranges, 1),
+        |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let misses = |cpu: &mut Cpu, calls: u32| {
+                let before = counts(cpu).bypasses_order0;
+                let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
+                let frames: Vec<Pfn> = (0..calls).map(frame).collect();
+                (counts(cpu).bypasses_order0 - before, frames)
+            };
+            let (claims, first) = misses(&mut cpu, 64);
+            assert_eq!(claims, 1);
+            assert_eq!(misses(&mut cpu, 1).0, 1, "the second tree");
+            let before = counts(&mut cpu).bypasses_order0;
+            system.free(&mut cpu, Release::frame(first[5])).unwrap();
+            assert!(system.free(&mut cpu, Release::frame(first[5])).is_err());
+            assert_eq!(counts(&mut cpu).bypasses_order0, before);
+            assert_eq!(
+                misses(&mut cpu, 64).0,
+                0,
+                "63 frames of one tree, one of the other"
+            );
+            assert_eq!(misses(&mut cpu, 1).0, 1, "the third tree");
         },
     );
 }
