@@ -148,9 +148,9 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: RATES,
         formula: "order-0 calls that entered the zone layer / order-0 calls",
-        definition: "Share of the order-0 calls that the CPU's own list could not serve: refills, drains and \
-                     bypasses (Spring Buddy, figure 10). It is not 1 - service ratio, since a refill is one miss \
-                     and moves a batch. 1 without lists.",
+        definition: "Share of the order-0 calls that the CPU's own list, or its own trees, could not serve: refills, \
+                     drains and bypasses (Spring Buddy, figure 10). It is not 1 - service ratio, since a refill is one \
+                     miss and moves a batch. 1 without lists.",
         counted: None,
     },
     Metric {
