@@ -11,9 +11,11 @@
 //! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found
 //!    nothing in the other trees therefore searches all trees before it fails as exhausted.
 
+use core::ops::Range;
+
 use crate::bit_runs::WORD;
 use crate::frame::Order;
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
 use super::tree::{Fill, Header, Trees};
@@ -21,8 +23,61 @@ use super::tree::{Fill, Header, Trees};
 /// The trees, and a mark for each tree that has nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {
     pub(crate) trees: Trees<'m, P>,
-    /// A bit for each tree that has nothing to allocate.
+    /// A bit for each tree that has nothing to allocate. A word has the marks of a group of trees.
     pub(crate) spent: &'m [P::AtomicU64],
+    pub(crate) windows: Windows,
+}
+
+/// The trees of a group: as many as a word of marks has bits.
+pub(crate) const GROUP: u32 = u64::BITS;
+/// The CPUs that search from the same place. Today's processors have as many CPUs on one last-level cache.
+const CPUS_PER_WINDOW: u32 = 8;
+
+/// Where the CPUs begin to search.
+///
+/// A window is a number of groups. CPUs of different windows search in different trees and read different lines of
+/// marks, as long as their own window has what they need. With few CPUs there is one window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    /// The number of groups of all trees.
+    groups: u32,
+    /// The number of groups of a window, except that the last one may have fewer.
+    size: u32,
+}
+
+impl Windows {
+    pub(crate) fn new(trees: u32, cpus: u16) -> Self {
+        let groups = trees.div_ceil(GROUP);
+        let windows = u32::from(cpus).div_ceil(CPUS_PER_WINDOW).max(1);
+        Self {
+            groups,
+            size: groups.div_ceil(windows).max(1),
+        }
+    }
+
+    /// Returns the first group of a CPU's window.
+    pub(crate) fn home(self, cpu: u32) -> u32 {
+        let windows = self.groups.div_ceil(self.size).max(1);
+        cpu / CPUS_PER_WINDOW % windows * self.size
+    }
+
+    /// Returns the number of words of marks, including those that are not used.
+    pub(crate) fn words(self) -> usize {
+        (self.groups as usize) << self.spread()
+    }
+
+    /// Returns the distance of two words of marks, as a power of two: with several windows, a line.
+    fn spread(self) -> u32 {
+        match self.size < self.groups {
+            true => 3,
+            false => 0,
+        }
+    }
+
+    /// Returns the window after the one that ends at a group.
+    fn after(self, end: u32) -> u32 {
+        if end < self.groups { end } else { 0 }
+    }
 }
 
 /// The outcome of a search among the trees that no CPU owns.
@@ -61,17 +116,19 @@ impl<P: Platform> Shared<'_, P> {
         let Some((word, bit)) = self.spent_bit(tree) else {
             return;
         };
-        // Relaxed: only the owner sets the bit.
-        let is_marked = word.load(Ordering::Relaxed) & bit != 0;
         if !self.trees.is_spent(header) {
-            if is_marked {
+            if header.marked.get() != 0 {
                 unmark(word, bit);
+                header.marked.set(0);
             }
             return;
         }
+        // Relaxed: only the owner sets the bit.
+        let is_marked = word.load(Ordering::Relaxed) & bit != 0;
         if is_marked || header.inbox.load(Ordering::Relaxed) != 0 {
             return;
         }
+        header.marked.set(1);
         let mut seen = word.load(Ordering::Relaxed);
         // Acquire and release: pairs with the exchanges in `tell`. The second of the two CPUs to change this word sees
         // the earlier write of the other one: the bit, or the inbox.
@@ -86,10 +143,15 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
+    /// Returns the marks of a group.
+    #[inline]
+    fn marks(&self, group: u32) -> Option<&P::AtomicU64> {
+        self.spent.get((group as usize) << self.windows.spread())
+    }
+
     #[inline]
     fn spent_bit(&self, tree: u32) -> Option<(&P::AtomicU64, u64)> {
-        let word = self.spent.get((tree / 64) as usize)?;
-        Some((word, 1 << (tree % 64)))
+        Some((self.marks(tree / GROUP)?, 1 << (tree % GROUP)))
     }
 
     /// Returns `true` if a tree is marked as one that has nothing to allocate.
@@ -133,30 +195,46 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
-    /// A small request prefers trees that can serve further requests, since a claim costs as much as many hits. A large
-    /// one takes the lowest tree that has the block.
-    pub(crate) fn search(&self, id: u32, frames: u32, order: Order) -> Found {
+    /// The search begins with the window whose first group is `home`. In each window, a small request prefers trees that
+    /// can serve further requests, since a claim costs as much as many hits. A large one takes the lowest tree that has
+    /// the block.
+    pub(crate) fn search(&self, id: u32, home: u32, frames: u32, order: Order) -> Found {
         let fills = match frames < WORD {
             true => Fill::SMALL,
             false => Fill::LARGE,
         };
-        let mut elsewhere = false;
-        for fill in fills {
-            match self.search_filled(id, frames, order, *fill) {
-                Found::Nothing(busy) => elsewhere = busy,
-                found => return found,
+        let (mut elsewhere, mut start) = (false, home);
+        loop {
+            let end = (start + self.windows.size).min(self.windows.groups);
+            let mut is_busy = false;
+            for fill in fills {
+                match self.search_window(id, start..end, (frames, order), *fill) {
+                    Found::Nothing(busy) => is_busy = busy,
+                    found => return found,
+                }
+            }
+            elsewhere |= is_busy;
+            start = self.windows.after(end);
+            if start == home {
+                return Found::Nothing(elsewhere);
             }
         }
-        Found::Nothing(elsewhere)
     }
 
-    /// Takes a block of the lowest tree with the given fill level.
-    fn search_filled(&self, id: u32, frames: u32, order: Order, fill: Fill) -> Found {
+    /// Takes a block of the lowest tree of some groups with the given fill level.
+    fn search_window(
+        &self,
+        id: u32,
+        groups: Range<u32>,
+        (frames, order): (u32, Order),
+        fill: Fill,
+    ) -> Found {
         let mut elsewhere = false;
-        for (group, word) in (0..).zip(self.spent) {
-            let mut candidates = !word.load(Ordering::Relaxed);
+        for group in groups {
+            let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
+            let mut candidates = !marks.unwrap_or(u64::MAX);
             while candidates != 0 {
-                let tree = group * 64 + candidates.trailing_zeros();
+                let tree = group * GROUP + candidates.trailing_zeros();
                 candidates &= candidates - 1;
                 let Some(header) = self.trees.header(tree) else {
                     break;

@@ -19,6 +19,7 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
+use super::tree::WORD_ORDER;
 
 /// The identity of a CPU that may not hit. No tree has this owner.
 pub(crate) const CLOSED: u32 = u32::MAX;
@@ -38,8 +39,10 @@ pub(crate) struct Local<'m, P: Platform> {
     list: &'m [P::Cell<u32>],
     /// Where the CPU allocated last by address.
     point: P::Cell<u32>,
-    /// The tree from which the CPU allocates.
+    /// The tree from which the CPU allocates blocks of less than a word.
     current: P::Cell<u32>,
+    /// The tree from which it allocates larger ones.
+    large: P::Cell<u32>,
     slots: &'m [P::Cell<u32>],
     /// The number of slots in use.
     owned: P::Cell<u32>,
@@ -50,13 +53,20 @@ pub(crate) struct Local<'m, P: Platform> {
     times: P::Cell<u32>,
     /// The owner of this CPU's trees.
     pub(crate) id: u32,
+    /// The group of trees where this CPU begins to search.
+    pub(crate) home: u32,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
 }
 
 impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
-    pub(crate) fn new(cpu: u32, list: &'m [P::Cell<u32>], slots: &'m [P::Cell<u32>]) -> Self {
+    pub(crate) fn new(
+        cpu: u32,
+        home: u32,
+        list: &'m [P::Cell<u32>],
+        slots: &'m [P::Cell<u32>],
+    ) -> Self {
         let zero = || P::Cell::new(0);
         Self {
             identity: P::AtomicU32::new(CLOSED),
@@ -64,12 +74,14 @@ impl<'m, P: Platform> Local<'m, P> {
             list,
             point: zero(),
             current: zero(),
+            large: zero(),
             slots,
             owned: zero(),
             oldest: zero(),
             freed: zero(),
             times: zero(),
             id: cpu + 1,
+            home,
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -124,6 +136,15 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
+    /// Returns the cell with the tree from which the CPU allocates blocks of an order.
+    #[inline(always)]
+    fn tree_for(&self, order: Order) -> &P::Cell<u32> {
+        match order.index() as u32 >= WORD_ORDER {
+            true => &self.large,
+            false => &self.current,
+        }
+    }
+
     /// The hit of a request for a larger block, in the current tree.
     #[inline(always)]
     pub(crate) fn hit_block(
@@ -132,7 +153,7 @@ impl<'m, P: Platform> Local<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let tree = self.current.get();
+        let tree = self.tree_for(order).get();
         let header = shared.trees.header(tree)?;
         match self.owns(&header.owner) {
             true => shared.trees.take(tree, header, frames, order),
@@ -166,46 +187,72 @@ impl<'m, P: Platform> Local<'m, P> {
         None
     }
 
-    /// Sets the current tree, after a frame of it was taken.
-    pub(crate) fn moved(&self, tree: u32, frame: u32) {
-        self.current.set(tree);
-        self.point.set(frame);
+    /// Sets the current tree for blocks of an order, after such a block of it was taken.
+    pub(crate) fn moved(&self, tree: u32, order: Order, frame: u32) {
+        self.tree_for(order).set(tree);
+        if (order.index() as u32) < WORD_ORDER {
+            self.point.set(frame);
+        }
     }
 
-    /// Returns the lowest own tree that is not below `from`.
-    pub(crate) fn next_own(&self, from: u32) -> Option<u32> {
-        let slots = self.slots.iter().take(self.owned.get() as usize);
-        slots.map(P::Cell::get).filter(|tree| *tree >= from).min()
+    /// Returns the lowest own tree that is not below `from` and may have a block.
+    pub(crate) fn next_own(
+        &self,
+        shared: &Shared<'_, P>,
+        from: u32,
+        (frames, order): (u32, Order),
+    ) -> Option<u32> {
+        let may_serve = |tree: &u32| {
+            let header = shared.trees.header(*tree).filter(|_| *tree >= from);
+            header.is_some_and(|header| shared.trees.may_serve(header, frames, order))
+        };
+        self.own_trees().filter(may_serve).min()
     }
 
-    /// Returns the own trees. For checks, while the CPU does nothing.
+    /// Returns the own trees.
     pub(crate) fn own_trees(&self) -> impl Iterator<Item = u32> {
         let slots = self.slots.iter().take(self.owned.get() as usize);
         slots.map(P::Cell::get)
     }
 
-    /// Returns `true` if a slot is free.
-    pub(crate) fn has_room(&self) -> bool {
-        (self.owned.get() as usize) < self.slots.len()
+    /// Keeps a claimed tree if a slot is free.
+    fn adopt_into_free(&self, tree: u32) -> bool {
+        let owned = self.owned.get();
+        let Some(slot) = self.slots.get(owned as usize) else {
+            return false;
+        };
+        slot.set(tree);
+        self.owned.set(owned + 1);
+        true
     }
 
     /// Keeps a claimed tree. If all slots are in use, the tree that was claimed first is released.
     pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32) {
-        let owned = self.owned.get();
-        if let Some(slot) = self.slots.get(owned as usize) {
-            slot.set(tree);
-            self.owned.set(owned + 1);
+        if self.adopt_into_free(tree) {
             return;
         }
         let oldest = self.oldest.get();
-        let Some(slot) = self.slots.get(oldest as usize) else {
+        let next = oldest + 1;
+        let wraps = next as usize >= self.slots.len();
+        self.oldest.set(if wraps { 0 } else { next });
+        self.exchange(shared, oldest, tree);
+    }
+
+    /// Keeps a tree that was claimed for a large block. If all slots are in use, the tree in the last one is released,
+    /// so that large blocks take at most one tree away from smaller ones.
+    pub(crate) fn adopt_large(&self, shared: &Shared<'_, P>, tree: u32) {
+        if !self.adopt_into_free(tree) {
+            self.exchange(shared, self.owned.get() - 1, tree);
+        }
+    }
+
+    /// Puts a tree into a slot, and releases the one that was there.
+    fn exchange(&self, shared: &Shared<'_, P>, slot: u32, tree: u32) {
+        let Some(slot) = self.slots.get(slot as usize) else {
             return;
         };
         let old = slot.get();
         slot.set(tree);
-        let next = oldest + 1;
-        let wraps = next as usize >= self.slots.len();
-        self.oldest.set(if wraps { 0 } else { next });
         if let Some(header) = shared.trees.header(old) {
             shared.release(old, header);
         }

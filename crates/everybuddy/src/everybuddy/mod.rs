@@ -54,7 +54,7 @@ use crate::region::{FrameRange, Span};
 use crate::request::{Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
-use foreign::Shared;
+use foreign::{Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::Wanted;
@@ -96,6 +96,10 @@ impl Geometry {
 
     fn trees(&self) -> u32 {
         self.span.frames().div_ceil(self.tree())
+    }
+
+    fn windows(&self) -> Windows {
+        Windows::new(self.trees(), self.cpus)
     }
 
     fn words(&self) -> usize {
@@ -140,7 +144,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
         let cpus = usize::from(geometry.cpus);
         plan.slice::<Word<P>>(geometry.words())
-            .slice::<P::AtomicU64>(geometry.trees().div_ceil(64) as usize)
+            .slice::<P::AtomicU64>(geometry.windows().words())
             .slice::<Header<P>>(geometry.trees() as usize)
             .slice::<Mixed<P>>(geometry.mixed())
             .slices::<P::Cell<u32>>(geometry.list(), cpus)
@@ -158,10 +162,12 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let cpus = usize::from(geometry.cpus);
         let (trees, list, owned) = (geometry.trees(), geometry.list(), geometry.owned());
         let words = arena.zeroed("planes of a word", geometry.words())?;
-        let marks = trees.div_ceil(64) as usize;
+        let windows = geometry.windows();
         // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
         // same low bits, and a processor takes a read of one for a read of what was written to the other.
-        let spent = arena.slice("marks of spent trees", marks, |_| P::AtomicU64::new(0))?;
+        let spent = arena.slice("marks of spent trees", windows.words(), |_| {
+            P::AtomicU64::new(0)
+        })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
@@ -171,13 +177,15 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
                 .unwrap_or_default()
         };
         let locals = arena.slice("state of a CPU", cpus, |cpu| {
-            Local::new(cpu as u32, part(lists, cpu, list), part(slots, cpu, owned))
+            let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
+            Local::new(cpu as u32, windows.home(cpu as u32), list, slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
                 trees: Trees::new(headers, words, geometry.tree().trailing_zeros()),
                 spent,
+                windows,
             },
             locals,
             requests,

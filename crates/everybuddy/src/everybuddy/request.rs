@@ -90,11 +90,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Some(frame);
         }
         let mut from = 0;
-        while let Some(tree) = local.next_own(from) {
+        while let Some(tree) = local.next_own(&self.shared, from, (frames, order)) {
             if let Some(header) = self.shared.trees.header(tree)
                 && let Some(start) = self.shared.take(tree, header, frames, order)
             {
-                local.moved(tree, start);
+                local.moved(tree, order, start);
                 return Some(start);
             }
             from = tree + 1;
@@ -112,18 +112,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
         }
-        match self.shared.search(local.id, frames, order) {
+        match self.shared.search(local.id, local.home, frames, order) {
             Found::Nothing(elsewhere) => Err(elsewhere),
             Found::Taken(tree, start) => {
-                // Large blocks alone take no tree away from smaller ones.
-                if order.index() as u32 >= WORD_ORDER && !local.has_room() {
-                    if let Some(header) = self.shared.trees.header(tree) {
-                        self.shared.release(tree, header);
-                    }
-                } else {
-                    local.adopt(&self.shared, tree);
-                    local.moved(tree, start);
+                match order.index() as u32 >= WORD_ORDER {
+                    true => local.adopt_large(&self.shared, tree),
+                    false => local.adopt(&self.shared, tree),
                 }
+                local.moved(tree, order, start);
                 Ok(start)
             }
         }
@@ -158,7 +154,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let Wanted { frames, order } = wanted;
         let found = match self.exceeds_tree(order) {
             true => self.shared.take_trees(NESTED, frames, order, 0),
-            false => self.shared.search(NESTED, frames, order),
+            false => self.shared.search(NESTED, 0, frames, order),
         };
         match found {
             Found::Nothing(true) => Err(AllocateError::Busy),

@@ -9,6 +9,8 @@ use crate::arena::Memory;
 use crate::platform::{Native, NativeCpus};
 use crate::probe::NoProbe;
 
+mod searches;
+
 /// What a naive model knows of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
@@ -258,6 +260,8 @@ fn random_operations_agree_with_a_naive_model() {
         ((1000, 70), 3, (Some(128), 8)),
         ((4096, 0), 2, (Some(4096), 10)),
         ((9000, 64), 2, (Some(1024), 11)),
+        // Four windows, of which the last one is shorter.
+        ((12_800, 0), 25, (Some(64), 7)),
     ];
     for (seed, (memory, cpus, tree)) in (0..).zip(shapes) {
         with_system(memory, cpus, tree, |system| {

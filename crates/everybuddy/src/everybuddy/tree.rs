@@ -62,6 +62,8 @@ zero_cells! {
         inbox: Word<u64>,
         /// The owner of the tree; 0 if there is none.
         owner: Word<u32>,
+        /// 1 if the tree may be marked as spent.
+        marked: Cell<u32>,
     }
 }
 
