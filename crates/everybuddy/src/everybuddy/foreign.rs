@@ -14,10 +14,10 @@
 use core::ops::Range;
 
 use crate::bit_runs::WORD;
-use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
+use super::request::Wanted;
 use super::tree::{Fill, Header, Trees};
 
 /// The trees, and a mark for each tree that has nothing to allocate.
@@ -198,8 +198,10 @@ impl<P: Platform> Shared<'_, P> {
     /// The search begins with the window whose first group is `home`. In each window, a small request prefers trees that
     /// can serve further requests, since a claim costs as much as many hits. A large one takes the lowest tree that has
     /// the block.
-    pub(crate) fn search(&self, id: u32, home: u32, frames: u32, order: Order) -> Found {
-        let fills = match frames < WORD {
+    ///
+    /// Unless `any`, only trees for frames of this kind are taken, and those that are wholly free.
+    pub(crate) fn search(&self, id: u32, home: u32, wanted: Wanted, any: bool) -> Found {
+        let fills = match wanted.frames < WORD {
             true => Fill::SMALL,
             false => Fill::LARGE,
         };
@@ -208,7 +210,7 @@ impl<P: Platform> Shared<'_, P> {
             let end = (start + self.windows.size).min(self.windows.groups);
             let mut is_busy = false;
             for fill in fills {
-                match self.search_window(id, start..end, (frames, order), *fill) {
+                match self.search_window(id, start..end, wanted, (*fill, any)) {
                     Found::Nothing(busy) => is_busy = busy,
                     found => return found,
                 }
@@ -226,8 +228,8 @@ impl<P: Platform> Shared<'_, P> {
         &self,
         id: u32,
         groups: Range<u32>,
-        (frames, order): (u32, Order),
-        fill: Fill,
+        wanted: Wanted,
+        (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
         for group in groups {
@@ -243,7 +245,8 @@ impl<P: Platform> Shared<'_, P> {
                 // While another CPU changes the tree, its masks are only a hint.
                 elsewhere |= !is_unowned && self.is_of_another(header, id);
                 if !self.trees.is_filled(header, fill)
-                    || !self.trees.may_serve(header, frames, order)
+                    || !self.trees.may_serve(header, wanted.frames, wanted.order)
+                    || !(any || self.trees.suits(header, wanted.kind))
                 {
                     continue;
                 }
@@ -251,7 +254,7 @@ impl<P: Platform> Shared<'_, P> {
                     elsewhere |= self.is_of_another(header, id);
                     continue;
                 }
-                if let Some(start) = self.take(tree, header, frames, order) {
+                if let Some(start) = self.take(tree, header, wanted) {
                     return Found::Taken(tree, start);
                 }
                 self.release(tree, header);
@@ -266,19 +269,14 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Collects the returned frames of an own tree, then takes a block of it.
-    pub(crate) fn take(
-        &self,
-        tree: u32,
-        header: &Header<P>,
-        frames: u32,
-        order: Order,
-    ) -> Option<u32> {
+    pub(crate) fn take(&self, tree: u32, header: &Header<P>, wanted: Wanted) -> Option<u32> {
         if header.inbox.load(Ordering::Relaxed) != 0 {
             self.trees.collect(tree, header);
         }
-        match frames {
+        self.trees.convert(header, wanted.kind);
+        match wanted.frames {
             1 => self.trees.take_frame(tree, header),
-            _ => self.trees.take(tree, header, frames, order),
+            frames => self.trees.take(tree, header, frames, wanted.order),
         }
     }
 
@@ -317,7 +315,8 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Takes a block that is larger than a tree. It consists of trees that are wholly free and have no owner.
-    pub(crate) fn take_trees(&self, id: u32, frames: u32, order: Order, polls: u32) -> Found {
+    pub(crate) fn take_trees(&self, id: u32, wanted: Wanted, polls: u32) -> Found {
+        let Wanted { frames, order, .. } = wanted;
         let step = order.frames() >> self.trees.shift;
         let needed = frames.div_ceil(1 << self.trees.shift);
         let (mut start, mut elsewhere) = (0, false);
@@ -334,7 +333,7 @@ impl<P: Platform> Shared<'_, P> {
                 if !self.claim_all(id, first, last, polls) {
                     elsewhere = true;
                 } else {
-                    let taken = self.take_claimed(first, last, frames);
+                    let taken = self.take_claimed(first, last, wanted);
                     self.release_all(first, last);
                     if taken {
                         return Found::Taken(first, first << self.trees.shift);
@@ -350,27 +349,29 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Takes a block that is larger than a tree, while the CPU owns all trees.
-    pub(crate) fn take_own_trees(&self, frames: u32, order: Order) -> Option<u32> {
+    pub(crate) fn take_own_trees(&self, wanted: Wanted) -> Option<u32> {
+        let Wanted { frames, order, .. } = wanted;
         let step = order.frames() >> self.trees.shift;
         let needed = frames.div_ceil(1 << self.trees.shift);
         (0..self.trees.count())
             .step_by(step as usize)
             .take_while(|first| self.trees.count() - first >= needed)
-            .find(|first| self.take_claimed(*first, first + needed - 1, frames))
+            .find(|first| self.take_claimed(*first, first + needed - 1, wanted))
             .map(|first| first << self.trees.shift)
     }
 
-    fn take_claimed(&self, first: u32, last: u32, frames: u32) -> bool {
+    fn take_claimed(&self, first: u32, last: u32, wanted: Wanted) -> bool {
         let is_whole = |tree: u32| {
             self.trees.header(tree).is_some_and(|header| {
                 self.trees.collect(tree, header);
+                self.trees.convert(header, wanted.kind);
                 self.trees.is_whole(header)
             })
         };
         (first..=last).all(is_whole)
             && self
                 .trees
-                .parts(first << self.trees.shift, frames)
+                .parts(first << self.trees.shift, wanted.frames)
                 .all(|part| part.header.take(part.mask, part.word, part.frames))
     }
 

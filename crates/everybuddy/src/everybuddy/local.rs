@@ -19,30 +19,71 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
-use super::tree::WORD_ORDER;
+use super::request::Wanted;
+use super::tree::{Kind, WORD_ORDER};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
 pub(crate) const CLOSED: u32 = u32::MAX;
 /// The owner of a tree that a nested request has claimed.
 pub(crate) const NESTED: u32 = u32::MAX - 1;
 
+/// No tree: no memory has so many.
+const NO_TREE: u32 = u32::MAX;
+
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
 const FREES: u32 = 4;
+
+/// Where a CPU allocates frames of a kind.
+struct Place<'m, P: Platform> {
+    /// The number of frames in the list.
+    length: P::Cell<u32>,
+    /// Where the CPU allocated last by address.
+    point: P::Cell<u32>,
+    list: &'m [P::Cell<u32>],
+    /// The own tree from which the CPU allocates blocks of less than a word, or [`NO_TREE`].
+    current: P::Cell<u32>,
+    /// The own tree from which it allocates larger ones, or [`NO_TREE`].
+    large: P::Cell<u32>,
+}
+
+impl<'m, P: Platform> Place<'m, P> {
+    fn new(list: &'m [P::Cell<u32>]) -> Self {
+        let zero = || P::Cell::new(0);
+        Self {
+            length: zero(),
+            point: zero(),
+            list,
+            current: P::Cell::new(NO_TREE),
+            large: P::Cell::new(NO_TREE),
+        }
+    }
+
+    /// Forgets the trees for which `is_lost` is true.
+    fn forget(&self, is_lost: impl Fn(u32) -> bool) {
+        for tree in [&self.current, &self.large] {
+            if is_lost(tree.get()) {
+                tree.set(NO_TREE);
+            }
+        }
+    }
+
+    /// Returns the cell with the tree from which the CPU allocates blocks of an order.
+    #[inline(always)]
+    fn tree_for(&self, order: Order) -> &P::Cell<u32> {
+        match order.index() as u32 >= WORD_ORDER {
+            true => &self.large,
+            false => &self.current,
+        }
+    }
+}
 
 /// The state of a CPU.
 #[repr(C, align(64))]
 pub(crate) struct Local<'m, P: Platform> {
     /// The owner of this CPU's trees, or [`CLOSED`].
     pub(crate) identity: P::AtomicU32,
-    /// The number of frames in the list.
-    length: P::Cell<u32>,
-    list: &'m [P::Cell<u32>],
-    /// Where the CPU allocated last by address.
-    point: P::Cell<u32>,
-    /// The tree from which the CPU allocates blocks of less than a word.
-    current: P::Cell<u32>,
-    /// The tree from which it allocates larger ones.
-    large: P::Cell<u32>,
+    /// By [`Kind`].
+    places: [Place<'m, P>; Kind::COUNT],
     slots: &'m [P::Cell<u32>],
     /// The number of slots in use.
     owned: P::Cell<u32>,
@@ -68,13 +109,10 @@ impl<'m, P: Platform> Local<'m, P> {
         slots: &'m [P::Cell<u32>],
     ) -> Self {
         let zero = || P::Cell::new(0);
+        let (first, second) = list.split_at(list.len() / Kind::COUNT);
         Self {
             identity: P::AtomicU32::new(CLOSED),
-            length: zero(),
-            list,
-            point: zero(),
-            current: zero(),
-            large: zero(),
+            places: [first, second].map(Place::new),
             slots,
             owned: zero(),
             oldest: zero(),
@@ -87,6 +125,15 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     #[inline(always)]
+    fn place(&self, kind: Kind) -> &Place<'m, P> {
+        let [staying, movable] = &self.places;
+        match kind {
+            Kind::Staying => staying,
+            Kind::Movable => movable,
+        }
+    }
+
+    #[inline(always)]
     fn owns(&self, owner: &P::AtomicU32) -> bool {
         // Relaxed: the CPU itself wrote both, or the identity was taken away, which is a hint.
         owner.load(Ordering::Relaxed) == self.identity.load(Ordering::Relaxed)
@@ -94,10 +141,11 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// The hit of a request: takes the frame that was freed last.
     #[inline(always)]
-    pub(crate) fn hit(&self, shared: &Shared<'_, P>) -> Option<u32> {
-        let left = self.length.get().wrapping_sub(1);
-        let frame = self.list.get(left as usize)?.get();
-        self.length.set(left);
+    pub(crate) fn hit(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        let place = self.place(kind);
+        let left = place.length.get().wrapping_sub(1);
+        let frame = place.list.get(left as usize)?.get();
+        place.length.set(left);
         let part = shared.trees.part(frame)?;
         let is_taken =
             self.owns(&part.header.owner) && part.header.take(part.mask, part.word, part.frames);
@@ -106,14 +154,15 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Takes the first frame of the current tree.
     #[inline]
-    pub(crate) fn first(&self, shared: &Shared<'_, P>) -> Option<u32> {
-        let tree = self.current.get();
+    pub(crate) fn first(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        let place = self.place(kind);
+        let tree = place.current.get();
         let header = shared.trees.header(tree)?;
         if !self.owns(&header.owner) {
             return None;
         }
         let frame = shared.trees.take_frame(tree, header)?;
-        self.point.set(frame);
+        place.point.set(frame);
         Some(frame)
     }
 
@@ -126,34 +175,26 @@ impl<'m, P: Platform> Local<'m, P> {
         if !self.owns(&part.header.owner) || !part.header.give(part.mask, part.word, part.frames) {
             return false;
         }
-        if frame <= self.point.get() {
-            let length = self.length.get();
-            if let Some(entry) = self.list.get(length as usize) {
+        let place = self.place(part.header.kind());
+        if frame <= place.point.get() {
+            let length = place.length.get();
+            if let Some(entry) = place.list.get(length as usize) {
                 entry.set(frame);
-                self.length.set(length + 1);
+                place.length.set(length + 1);
             }
         }
         true
     }
 
-    /// Returns the cell with the tree from which the CPU allocates blocks of an order.
-    #[inline(always)]
-    fn tree_for(&self, order: Order) -> &P::Cell<u32> {
-        match order.index() as u32 >= WORD_ORDER {
-            true => &self.large,
-            false => &self.current,
-        }
-    }
-
     /// The hit of a request for a larger block, in the current tree.
     #[inline(always)]
-    pub(crate) fn hit_block(
-        &self,
-        shared: &Shared<'_, P>,
-        frames: u32,
-        order: Order,
-    ) -> Option<u32> {
-        let tree = self.tree_for(order).get();
+    pub(crate) fn hit_block(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
+        let Wanted {
+            frames,
+            order,
+            kind,
+        } = wanted;
+        let tree = self.place(kind).tree_for(order).get();
         let header = shared.trees.header(tree)?;
         match self.owns(&header.owner) {
             true => shared.trees.take(tree, header, frames, order),
@@ -178,33 +219,40 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes a frame of the list, whatever the list's last entries are worth.
-    pub(crate) fn pop(&self, shared: &Shared<'_, P>) -> Option<u32> {
-        while self.length.get() > 0 {
-            if let Some(frame) = self.hit(shared) {
+    pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        while self.place(kind).length.get() > 0 {
+            if let Some(frame) = self.hit(shared, kind) {
                 return Some(frame);
             }
         }
         None
     }
 
-    /// Sets the current tree for blocks of an order, after such a block of it was taken.
-    pub(crate) fn moved(&self, tree: u32, order: Order, frame: u32) {
-        self.tree_for(order).set(tree);
-        if (order.index() as u32) < WORD_ORDER {
-            self.point.set(frame);
+    /// Sets the tree from which the CPU allocates such blocks, after it took one there.
+    pub(crate) fn moved(&self, tree: u32, wanted: Wanted, frame: u32) {
+        let place = self.place(wanted.kind);
+        place.tree_for(wanted.order).set(tree);
+        if (wanted.order.index() as u32) < WORD_ORDER {
+            place.point.set(frame);
         }
     }
 
-    /// Returns the lowest own tree that is not below `from` and may have a block.
+    /// Returns the lowest own tree that is not below `from` and may have a block. Unless `any`, only a tree for frames
+    /// of this kind.
     pub(crate) fn next_own(
         &self,
         shared: &Shared<'_, P>,
         from: u32,
-        (frames, order): (u32, Order),
+        wanted: Wanted,
+        any: bool,
     ) -> Option<u32> {
+        let trees = &shared.trees;
         let may_serve = |tree: &u32| {
-            let header = shared.trees.header(*tree).filter(|_| *tree >= from);
-            header.is_some_and(|header| shared.trees.may_serve(header, frames, order))
+            let header = trees.header(*tree).filter(|_| *tree >= from);
+            header.is_some_and(|header| {
+                trees.may_serve(header, wanted.frames, wanted.order)
+                    && (any || trees.suits(header, wanted.kind))
+            })
         };
         self.own_trees().filter(may_serve).min()
     }
@@ -226,16 +274,29 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Keeps a claimed tree. If all slots are in use, the tree that was claimed first is released.
-    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32) {
+    /// Keeps a claimed tree for frames of a kind. If all slots are in use, the tree that was claimed first is released,
+    /// but not the one from which the CPU allocates small blocks of another kind.
+    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
         if self.adopt_into_free(tree) {
             return;
         }
-        let oldest = self.oldest.get();
-        let next = oldest + 1;
-        let wraps = next as usize >= self.slots.len();
-        self.oldest.set(if wraps { 0 } else { next });
-        self.exchange(shared, oldest, tree);
+        let in_use = self.places.iter().zip(0..);
+        let in_use = in_use.filter(|(_, other)| *other != kind as u32);
+        let is_in_use = |tree| in_use.clone().any(|(place, _)| place.current.get() == tree);
+        let mut slot = self.oldest.get();
+        let wrapped = |slot: u32| match slot as usize >= self.slots.len() {
+            true => 0,
+            false => slot,
+        };
+        if self
+            .slots
+            .get(slot as usize)
+            .is_some_and(|old| is_in_use(old.get()))
+        {
+            slot = wrapped(slot + 1);
+        }
+        self.oldest.set(wrapped(slot + 1));
+        self.exchange(shared, slot, tree);
     }
 
     /// Keeps a tree that was claimed for a large block. If all slots are in use, the tree in the last one is released,
@@ -253,6 +314,9 @@ impl<'m, P: Platform> Local<'m, P> {
         };
         let old = slot.get();
         slot.set(tree);
+        for place in &self.places {
+            place.forget(|own| own == old);
+        }
         if let Some(header) = shared.trees.header(old) {
             shared.release(old, header);
         }
@@ -268,7 +332,10 @@ impl<'m, P: Platform> Local<'m, P> {
         }
         self.owned.set(0);
         self.oldest.set(0);
-        self.length.set(0);
+        for place in &self.places {
+            place.length.set(0);
+            place.forget(|_| true);
+        }
     }
 
     /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.

@@ -58,7 +58,7 @@ use foreign::{Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::Wanted;
-use tree::{Header, MAX_WORDS, Trees, Word};
+use tree::{Header, Kind, MAX_WORDS, Trees, Word};
 
 /// The frames of the smallest tree: a word.
 pub(crate) const SMALLEST_TREE: u32 = WORD;
@@ -69,8 +69,8 @@ pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 const TREES_PER_CPU: u32 = 8;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;
-/// The most frames in the list of a CPU.
-const MAX_LIST: u32 = 512;
+/// The most frames in the lists of a CPU: with its slots, they fit a page.
+const MAX_LIST: u32 = 896;
 /// The most words with both holes and reserved frames.
 const MAX_MIXED: u32 = 256;
 
@@ -106,13 +106,15 @@ impl Geometry {
         self.trees() as usize * (self.tree() / WORD) as usize
     }
 
-    /// Returns the most trees that a CPU owns at a time: together at most an eighth of them, but one each.
+    /// Returns the most trees that a CPU owns at a time: together at most an eighth of them, but one of each kind.
     fn owned(&self) -> usize {
-        (self.trees() / (TREES_PER_CPU * u32::from(self.cpus))).clamp(1, MAX_OWNED) as usize
+        let share = self.trees() / (TREES_PER_CPU * u32::from(self.cpus));
+        share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
     }
 
+    /// Returns the number of entries of a CPU's lists.
     fn list(&self) -> usize {
-        (self.span.frames() / 8).clamp(2, MAX_LIST) as usize
+        (self.span.frames() / 4).clamp(4, MAX_LIST) as usize
     }
 
     fn mixed(&self) -> usize {
@@ -233,7 +235,11 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             },
         };
         match order <= self.max_order {
-            true => Ok(Wanted { frames, order }),
+            true => Ok(Wanted {
+                frames,
+                order,
+                kind: Kind::of(request.flags.class()),
+            }),
             false => Err(self.too_large()),
         }
     }
@@ -274,9 +280,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         };
         let wanted = self.wanted(request)?;
         let start = match wanted.frames {
-            1 => local.first(&self.shared),
-            frames if wanted.order.index() as u32 <= self.shared.trees.shift => {
-                local.hit_block(&self.shared, frames, wanted.order)
+            1 => local.first(&self.shared, wanted.kind),
+            _ if wanted.order.index() as u32 <= self.shared.trees.shift => {
+                local.hit_block(&self.shared, wanted)
             }
             _ => None,
         };
@@ -317,7 +323,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
-            && let Some(frame) = local.hit(&self.shared)
+            && let Some(frame) = local.hit(&self.shared, Kind::of(request.flags.class()))
         {
             return Ok(Pfn(frame));
         }

@@ -22,15 +22,17 @@ use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::foreign::Found;
 use super::local::{Local, NESTED};
-use super::tree::{Header, Part, WORD_ORDER};
+use super::tree::{Header, Kind, Part, WORD_ORDER};
 use crate::platform::AtomicWord;
 
 /// A request, checked.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
     pub(super) frames: u32,
     /// The run starts at a multiple of 2^order.
     pub(super) order: Order,
+    /// The trees that are meant for it.
+    pub(super) kind: Kind,
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
@@ -50,7 +52,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         flags: Flags,
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
-        let found = match self.find_in_own(local, wanted) {
+        let found = match self.find_in_own(local, wanted, false) {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -78,23 +80,22 @@ impl<P: Platform> OwnedTrees<'_, P> {
         })
     }
 
-    /// Finds a block in the CPU's own trees.
-    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        let Wanted { frames, order } = wanted;
-        if self.exceeds_tree(order) {
+    /// Finds a block in the CPU's own trees. Unless `any`, only in those for frames of this kind.
+    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, any: bool) -> Option<u32> {
+        if self.exceeds_tree(wanted.order) {
             return None;
         }
-        if frames == 1
-            && let Some(frame) = local.pop(&self.shared)
+        if wanted.frames == 1
+            && let Some(frame) = local.pop(&self.shared, wanted.kind)
         {
             return Some(frame);
         }
         let mut from = 0;
-        while let Some(tree) = local.next_own(&self.shared, from, (frames, order)) {
+        while let Some(tree) = local.next_own(&self.shared, from, wanted, any) {
             if let Some(header) = self.shared.trees.header(tree)
-                && let Some(start) = self.shared.take(tree, header, frames, order)
+                && let Some(start) = self.shared.take(tree, header, wanted)
             {
-                local.moved(tree, order, start);
+                local.moved(tree, wanted, start);
                 return Some(start);
             }
             from = tree + 1;
@@ -102,24 +103,31 @@ impl<P: Platform> OwnedTrees<'_, P> {
         None
     }
 
-    /// Finds a block in trees that no CPU owns. Otherwise returns whether a tree of another CPU may have one.
+    /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a
+    /// tree of another CPU may have one.
     fn find_elsewhere(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
-        let Wanted { frames, order } = wanted;
-        if self.exceeds_tree(order) {
+        if self.exceeds_tree(wanted.order) {
             local.release_all(&self.shared);
-            return match self.shared.take_trees(local.id, frames, order, 0) {
+            return match self.shared.take_trees(local.id, wanted, 0) {
                 Found::Taken(_, start) => Ok(start),
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
         }
-        match self.shared.search(local.id, local.home, frames, order) {
+        let mut found = self.shared.search(local.id, local.home, wanted, false);
+        if let Found::Nothing(_) = found {
+            if let Some(start) = self.find_in_own(local, wanted, true) {
+                return Ok(start);
+            }
+            found = self.shared.search(local.id, local.home, wanted, true);
+        }
+        match found {
             Found::Nothing(elsewhere) => Err(elsewhere),
             Found::Taken(tree, start) => {
-                match order.index() as u32 >= WORD_ORDER {
+                match wanted.order.index() as u32 >= WORD_ORDER {
                     true => local.adopt_large(&self.shared, tree),
-                    false => local.adopt(&self.shared, tree),
+                    false => local.adopt(&self.shared, tree, wanted.kind),
                 }
-                local.moved(tree, order, start);
+                local.moved(tree, wanted, start);
                 Ok(start)
             }
         }
@@ -133,15 +141,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if !self.shared.claim_all(local.id, 0, last, MAX_POLLS) {
             return Err(AllocateError::Busy);
         }
-        let Wanted { frames, order } = wanted;
         let take = |tree| {
             let header = trees.header(tree)?;
             // The exchange of the inbox reads what was posted last.
             trees.collect(tree, header);
-            self.shared.take(tree, header, frames, order)
+            self.shared.take(tree, header, wanted)
         };
-        let found = match self.exceeds_tree(order) {
-            true => self.shared.take_own_trees(frames, order),
+        let found = match self.exceeds_tree(wanted.order) {
+            true => self.shared.take_own_trees(wanted),
             false => (0..=last).find_map(take),
         };
         self.shared.release_all(0, last);
@@ -151,18 +158,19 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Serves a request of code that may have interrupted an operation of the same CPU: it touches only trees that no
     /// CPU owns.
     pub(super) fn allocate_unowned(&self, wanted: Wanted) -> Result<u32, AllocateError> {
-        let Wanted { frames, order } = wanted;
-        let found = match self.exceeds_tree(order) {
-            true => self.shared.take_trees(NESTED, frames, order, 0),
-            false => self.shared.search(NESTED, 0, frames, order),
+        let is_large = self.exceeds_tree(wanted.order);
+        let found = match is_large {
+            true => self.shared.take_trees(NESTED, wanted, 0),
+            false => match self.shared.search(NESTED, 0, wanted, false) {
+                Found::Nothing(_) => self.shared.search(NESTED, 0, wanted, true),
+                found => found,
+            },
         };
         match found {
             Found::Nothing(true) => Err(AllocateError::Busy),
             Found::Nothing(false) => Err(AllocateError::Exhausted),
             Found::Taken(tree, start) => {
-                if !self.exceeds_tree(order)
-                    && let Some(header) = self.shared.trees.header(tree)
-                {
+                if !is_large && let Some(header) = self.shared.trees.header(tree) {
                     self.shared.release(tree, header);
                 }
                 Ok(start)
@@ -200,7 +208,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if may && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
-            local.adopt(&self.shared, tree);
+            local.adopt(&self.shared, tree, header.kind());
         } else {
             self.shared.release(tree, header);
         }

@@ -29,6 +29,7 @@ use crate::arena::zero_cells;
 use crate::bit_runs::{WORD, find, first};
 use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::request::Class;
 
 /// The words of the largest tree.
 pub(crate) const MAX_WORDS: u32 = 64;
@@ -64,6 +65,8 @@ zero_cells! {
         owner: Word<u32>,
         /// 1 if the tree may be marked as spent.
         marked: Cell<u32>,
+        /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
+        kind: Cell<u32>,
     }
 }
 
@@ -119,6 +122,15 @@ impl<P: Platform> Word<P> {
 }
 
 impl<P: Platform> Header<P> {
+    /// Returns what the tree is for.
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> Kind {
+        match self.kind.get() {
+            0 => Kind::Staying,
+            _ => Kind::Movable,
+        }
+    }
+
     /// Takes frames of a word, if all of them are free.
     #[inline(always)]
     pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
@@ -179,6 +191,33 @@ pub(crate) struct Trees<'m, P: Platform> {
     pub(crate) shift: u32,
     /// The words of a tree, less one. It follows from `shift`, and a hit needs both.
     last_word: u32,
+}
+
+/// What the frames of a tree are for.
+///
+/// Frames that stay are kept apart from frames that can be moved. The latter are most of the memory of many machines,
+/// and whoever needs a large block can move them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// Frames that stay: of all classes but one.
+    Staying = 0,
+    /// Frames that can be moved.
+    Movable = 1,
+}
+
+impl Kind {
+    /// The number of kinds.
+    pub(crate) const COUNT: usize = 2;
+
+    /// Returns the kind of tree for the frames of a class.
+    #[inline(always)]
+    pub(crate) fn of(class: Class) -> Self {
+        match class {
+            Class::Movable => Kind::Movable,
+            _ => Kind::Staying,
+        }
+    }
 }
 
 /// A tree is partly free if one word of this number has a free frame.
@@ -432,6 +471,19 @@ impl<'m, P: Platform> Trees<'m, P> {
             Fill::Partly => any.count_ones() * FEW >= self.words_per_tree(),
             Fill::Whole => header.split.peek() & self.extent() != self.extent(),
             Fill::Any => true,
+        }
+    }
+
+    /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, as [`may_serve`](Self::may_serve).
+    pub(crate) fn suits(&self, header: &Header<P>, kind: Kind) -> bool {
+        header.kind.peek() == kind as u32 || header.split.peek() & self.extent() == 0
+    }
+
+    /// Makes an own tree one for frames of a kind, if at least half of its words are wholly free.
+    pub(crate) fn convert(&self, header: &Header<P>, kind: Kind) {
+        let split = header.split.get() & self.extent();
+        if split.count_ones() * 2 <= self.words_per_tree() {
+            header.kind.set(kind as u32);
         }
     }
 
