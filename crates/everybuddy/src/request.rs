@@ -202,7 +202,13 @@ impl Flags {
     /// Returns the class of the request.
     #[inline]
     pub const fn class(self) -> Class {
-        Class::ALL[(self.0 >> Self::CLASS_SHIFT & 3) as usize]
+        // Not an index of `Class::ALL`, since compilers read that table instead of using the two bits as they are.
+        match self.0 >> Self::CLASS_SHIFT & 3 {
+            0 => Class::Unmovable,
+            1 => Class::Movable,
+            2 => Class::Reclaimable,
+            _ => Class::NeverFreed,
+        }
     }
 
     /// Returns the same restrictions with another class.

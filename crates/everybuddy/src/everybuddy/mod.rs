@@ -51,7 +51,7 @@ use crate::lock::{RawLock, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
-use crate::request::{Release, Request, Size};
+use crate::request::{Flags, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
 use foreign::{Shared, Windows};
@@ -272,19 +272,40 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         }
     }
 
-    /// Serves a request that is not for the frame that this CPU freed last.
+    /// Serves a request for a frame, but not with the frame that this CPU freed last.
+    #[inline(never)]
+    fn allocate_frame(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'m, P>,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
+        let kind = Kind::of(flags.class());
+        let wanted = Wanted {
+            frames: 1,
+            order: Order::ZERO,
+            kind,
+        };
+        let start = match local.first(&self.shared, kind) {
+            Some(start) => start,
+            None => self.allocate_slow(cpu, local, wanted, flags)?,
+        };
+        Ok(Pfn(start))
+    }
+
+    /// Serves a request for several frames, or for one without naming its order.
     #[inline(never)]
     fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
         let wanted = self.wanted(request)?;
-        let start = match wanted.frames {
-            1 => local.first(&self.shared, wanted.kind),
-            _ if wanted.order.index() as u32 <= self.shared.trees.shift => {
-                local.hit_block(&self.shared, wanted)
-            }
-            _ => None,
+        if wanted.frames == 1 {
+            return self.allocate_frame(cpu, local, request.flags);
+        }
+        let start = match self.exceeds_tree(wanted.order) {
+            true => None,
+            false => local.hit_block(&self.shared, wanted),
         };
         match start {
             Some(start) => Ok(Pfn(start)),
@@ -323,9 +344,11 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
-            && let Some(frame) = local.hit(&self.shared, Kind::of(request.flags.class()))
         {
-            return Ok(Pfn(frame));
+            return match local.hit(&self.shared, Kind::of(request.flags.class())) {
+                Some(frame) => Ok(Pfn(frame)),
+                None => self.allocate_frame(cpu, local, request.flags),
+            };
         }
         self.allocate_further(cpu, request)
     }

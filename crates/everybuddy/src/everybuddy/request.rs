@@ -37,7 +37,8 @@ pub(crate) struct Wanted {
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Returns `true` if a block of this order is larger than a tree.
-    fn exceeds_tree(&self, order: Order) -> bool {
+    #[inline(always)]
+    pub(super) fn exceeds_tree(&self, order: Order) -> bool {
         order.index() as u32 > self.shared.trees.shift
     }
 
