@@ -155,6 +155,22 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
     );
     everybuddy(&[&import[..], &["--zone-lock", "normal"]].concat())
         .refused(&["`normal` is not an address"]);
+
+    // The functions in the chains of a text have names already, and a list of symbols is read before the recording.
+    let symbols = folder.file("symbols");
+    fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\n").unwrap();
+    let named = everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat());
+    assert!(
+        named.err.contains("--kallsyms was not used"),
+        "{}",
+        named.err
+    );
+    fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\nrmqueue\n").unwrap();
+    everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat()).refused(&[
+        "symbols, line 2",
+        "`rmqueue` is not a symbol",
+        "/proc/kallsyms",
+    ]);
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl Results<'_> {
             let own = Key {
                 name: RECORDED.to_string(),
                 look: legend.len(),
-                shape: Shape::Points,
+                shape: Shape::Ring,
             };
             panels.push(self.waits_panel(waits, &own));
             legend.push(own);
@@ -217,17 +217,18 @@ impl Results<'_> {
             label,
             &curves,
         );
-        let (cpus, rate) = (f64::from(waits.cpus), waits.per_1000_calls);
-        panel.series.push(Series {
+        let mut own = Series {
             name: key.name.clone(),
             look: key.look,
             shape: key.shape,
-            points: (rate > 0.0)
-                .then(|| (cpus.log2(), rate.log10()))
-                .into_iter()
-                .collect(),
+            labels: vec![key.name.clone()],
             ..Series::default()
-        });
+        };
+        if waits.per_1000_calls > 0.0 {
+            let place = (f64::from(waits.cpus).log2(), waits.per_1000_calls.log10());
+            own.points.push(place);
+        }
+        panel.series.push(own);
         panel.y = logarithmic(label, &panel.series);
         panel
     }
