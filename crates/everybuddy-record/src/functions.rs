@@ -91,20 +91,70 @@ impl Function {
     }
 }
 
-/// The functions of the running kernel, by address.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Functions {
+/// A line of `/proc/kallsyms` or of a `System.map`: `ffffffff81000000 t name`, and a module in brackets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Symbol<'a> {
+    pub(crate) address: u64,
+    kind: &'a str,
+    name: &'a str,
+    is_of_module: bool,
+}
+
+impl Symbol<'_> {
+    /// Parses a line.
+    pub(crate) fn parse(line: &str) -> Option<Symbol<'_>> {
+        let mut words = line.split_ascii_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let kind = words.next().filter(|kind| kind.len() == 1)?;
+        Some(Symbol {
+            address,
+            kind,
+            name: words.next()?,
+            is_of_module: words.next().is_some(),
+        })
+    }
+}
+
+/// The functions of a kernel, by address; by default none is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Functions {
     /// The first address of each run of functions of one kind.
     starts: Vec<(u64, Function)>,
+    /// The addresses of the symbols that tell where a recorded kernel was.
+    references: Vec<(String, u64)>,
 }
 
 impl Functions {
     /// Parses `/proc/kallsyms`. Addresses are 0 for users who may not know them: then no function is known.
     pub(crate) fn parse(kallsyms: &str) -> Functions {
-        let mut starts: Vec<(u64, Function)> = kallsyms.lines().filter_map(symbol).collect();
-        starts.sort_by_key(|(address, _)| *address);
-        starts.dedup_by(|next, own| next.1 == own.1);
-        Functions { starts }
+        let mut functions = Functions::default();
+        let symbols = kallsyms.lines().filter_map(Symbol::parse);
+        symbols.for_each(|symbol| functions.add(&symbol));
+        functions.sorted()
+    }
+
+    /// Adds a symbol. Other kinds of symbols than functions have no place here.
+    pub(crate) fn add(&mut self, symbol: &Symbol<'_>) {
+        if symbol.address == 0 || !matches!(symbol.kind, "t" | "T" | "w" | "W") {
+            return;
+        }
+        if matches!(symbol.name, "_text" | "_stext") {
+            let reference = (symbol.name.to_string(), symbol.address);
+            self.references.push(reference);
+        }
+        let function = match Function::named(symbol.name) {
+            // The page allocator is not a module.
+            Function::Allocator if symbol.is_of_module => Function::Other,
+            function => function,
+        };
+        self.starts.push((symbol.address, function));
+    }
+
+    /// Completes the functions, after the last symbol.
+    pub(crate) fn sorted(mut self) -> Functions {
+        self.starts.sort_by_key(|(address, _)| *address);
+        self.starts.dedup_by(|next, own| next.1 == own.1);
+        self
     }
 
     /// Returns `true` if no function of the page allocator is known.
@@ -112,6 +162,14 @@ impl Functions {
         self.starts
             .iter()
             .all(|(_, function)| *function != Function::Allocator)
+    }
+
+    /// Returns the address of `_text` or `_stext`.
+    pub(crate) fn reference(&self, name: &str) -> Option<u64> {
+        let mut references = self.references.iter();
+        references
+            .find(|(own, _)| own == name)
+            .map(|(_, address)| *address)
     }
 
     /// Returns the function to which a call returns at an address.
@@ -123,15 +181,6 @@ impl Functions {
             None => Function::Other,
         }
     }
-}
-
-/// Parses `ffffffff81000000 t name`; other kinds of symbols than functions have no place here.
-fn symbol(line: &str) -> Option<(u64, Function)> {
-    let mut words = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    let kind = words.next()?;
-    let is_function = address != 0 && matches!(kind, "t" | "T" | "w" | "W");
-    is_function.then_some((address, Function::named(words.next()?)))
 }
 
 /// Decides by the callers of a lock, the innermost first: whether the page allocator waits for it. Returns `None` while
@@ -180,6 +229,8 @@ mod tests {
         // A call that is the last instruction of `rmqueue_bulk` returns to the start of `next`.
         assert_eq!(at(0x400), Function::Allocator);
         assert_eq!(at(0x401), Function::Other);
+        let module = "ffffffffa0000000 t rmqueue_bulk\t[other]\n";
+        assert!(Functions::parse(module).is_empty());
         let hidden = Functions::parse("0000000000000000 T rmqueue_bulk\n");
         assert!(hidden.is_empty());
         assert_eq!(hidden.at(5), Function::Other);

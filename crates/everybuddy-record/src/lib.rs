@@ -26,6 +26,7 @@ mod kernel;
 pub mod record;
 
 pub use assemble::{Accounts, Assembled, Assembly, KnownProcess, KnownRegion, Scope};
+pub use functions::Functions;
 pub use import::{
     ImportError, ImportLog, ImportOptions, Imported, Source, import, import_file, import_stream,
 };

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use everybuddy_record::{
-    ImportError, ImportOptions, Imported, Scope, Source, import_file, import_stream,
+    Functions, ImportError, ImportOptions, Imported, Scope, Source, import_file, import_stream,
 };
 use everybuddy_trace::Leniency;
 
@@ -32,6 +32,7 @@ Examples:
   everybuddy trace import perf.data --tree 4711         keep one process and its descendants
   perf script --ns | everybuddy trace import - -o run.parquet
   everybuddy trace import /tmp/trace.txt -o run.parquet import a copy of tracefs's file `trace`
+  everybuddy trace import perf.data --kallsyms symbols  who waits for locks, by call chains
   everybuddy trace import perf.data --zone-lock ffff88813fffa5c0   whose lock is waited for
   everybuddy trace import changed.csv -o run.parquet    import CSV of `everybuddy trace export`
 
@@ -40,9 +41,12 @@ To record the required events:
       -e exceptions:page_fault_kernel,raw_syscalls:*,task:task_newtask,sched:sched_process_* \\
       -- COMMAND
 
-To record waits for the zone's lock, too, add one of these; lock:contention_* needs -g, and the
-text of perf script, to show which lock it is:
+To record waits for the zone's lock, too, add one of these:
   -e kmem:mm_zone_locked,kmem:mm_zone_lock_unlock    -e zone_lock:*    -e lock:contention_*
+
+lock:contention_* needs -g and the kernel's symbols, to show which lock it is. Copy them as root
+before the machine restarts:
+  cat /proc/kallsyms > symbols
 
 docs/importing.md describes other ways and their limitations.")]
 pub(super) struct Arguments {
@@ -66,6 +70,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     zone_lock: Vec<u64>,
 
+    /// Name the functions in call chains of perf.data: a copy of /proc/kallsyms, or System.map
+    #[arg(long, value_name = "SYMBOLS")]
+    kallsyms: Option<PathBuf>,
+
     /// Repair invalid CSV and report the repairs
     #[arg(long)]
     lenient: bool,
@@ -75,6 +83,13 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let path = place(&arguments)?;
     library::check_output(&path, &arguments.file)?;
+    let functions = match &arguments.kallsyms {
+        None => Functions::default(),
+        Some(symbols) => {
+            library::check_output(&path, symbols)?;
+            Functions::read(symbols).map_err(Error::recording)?
+        }
+    };
     let options = ImportOptions {
         source: arguments.from,
         scope: arguments
@@ -85,6 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             false => Leniency::Strict,
         },
         zone_locks: arguments.zone_lock.clone(),
+        functions,
     };
     let imported = if is_input(&arguments.file) {
         import_stream(io::stdin().lock(), "standard input", options).map_err(Error::recording)?
@@ -97,7 +113,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let input = input.map_err(Error::recording)?;
         import_file(progress::watched(input), file, options).map_err(Error::recording)?
     };
-    report(&imported);
+    report(&imported, &arguments);
     write_trace(&imported.trace, &path)?;
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
     let locks = match imported.trace.acquisitions.len() {
@@ -140,7 +156,7 @@ fn place(arguments: &Arguments) -> Result<PathBuf, Error> {
 }
 
 /// Reports what was read and what was not.
-fn report(imported: &Imported) {
+fn report(imported: &Imported, arguments: &Arguments) {
     let log = &imported.log;
     output::note(&log.to_string());
     for (place, what) in &log.complaints {
@@ -162,17 +178,38 @@ fn report(imported: &Imported) {
     for (_, meaning, value) in left_out {
         output::note(&format!("{} {meaning}", count(value)));
     }
-    let unknown = imported
-        .accounts
-        .as_ref()
-        .map_or(0, |own| own.waits_of_unknown_locks);
-    if unknown > 0 {
-        output::note(
-            "to find the zone's lock among them, record call chains (perf record -g, and import the text of perf \
-             script; or ftrace's trigger `stacktrace` of lock:contention_end), or name its address with --zone-lock",
-        );
-    }
+    advise(imported, arguments);
     if !imported.repairs.is_empty() {
         output::note(&format!("repaired: {}", imported.repairs));
     }
+}
+
+/// Reports what else the import needs to find the zone's lock.
+fn advise(imported: &Imported, arguments: &Arguments) {
+    let Some(accounts) = &imported.accounts else {
+        return;
+    };
+    // The user names the lock, or better events than waits for any lock were recorded.
+    let is_known = !arguments.zone_lock.is_empty() || accounts.acquisitions_repeated > 0;
+    let (chains, unknown) = (imported.log.chains, accounts.waits_of_unknown_locks);
+    let advice = match &arguments.kallsyms {
+        None if chains > 0 && !is_known => format!(
+            "the {} call chains of waits for locks show nothing without the kernel's symbols: as root, copy \
+             /proc/kallsyms of the recorded machine before it restarts, and import with --kallsyms; or name the \
+             address of the zone's lock with --zone-lock",
+            count(chains)
+        ),
+        None if unknown > 0 => {
+            "to find the zone's lock among them, record call chains (perf record -g, or ftrace's trigger `stacktrace` \
+             of lock:contention_end), or name its address with --zone-lock"
+                .to_string()
+        }
+        Some(_) if chains == 0 => {
+            "--kallsyms was not used: no wait for a lock has a call chain of addresses, as perf.data of perf record -g \
+             contains them"
+                .to_string()
+        }
+        _ => return,
+    };
+    output::note(&advice);
 }

@@ -15,6 +15,8 @@
 //! | [`trace`] | the statistics of a trace |
 //! | [`systems`] | the list of systems |
 //! | `recorded` | the summary of a recording |
+//! | [`simulated`], [`sensitivity`] | the tables of a simulation |
+//! | [`waits`] | recorded waits for the zone's lock next to simulated ones, for the terminal and the page |
 //! | `live` | a status line for work without a known end |
 //! | [`table`] | aligned columns with the best value marked |
 //! | [`sparkline`] | a series as one line of text |
@@ -43,3 +45,4 @@ pub mod sparkline;
 pub mod systems;
 pub mod table;
 pub mod trace;
+pub mod waits;

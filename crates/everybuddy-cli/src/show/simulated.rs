@@ -12,10 +12,10 @@
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
 use everybuddy_simulate::{Load, Plan, Scaling, Traced};
-use everybuddy_trace::LockWaits;
 
 use super::output::Style;
 use super::table::{self, Better, Column};
+use super::waits::{Waits, largest, mean, plain, value_at};
 
 /// Returns all tables, with a line about the machine.
 pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
@@ -39,8 +39,8 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         if let Load::Trace(traced) = load {
             out += &style.wrapped("", 0, &dealt(plan, traced));
             out += "\n";
-            if let Some(recorded) = traced.recorded() {
-                out += &waits(load, recorded, &names, plan, rows, style);
+            if let Some(waits) = Waits::of(plan, traced, &names, rows) {
+                out += &waits_text(load, &waits, style);
                 out += "\n";
             }
         }
@@ -70,106 +70,20 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
     out
 }
 
-/// Returns the recorded waits for the zone's lock next to the simulated waits of each system, on as many CPUs.
-fn waits(
-    load: &Load,
-    recorded: &LockWaits,
-    systems: &[String],
-    plan: &Plan,
-    rows: &[Row],
-    style: &Style,
-) -> String {
-    let cpus = recorded.cpus;
-    let known = plan.cpus.iter().find(|own| u32::from(**own) == cpus);
-    let Some(cpus) = known.copied() else {
-        let text = format!(
-            "The trace contains waits for the zone's lock, of {cpus} CPUs. To compare them, add {cpus} to --cpus."
-        );
-        return style.wrapped("", 0, &text);
+/// Renders the recorded waits for the zone's lock next to the simulated ones.
+fn waits_text(load: &Load, waits: &Result<Waits, String>, style: &Style) -> String {
+    let waits = match waits {
+        Ok(waits) => waits,
+        Err(remark) => return style.wrapped("", 0, remark),
     };
     let mut out = style.bold(load.name());
-    out += &format!(": waits for locks on {cpus} CPUs, recorded and simulated\n\n");
-    let own = &recorded.wait_ns;
-    let has_waits = own.count > 0;
-    let columns = [
-        (
-            "contended_wait",
-            "rate",
-            "waits per",
-            "1,000 calls",
-            1e3,
-            Some(recorded.per_call()),
-        ),
-        (
-            "wait_share",
-            "value",
-            "time",
-            "waiting %",
-            100.0,
-            Some(recorded.share()),
-        ),
-        (
-            "contended_wait",
-            "p50",
-            "median",
-            "ns",
-            1.0,
-            has_waits.then_some(own.p50 as f64),
-        ),
-        (
-            "contended_wait",
-            "p99",
-            "p99",
-            "ns",
-            1.0,
-            has_waits.then_some(own.p99 as f64),
-        ),
-        (
-            "contended_wait",
-            "max",
-            "maximum",
-            "ns",
-            1.0,
-            has_waits.then_some(own.max as f64),
-        ),
-    ];
-    let columns = columns.map(|(metric, statistic, first, second, factor, recorded)| {
-        let join = if statistic == "max" { largest } else { mean };
-        let key = (metric, statistic, "all");
-        let simulated = systems
-            .iter()
-            .map(|system| value_at(load.name(), system, cpus, rows, key, join));
-        let values: Vec<Option<f64>> = std::iter::once(recorded)
-            .chain(simulated)
-            .map(|value| value.map(|value| value * factor))
-            .collect();
-        let text = |value: &Option<f64>| match value {
-            None => String::new(),
-            Some(value) if factor == 1.0 => size::count(value.round() as u64),
-            Some(value) => format!("{value:.3}"),
-        };
-        let texts = values.iter().map(text).collect();
-        // What was recorded takes no part in a contest of systems.
-        plain(metric, [first, second], texts)
-    });
-    let names: Vec<String> = std::iter::once("recorded".to_string())
-        .chain(systems.iter().cloned())
-        .collect();
-    out += &table::text(&names, &columns, 0..names.len(), style);
-    let sources: Vec<&str> = recorded
-        .sources
-        .iter()
-        .map(|source| source.name())
-        .collect();
-    let text = format!(
-        "`recorded`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \
-         locks of a system. A simulated CPU makes its next call after {} cycles, whatever the times of the trace: the \
-         waits depend on --think. Recording and a hypervisor lengthen recorded waits.",
-        sources.join(" and "),
-        plan.think,
+    out += &format!(
+        ": waits for locks on {} CPUs, recorded and simulated\n\n",
+        waits.cpus
     );
+    out += &table::text(&waits.names, &waits.columns, 0..waits.names.len(), style);
     out += "\n";
-    out += &style.wrapped("", 0, &text);
+    out += &style.wrapped("", 0, &waits.note);
     out
 }
 
@@ -236,32 +150,6 @@ fn at_most(
     value_at(&scaling.load, &scaling.system, *cpus, rows, key, join)
 }
 
-/// Returns a number of a system on a number of CPUs: its values with all seeds, joined.
-fn value_at(
-    load: &str,
-    system: &str,
-    cpus: u16,
-    rows: &[Row],
-    key: (&str, &str, &str),
-    join: impl Fn(&[f64]) -> f64,
-) -> Option<f64> {
-    let is_one = |row: &&Row| {
-        (row.metric, row.statistic, row.operation) == key
-            && (row.cpus, row.source.as_str()) == (cpus, load)
-            && row.name() == system
-    };
-    let values: Vec<f64> = rows.iter().filter(is_one).map(|row| row.value).collect();
-    (!values.is_empty()).then(|| join(&values))
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(0.0, f64::max)
-}
-
 fn columns(load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     let mut columns = Vec::new();
     let counts = scalings
@@ -324,16 +212,4 @@ fn columns(load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
         reasons.collect(),
     ));
     columns
-}
-
-/// A column of words, none of which is the best.
-fn plain(metric: &'static str, head: [&'static str; 2], texts: Vec<String>) -> Column {
-    Column {
-        metric,
-        legend: "".into(),
-        head: head.map(Into::into),
-        better: Better::Neither,
-        values: vec![None; texts.len()],
-        texts,
-    }
 }

@@ -155,12 +155,28 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
     );
     everybuddy(&[&import[..], &["--zone-lock", "normal"]].concat())
         .refused(&["`normal` is not an address"]);
+
+    // The functions in the chains of a text have names already, and a list of symbols is read before the recording.
+    let symbols = folder.file("symbols");
+    fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\n").unwrap();
+    let named = everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat());
+    assert!(
+        named.err.contains("--kallsyms was not used"),
+        "{}",
+        named.err
+    );
+    fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\nrmqueue\n").unwrap();
+    everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat()).refused(&[
+        "symbols, line 2",
+        "`rmqueue` is not a symbol",
+        "/proc/kallsyms",
+    ]);
 }
 
 #[test]
 fn recorded_waits_are_shown_next_to_simulated_ones() {
     let folder = Folder::new("locks-simulate");
-    let rows = folder.file("rows.jsonl");
+    let (rows, html) = (folder.file("rows.jsonl"), folder.file("page.html"));
     let file = trace(&folder);
     let simulate = [
         "simulate",
@@ -172,7 +188,10 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
         "1",
     ];
     let options = ["--cpus", "1,2", "--think", "1000", "--json", &rows];
-    let text = everybuddy(&[&simulate[..], &options[..]].concat()).done();
+    let page = ["--html", &html];
+    let run = everybuddy(&[&simulate[..], &options[..], &page[..]].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let text = run.out;
     let table = section(
         &text,
         "tiny: waits for locks on 2 CPUs, recorded and simulated",
@@ -196,6 +215,22 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
         line("recorded"),
         ["recorded", "1.360", "1.020", "1,500", "2,500", "2,500"]
     );
+    // The page has the same table.
+    let page = fs::read_to_string(html).unwrap();
+    let cells = |name: &str| {
+        let (_, rest) = page.split_once("recorded and simulated</h3>").unwrap();
+        let (_, rest) = rest.split_once(&format!(">{name}</th>")).unwrap();
+        let (row, _) = rest.split_once("</tr>").unwrap();
+        let cells = row.split("<td").skip(1);
+        let cells =
+            cells.filter_map(|cell| Some(cell.split_once('>')?.1.split_once('<')?.0.to_string()));
+        std::iter::once(name.to_string())
+            .chain(cells.filter(|cell| !cell.is_empty()))
+            .collect::<Vec<_>>()
+    };
+    for name in ["recorded", "bs", "linux-6"] {
+        assert_eq!(cells(name), line(name));
+    }
     // The table has the numbers of the rows.
     let per_call = |name: &str| line(name)[1].parse::<f64>().unwrap();
 

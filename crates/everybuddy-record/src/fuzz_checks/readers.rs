@@ -13,8 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Scope;
+use crate::functions::Functions;
 use crate::import::{ImportOptions, Imported, Source, import_stream};
 use everybuddy_trace::{Event, ExportFormat, Leniency, Op, Trace, export, read, resolve, write};
+
+/// Functions for call chains of perf.data.
+const SYMBOLS: &str =
+    "ffffffff81000000 T _text\nffffffff81000010 T rmqueue\nffffffff81200000 T _raw_spin_lock";
 
 /// Reads bytes as perf.data.
 ///
@@ -165,6 +170,8 @@ fn import(
         scope,
         leniency,
         zone_locks: Vec::new(),
+        // Bytes of any recording are also no list of symbols.
+        functions: Functions::read_from(bytes).unwrap_or_else(|_| Functions::parse(SYMBOLS)),
     };
     match import_stream(bytes, "trial", options) {
         Ok(made) => Some(made),

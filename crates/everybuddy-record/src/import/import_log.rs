@@ -44,6 +44,8 @@ pub struct ImportLog {
     pub lost: u64,
     /// Events that followed a later one, and were sorted.
     pub out_of_order: u64,
+    /// Call chains of waits for locks that consist of addresses.
+    pub chains: u64,
 }
 
 impl ImportLog {
@@ -58,6 +60,7 @@ impl ImportLog {
             complaints: Vec::new(),
             lost: 0,
             out_of_order: 0,
+            chains: 0,
         }
     }
 

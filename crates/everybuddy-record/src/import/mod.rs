@@ -9,6 +9,7 @@
 //! | `detect` | detection of the kind of a recording |
 //! | `lines`, `head`, `fields`, `text` | the parser for texts, line by line |
 //! | `perf_data` | the parser for perf.data files, record by record |
+//! | `symbols` | the parser for lists of a kernel's symbols |
 //! | `events`, `system_calls` | the meaning of events, by name |
 //! | `csv` | the parser for tables |
 //! | `import_log` | what was read, and what was not? |
@@ -27,6 +28,7 @@ mod head;
 mod import_log;
 mod lines;
 mod perf_data;
+mod symbols;
 mod system_calls;
 mod text;
 
@@ -41,6 +43,7 @@ pub use import_log::ImportLog;
 
 use self::error::Fault;
 use crate::assemble::{Accounts, Assembly, Scope};
+use crate::functions::Functions;
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::Trace;
 use everybuddy_trace::{Leniency, Repairs};
@@ -115,6 +118,8 @@ pub struct ImportOptions {
     pub leniency: Leniency,
     /// The addresses of zones' locks as the recording prints them, if its call chains do not show them.
     pub zone_locks: Vec<u64>,
+    /// The functions of the recorded kernel, for the call chains of perf.data: without them these show nothing.
+    pub functions: Functions,
 }
 
 impl Default for ImportOptions {
@@ -125,6 +130,7 @@ impl Default for ImportOptions {
             scope: Scope::Everything,
             leniency: Leniency::Strict,
             zone_locks: Vec::new(),
+            functions: Functions::default(),
         }
     }
 }
@@ -206,7 +212,7 @@ fn read_seekable(
     let mut begin = Vec::new();
     let source = kind(&mut input, options, &mut begin)?;
     if source == Source::PerfData {
-        let (events, log) = perf_data::read(input)?;
+        let (events, log) = perf_data::read(input, &options.functions)?;
         return Ok(ReadSource::Events(events, log));
     }
     read_text(Cursor::new(begin).chain(input), source)
@@ -218,7 +224,7 @@ fn read_stream(mut input: impl Read, options: &ImportOptions) -> Result<ReadSour
     if source == Source::PerfData {
         // Its sections may be anywhere in the file.
         input.read_to_end(&mut begin)?;
-        let (events, log) = perf_data::read(Cursor::new(begin))?;
+        let (events, log) = perf_data::read(Cursor::new(begin), &options.functions)?;
         return Ok(ReadSource::Events(events, log));
     }
     read_text(Cursor::new(begin).chain(input), source)

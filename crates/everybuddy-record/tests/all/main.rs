@@ -8,3 +8,4 @@ mod common;
 mod corpus;
 mod import;
 mod locks;
+mod perf_chains;

@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Every number is from rows that are also exported. Every title of a result says that it is simulated.
+//! Every number is from rows that are also exported. Every title of a result says that it is simulated; a title of
+//! waits that a trace contains also says that they are recorded.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use everybuddy_simulate::{self as simulate, Plan, Scaling};
 
 use crate::commit;
 use crate::show::simulated::dealt;
+use crate::show::waits::{RECORDED, Waits};
 
 /// The name of the line of as many CPUs that do not disturb each other.
 const LINEAR: &str = "linear";
@@ -68,10 +70,20 @@ fn about(machine: &Machine, plan: &Plan) -> String {
         1 => "One system".to_string(),
         systems => format!("{systems} systems"),
     };
+    let is_recorded = |load: &simulate::Load| match load {
+        simulate::Load::Trace(traced) => traced.recorded().is_some(),
+        simulate::Load::Workload(_) => false,
+    };
+    let measured = match plan.loads.iter().any(is_recorded) {
+        true => {
+            "The results on this page are simulated, except the waits that are called recorded."
+        }
+        false => "Nothing on this page was measured: all results are simulated.",
+    };
     format!(
-        "Nothing on this page was measured: all results are simulated. {systems} on up to {} CPUs of {} ({}, {} CPUs \
-         at {} MHz), with {} cycles between two calls; {seeds}{}. The simulator charges each access to shared memory \
-         by a model of caches, which docs/simulator.md describes together with its limits.",
+        "{measured} {systems} on up to {} CPUs of {} ({}, {} CPUs at {} MHz), with {} cycles between two calls; \
+         {seeds}{}. The simulator charges each access to shared memory by a model of caches, which docs/simulator.md \
+         describes together with its limits.",
         plan.cpus.last().copied().unwrap_or(0),
         machine.name,
         machine.title,
@@ -92,7 +104,8 @@ struct Results<'r> {
 
 impl Results<'_> {
     fn section(&self) -> Load {
-        let remarks = match self.load {
+        let mut tables = vec![self.limits(), self.causes()];
+        let mut remarks = match self.load {
             simulate::Load::Workload(_) => {
                 format!(
                     "The systems manage {}.",
@@ -101,13 +114,28 @@ impl Results<'_> {
             }
             simulate::Load::Trace(traced) => dealt(self.plan, traced).replace('`', ""),
         };
+        let waits = self.waits();
+        match &waits {
+            Some(Ok(waits)) => tables.push(lines_of(waits)),
+            Some(Err(remark)) => remarks += &format!(" {remark}"),
+            None => {}
+        }
         Load {
             name: self.load.name().to_string(),
             title: format!("{}, simulated", self.load.name()),
             remarks,
-            figure: self.figure(),
-            tables: vec![self.limits(), self.causes()],
+            figure: self.figure(waits.and_then(Result::ok).as_ref()),
+            tables,
         }
+    }
+
+    /// Returns the recorded waits next to the simulated ones, if the load has any.
+    fn waits(&self) -> Option<Result<Waits, String>> {
+        let simulate::Load::Trace(traced) = self.load else {
+            return None;
+        };
+        let systems: Vec<String> = self.scalings.iter().map(|own| own.system.clone()).collect();
+        Waits::of(self.plan, traced, &systems, self.rows)
     }
 
     /// Returns a number of each system with each number of CPUs: means over the seeds.
@@ -131,7 +159,7 @@ impl Results<'_> {
         self.scalings.iter().map(curve).collect()
     }
 
-    fn figure(&self) -> Figure {
+    fn figure(&self, waits: Option<&Waits>) -> Figure {
         let mut panels = vec![self.throughput()];
         for (operation, noun) in [("allocate", "allocation"), ("free", "free")] {
             for (statistic, what) in [("p50", "Median"), ("p99", "99th percentile")] {
@@ -155,15 +183,54 @@ impl Results<'_> {
             look: legend.len(),
             shape: Shape::Line,
         });
+        let mut note = format!(
+            "Simulated on {}. Linear: as many CPUs that do not disturb each other, from the best system on the \
+             fewest CPUs.",
+            self.plan.machine
+        );
+        if let Some(waits) = waits {
+            let own = Key {
+                name: RECORDED.to_string(),
+                look: legend.len(),
+                shape: Shape::Ring,
+            };
+            panels.push(self.waits_panel(waits, &own));
+            legend.push(own);
+            note += " Recorded: the waits for the zone's lock that the kernel of the trace reported. Numbers of CPUs \
+                     on which a system never waits have no point.";
+        }
         Figure {
-            note: format!(
-                "Simulated on {}. Linear: as many CPUs that do not disturb each other, from the best system on the \
-                 fewest CPUs.",
-                self.plan.machine
-            ),
+            note,
             panels,
             legend,
         }
+    }
+
+    /// Returns the simulated waits over the number of CPUs, and the recorded ones.
+    fn waits_panel(&self, waits: &Waits, key: &Key) -> Panel {
+        let mut curves = self.curves("contended_wait", "rate", "all");
+        let rates = curves.iter_mut().flatten();
+        rates.for_each(|(_, rate)| *rate *= 1e3);
+        let label = "waits per 1,000 calls, logarithmic";
+        let mut panel = self.panel(
+            "Waits for locks, recorded and simulated".to_string(),
+            label,
+            &curves,
+        );
+        let mut own = Series {
+            name: key.name.clone(),
+            look: key.look,
+            shape: key.shape,
+            labels: vec![key.name.clone()],
+            ..Series::default()
+        };
+        if waits.per_1000_calls > 0.0 {
+            let place = (f64::from(waits.cpus).log2(), waits.per_1000_calls.log10());
+            own.points.push(place);
+        }
+        panel.series.push(own);
+        panel.y = logarithmic(label, &panel.series);
+        panel
     }
 
     /// Returns the calls per second, and the line of systems that scale without limit.
@@ -331,6 +398,24 @@ impl Results<'_> {
     }
 }
 
+/// Returns the table of recorded and simulated waits.
+fn lines_of(waits: &Waits) -> Lines {
+    let heads = waits.columns.iter().map(|own| own.head.join(" "));
+    let line = |(at, name): (usize, &String)| {
+        let texts = waits.columns.iter().map(|own| own.texts[at].clone());
+        std::iter::once(name.clone()).chain(texts).collect()
+    };
+    Lines {
+        title: format!(
+            "Waits for locks on {}, recorded and simulated",
+            cpus(waits.cpus)
+        ),
+        note: waits.note.replace('`', ""),
+        heads: std::iter::once("system".to_string()).chain(heads).collect(),
+        lines: waits.names.iter().enumerate().map(line).collect(),
+    }
+}
+
 fn article(noun: &str) -> String {
     match noun.starts_with('a') {
         true => format!("an {noun}"),
@@ -421,34 +506,4 @@ fn parameters(machine: &Machine) -> Lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn series(values: &[f64]) -> Vec<Series> {
-        vec![Series {
-            points: values.iter().map(|value| (0.0, value.log10())).collect(),
-            ..Series::default()
-        }]
-    }
-
-    #[test]
-    fn an_axis_includes_all_points_and_has_marks() {
-        for values in [&[3.0, 4.0][..], &[0.02, 7e9], &[5.0], &[]] {
-            let axis = logarithmic("", &series(values));
-            let (least, most) = axis.range;
-            assert!(
-                values
-                    .iter()
-                    .all(|value| (least..most).contains(&value.log10()))
-            );
-            assert!(axis.marks.iter().all(|(at, _)| (least..=most).contains(at)));
-            assert!(values.len() < 2 || !axis.marks.is_empty(), "{values:?}");
-        }
-    }
-
-    #[test]
-    fn marks_are_short() {
-        let texts = [0.2, 5.0, 2000.0, 5e6, 1e10].map(few);
-        assert_eq!(texts, ["0.2", "5", "2,000", "5M", "10G"]);
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@
 //! compressed section.
 
 mod bytes;
+mod chains;
 mod formats;
 mod layout;
 mod unpack;
@@ -21,6 +22,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use linux_perf_event_reader::{RawData, SampleRecord};
 
 use self::bytes::Bytes;
+use self::chains::Chains;
 use self::formats::{Formats, Sample};
 use self::layout::{Layouts, damaged};
 use self::unpack::Unpacker;
@@ -28,6 +30,7 @@ use super::Source;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning, understood};
 use super::import_log::ImportLog;
+use crate::functions::Functions;
 use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::quietly;
 
@@ -35,15 +38,20 @@ use everybuddy_trace::quietly;
 const HEAD: u64 = 8;
 
 // Kinds of records.
+const MMAP: u32 = 1;
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
+const MMAP_2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED_2: u32 = 83;
 
-/// Reads a whole file.
-pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, ImportLog), Fault> {
+/// Reads a whole file. Without functions, call chains are only counted.
+pub(crate) fn read(
+    mut file: impl Read + Seek,
+    functions: &Functions,
+) -> Result<(Vec<KernelEvent>, ImportLog), Fault> {
     let layout = layout::read(&mut file)?;
     let Some(formats) = Formats::read(&layout.formats) else {
         return Err(damaged(
@@ -59,17 +67,22 @@ pub(crate) fn read(mut file: impl Read + Seek) -> Result<(Vec<KernelEvent>, Impo
         log: ImportLog::new(Source::PerfData),
         events: Vec::new(),
         place: layout.data.offset,
+        chains: Chains::new(functions),
     };
     let end = layout.data.offset + layout.data.size;
     reader.records(BufReader::with_capacity(1 << 18, file), end)?;
     let Reader {
-        events, mut log, ..
+        events,
+        mut log,
+        chains,
+        ..
     } = reader;
     log.understood = understood(&events);
+    log.chains = chains.finish()?;
     Ok((events, log))
 }
 
-struct Reader {
+struct Reader<'f> {
     layouts: Layouts,
     formats: Formats,
     interpreter: Interpreter,
@@ -77,9 +90,10 @@ struct Reader {
     events: Vec<KernelEvent>,
     /// The offset of the current record, in bytes.
     place: u64,
+    chains: Chains<'f>,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads all records up to `end`.
     fn records(&mut self, mut file: impl Read, end: u64) -> Result<(), Fault> {
         let mut unpacker = Unpacker::new()?;
@@ -134,6 +148,7 @@ impl Reader {
         self.log.read += 1;
         match kind {
             SAMPLE => self.sample(body),
+            MMAP | MMAP_2 => self.chains.locate(kind == MMAP_2, body),
             LOST | LOST_SAMPLES => {
                 let mut bytes = Bytes(body);
                 if kind == LOST {
@@ -182,17 +197,31 @@ impl Reader {
         let known = |id: Option<i32>| id.and_then(|id| u32::try_from(id).ok());
         let tid = known(record.tid).or(sample.tid()).unwrap_or(0);
         match self.interpreter.meaning(&format.name, tid, &sample) {
-            Meaning::Event(what) => self.events.push(KernelEvent {
-                time_ns,
-                cpu: record
-                    .cpu
-                    .and_then(|cpu| u16::try_from(cpu).ok())
-                    .unwrap_or(0),
-                tid,
-                tgid: known(record.pid),
-                in_interrupt: sample.in_interrupt(),
-                what,
-            }),
+            Meaning::Event(what) => {
+                let is_wait = matches!(
+                    what,
+                    What::ContentionBegin { .. } | What::ContentionEnd { .. }
+                );
+                let chain = record.callchain.filter(|_| is_wait);
+                let caller = chain.and_then(|chain| self.chains.caller(&chain, &what));
+                let event = KernelEvent {
+                    time_ns,
+                    cpu: record
+                        .cpu
+                        .and_then(|cpu| u16::try_from(cpu).ok())
+                        .unwrap_or(0),
+                    tid,
+                    tgid: known(record.pid),
+                    in_interrupt: sample.in_interrupt(),
+                    what,
+                };
+                let caller = caller.map(|what| KernelEvent {
+                    what,
+                    ..event.clone()
+                });
+                self.events
+                    .extend([Some(event), caller].into_iter().flatten());
+            }
             Meaning::Other => self.log.skip(&format.name),
             Meaning::Repeated => self.log.repeated += 1,
             Meaning::Unclear => {
