@@ -16,7 +16,7 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
-use everybuddy::{AllocateError, Block, Flags, FrameRange, Order, Release, Request};
+use everybuddy::{AllocateError, Block, Class, Flags, FrameRange, Order, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
@@ -222,6 +222,36 @@ fn one_of_two_frees_of_a_frame_is_refused() {
     run(2, 3, bound(&[1, 2]), |machine| {
         let owner = |w: &mut Cpu<'_>| w.try_churn(0);
         lockless::one_of_two_frees_of_a_frame_is_refused(machine, Some(owner), |w| w.park());
+    });
+}
+
+/// One tree is for frames that can be moved, the other for frames that stay and has a single frame. So the second frame
+/// that stays comes from the tree of the other kind, which another CPU uses.
+#[test]
+fn a_request_takes_a_tree_of_the_other_kind() {
+    run(65, 2, bound(&[1, 2]), |machine| {
+        let frame = |class| Request::FRAME.with_class(class);
+        let held = machine.on(1, |w| {
+            let held = w.allocate_untracked(frame(Class::Movable));
+            w.park();
+            held
+        });
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let frames = [(); 2].map(|()| w.allocate_untracked(frame(Class::Unmovable)));
+                for frame in frames {
+                    w.free_untracked(Release::frame(frame));
+                }
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                let other = w.allocate_untracked(frame(Class::Movable));
+                for frame in [held, other] {
+                    w.free_untracked(Release::frame(frame));
+                }
+                w.park();
+            },
+        ]);
     });
 }
 
