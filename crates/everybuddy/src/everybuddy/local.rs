@@ -238,7 +238,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Returns the lowest own tree that is not below `from` and may have a block. Unless `any`, only a tree for frames
-    /// of this kind.
+    /// of this kind, and no tree for large blocks if this one is small.
     pub(crate) fn next_own(
         &self,
         shared: &Shared<'_, P>,
@@ -247,11 +247,16 @@ impl<'m, P: Platform> Local<'m, P> {
         any: bool,
     ) -> Option<u32> {
         let trees = &shared.trees;
+        let is_meant = |tree: u32, header| {
+            let is_large = wanted.order.index() as u32 >= WORD_ORDER;
+            let for_large = self.places.iter().any(|place| place.large.get() == tree);
+            trees.suits(header, wanted.kind) && (is_large || !for_large)
+        };
         let may_serve = |tree: &u32| {
             let header = trees.header(*tree).filter(|_| *tree >= from);
             header.is_some_and(|header| {
                 trees.may_serve(header, wanted.frames, wanted.order)
-                    && (any || trees.suits(header, wanted.kind))
+                    && (any || is_meant(*tree, header))
             })
         };
         self.own_trees().filter(may_serve).min()

@@ -105,6 +105,9 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
             let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
             assert!(frame.0 < tree, "{frame:?}");
         }
+        let large = system.allocate(&mut cpu, Request::order(Order::TEN));
+        let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+        assert_ne!(frame.0 / tree, large.unwrap().0 / tree);
         system.check(&mut cpu).unwrap();
     });
 }
