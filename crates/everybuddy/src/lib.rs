@@ -3,7 +3,26 @@
 //! The crate is `no_std` and needs neither a heap nor another crate. Metadata lies in memory that the caller provides,
 //! and the managed memory is never accessed. Misuse, such as a double free, returns a typed error and changes nothing.
 //!
-//! A **system** is a composition of layers:
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use everybuddy::prelude::*;
+//!
+//! let ranges = [FrameRange::new(0x100, 0x8000)];
+//! let setup = Setup::new(&ranges, 1);
+//! let layout = layout::<Everybuddy, Native>(&Options::NONE, &setup)?;
+//! let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+//! let system = build::<Everybuddy, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+//!
+//! let cpus = NativeCpus::new(1);
+//! let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
+//! let frame = system.allocate(&mut cpu, Request::FRAME)?;
+//! system.free(&mut cpu, Release::frame(frame))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Everybuddy`] is the system to begin with. A **system** is a composition of layers, or, like this one, a design of
+//! its own:
 //!
 //! ```text
 //! request ──▶ per-CPU layer ──▶ zone layer ──▶ structure + coalescing policy
@@ -82,19 +101,19 @@ pub use runs::Run;
 pub use shortage::{Reason, Shortage};
 pub use snapshot::{Census, FrameState, PageBlocks, Snapshot, Violation};
 pub use systems::{
-    Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout, with_any_system,
-    with_system,
+    Everybuddy, Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout,
+    with_any_system, with_system,
 };
 
 /// The names that most programs need.
 pub mod prelude {
     pub use crate::platform::{CpuId, Native, NativeCpus, Platform};
     pub use crate::systems::{
-        Bs, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
+        Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, FrameAllocator, FrameRange, FreeError, Hint, Memory, Order, Pfn,
-        Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+        AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Memory,
+        Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
     };
 }
 
@@ -102,3 +121,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The guide's code, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;

@@ -18,7 +18,7 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
 use super::request::Wanted;
-use super::tree::{Fill, Header, Trees};
+use super::tree::{Fill, Header, Part, Trees};
 
 /// The trees, and a mark for each tree that has nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {
@@ -30,35 +30,46 @@ pub(crate) struct Shared<'m, P: Platform> {
 
 /// The trees of a group: as many as a word of marks has bits.
 pub(crate) const GROUP: u32 = u64::BITS;
-/// The CPUs that search from the same place. Today's processors have as many CPUs on one last-level cache.
+/// The CPUs that search from the same place. In many processors, about as many CPUs share a last-level cache.
 const CPUS_PER_WINDOW: u32 = 8;
 
 /// Where the CPUs begin to search.
 ///
 /// A window is a number of groups. CPUs of different windows search in different trees and read different lines of
-/// marks, as long as their own window has what they need. With few CPUs there is one window.
+/// marks, while their own windows have what they need. With few CPUs there is one window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     /// The number of groups of all trees.
     groups: u32,
-    /// The number of groups of a window, except that the last one may have fewer.
-    size: u32,
+    /// The number of windows: 1 to `groups`.
+    count: u32,
 }
 
 impl Windows {
     pub(crate) fn new(trees: u32, cpus: u16) -> Self {
-        let groups = trees.div_ceil(GROUP);
-        let windows = u32::from(cpus).div_ceil(CPUS_PER_WINDOW).max(1);
+        let groups = trees.div_ceil(GROUP).max(1);
+        let wanted = u32::from(cpus).div_ceil(CPUS_PER_WINDOW);
         Self {
             groups,
-            size: groups.div_ceil(windows).max(1),
+            count: wanted.clamp(1, groups),
         }
     }
 
-    /// Returns the first group of a CPU's window.
+    /// Returns the window of a CPU.
     pub(crate) fn home(self, cpu: u32) -> u32 {
-        let windows = self.groups.div_ceil(self.size).max(1);
-        cpu / CPUS_PER_WINDOW % windows * self.size
+        cpu / CPUS_PER_WINDOW % self.count
+    }
+
+    /// Returns the groups of a window. All windows have equally many, or one more.
+    pub(crate) fn groups(self, window: u32) -> Range<u32> {
+        let start =
+            |window| (u64::from(window) * u64::from(self.groups) / u64::from(self.count)) as u32;
+        start(window)..start(window + 1)
+    }
+
+    /// Returns all windows, from `home` on.
+    pub(crate) fn from(self, home: u32) -> impl Iterator<Item = u32> {
+        (home..self.count).chain(0..home)
     }
 
     /// Returns the number of words of marks, including those that are not used.
@@ -66,17 +77,12 @@ impl Windows {
         (self.groups as usize) << self.spread()
     }
 
-    /// Returns the distance of two words of marks, as a power of two: with several windows, a line.
+    /// Returns the base-2 logarithm of the distance of two words of marks. With several windows, it is a cache line.
     fn spread(self) -> u32 {
-        match self.size < self.groups {
-            true => 3,
-            false => 0,
+        match self.count {
+            1 => 0,
+            _ => 3,
         }
-    }
-
-    /// Returns the window after the one that ends at a group.
-    fn after(self, end: u32) -> u32 {
-        if end < self.groups { end } else { 0 }
     }
 }
 
@@ -195,32 +201,28 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
-    /// The search begins with the window whose first group is `home`. In each window, a small request prefers trees that
-    /// can serve further requests, since a claim costs as much as many hits. A large one takes the lowest tree that has
-    /// the block.
+    /// The search begins with the window `home`. In each window, a small request prefers trees that can serve further
+    /// requests, since a claim costs as much as many hits. A large one takes the lowest tree that has the block.
     ///
-    /// Unless `any`, only trees for frames of this kind are taken, and those that are wholly free.
+    /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     pub(crate) fn search(&self, id: u32, home: u32, wanted: Wanted, any: bool) -> Found {
         let fills = match wanted.frames < WORD {
             true => Fill::SMALL,
             false => Fill::LARGE,
         };
-        let (mut elsewhere, mut start) = (false, home);
-        loop {
-            let end = (start + self.windows.size).min(self.windows.groups);
+        let mut elsewhere = false;
+        for window in self.windows.from(home) {
             let mut is_busy = false;
             for fill in fills {
-                match self.search_window(id, start..end, wanted, (*fill, any)) {
+                let groups = self.windows.groups(window);
+                match self.search_window(id, groups, wanted, (*fill, any)) {
                     Found::Nothing(busy) => is_busy = busy,
                     found => return found,
                 }
             }
             elsewhere |= is_busy;
-            start = self.windows.after(end);
-            if start == home {
-                return Found::Nothing(elsewhere);
-            }
         }
+        Found::Nothing(elsewhere)
     }
 
     /// Takes a block of the lowest tree of some groups with the given fill level.
@@ -273,11 +275,15 @@ impl<P: Platform> Shared<'_, P> {
         if header.inbox.load(Ordering::Relaxed) != 0 {
             self.trees.collect(tree, header);
         }
-        self.trees.convert(header, wanted.kind);
-        match wanted.frames {
+        let is_half_whole = self.trees.is_half_whole(header);
+        let start = match wanted.frames {
             1 => self.trees.take_frame(tree, header),
             frames => self.trees.take(tree, header, frames, wanted.order),
+        }?;
+        if is_half_whole {
+            header.dedicate(wanted.kind);
         }
+        Some(start)
     }
 
     /// Claims the trees from `first` to `last`, in ascending order. Polls a tree that has an owner at most `polls`
@@ -364,15 +370,15 @@ impl<P: Platform> Shared<'_, P> {
         let is_whole = |tree: u32| {
             self.trees.header(tree).is_some_and(|header| {
                 self.trees.collect(tree, header);
-                self.trees.convert(header, wanted.kind);
                 self.trees.is_whole(header)
             })
         };
-        (first..=last).all(is_whole)
-            && self
-                .trees
-                .parts(first << self.trees.shift, wanted.frames)
-                .all(|part| part.header.take(part.mask, part.word, part.frames))
+        let take = |part: Part<'_, P>| {
+            part.header.dedicate(wanted.kind);
+            part.header.take(part.mask, part.word, part.frames)
+        };
+        let mut parts = self.trees.parts(first << self.trees.shift, wanted.frames);
+        (first..=last).all(is_whole) && parts.all(take)
     }
 
     /// Frees a run of allocated frames whose tree has another owner. The caller has checked that they are allocated.

@@ -19,15 +19,15 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
-use super::request::Wanted;
-use super::tree::{Kind, WORD_ORDER};
+use super::request::{Wanted, is_large};
+use super::tree::{Header, Kind};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
 pub(crate) const CLOSED: u32 = u32::MAX;
 /// The owner of a tree that a nested request has claimed.
 pub(crate) const NESTED: u32 = u32::MAX - 1;
 
-/// No tree: no memory has so many.
+/// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
@@ -40,9 +40,9 @@ struct Place<'m, P: Platform> {
     /// Where the CPU allocated last by address.
     point: P::Cell<u32>,
     list: &'m [P::Cell<u32>],
-    /// The own tree from which the CPU allocates blocks of less than a word, or [`NO_TREE`].
+    /// The own tree from which the CPU allocates small blocks, or [`NO_TREE`].
     current: P::Cell<u32>,
-    /// The own tree from which it allocates larger ones, or [`NO_TREE`].
+    /// The own tree from which it allocates large ones, or [`NO_TREE`].
     large: P::Cell<u32>,
 }
 
@@ -70,7 +70,7 @@ impl<'m, P: Platform> Place<'m, P> {
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
     #[inline(always)]
     fn tree_for(&self, order: Order) -> &P::Cell<u32> {
-        match order.index() as u32 >= WORD_ORDER {
+        match is_large(order) {
             true => &self.large,
             false => &self.current,
         }
@@ -94,7 +94,7 @@ pub(crate) struct Local<'m, P: Platform> {
     times: P::Cell<u32>,
     /// The owner of this CPU's trees.
     pub(crate) id: u32,
-    /// The group of trees where this CPU begins to search.
+    /// The window where this CPU begins to search.
     pub(crate) home: u32,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
@@ -147,8 +147,9 @@ impl<'m, P: Platform> Local<'m, P> {
         let frame = place.list.get(left as usize)?.get();
         place.length.set(left);
         let part = shared.trees.part(frame)?;
-        let is_taken =
-            self.owns(&part.header.owner) && part.header.take(part.mask, part.word, part.frames);
+        // The tree may be for another kind now.
+        let is_meant = self.owns(&part.header.owner) && part.header.kind() == kind;
+        let is_taken = is_meant && part.header.take(part.mask, part.word, part.frames);
         is_taken.then_some(frame)
     }
 
@@ -228,17 +229,23 @@ impl<'m, P: Platform> Local<'m, P> {
         None
     }
 
-    /// Sets the tree from which the CPU allocates such blocks, after it took one there.
-    pub(crate) fn moved(&self, tree: u32, wanted: Wanted, frame: u32) {
+    /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there.
+    pub(crate) fn moved(&self, tree: u32, header: &Header<P>, wanted: Wanted, frame: u32) {
+        // A tree for this kind serves no other one.
+        for (place, kind) in self.places.iter().zip(Kind::ALL) {
+            if kind != wanted.kind && header.kind() == wanted.kind {
+                place.forget(|own| own == tree);
+            }
+        }
         let place = self.place(wanted.kind);
         place.tree_for(wanted.order).set(tree);
-        if (wanted.order.index() as u32) < WORD_ORDER {
+        if !wanted.is_large() {
             place.point.set(frame);
         }
     }
 
     /// Returns the lowest own tree that is not below `from` and may have a block. Unless `any`, only a tree for frames
-    /// of this kind, and no tree for large blocks if this one is small.
+    /// of this kind, and none from which the CPU allocates large blocks if this one is small, or the reverse.
     pub(crate) fn next_own(
         &self,
         shared: &Shared<'_, P>,
@@ -247,10 +254,13 @@ impl<'m, P: Platform> Local<'m, P> {
         any: bool,
     ) -> Option<u32> {
         let trees = &shared.trees;
-        let is_meant = |tree: u32, header| {
-            let is_large = wanted.order.index() as u32 >= WORD_ORDER;
-            let for_large = self.places.iter().any(|place| place.large.get() == tree);
-            trees.suits(header, wanted.kind) && (is_large || !for_large)
+        let is_meant = |tree, header| {
+            let mut places = self.places.iter();
+            let of_other_size = places.any(|place| match wanted.is_large() {
+                true => place.current.get() == tree,
+                false => place.large.get() == tree,
+            });
+            trees.suits(header, wanted.kind) && !of_other_size
         };
         let may_serve = |tree: &u32| {
             let header = trees.header(*tree).filter(|_| *tree >= from);
@@ -279,36 +289,50 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Keeps a claimed tree for frames of a kind. If all slots are in use, the tree that was claimed first is released,
-    /// but not the one from which the CPU allocates small blocks of another kind.
+    /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, the tree that was claimed first is
+    /// released, but not the one from which the CPU allocates small blocks of another kind.
     pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
         if self.adopt_into_free(tree) {
             return;
         }
-        let in_use = self.places.iter().zip(0..);
-        let in_use = in_use.filter(|(_, other)| *other != kind as u32);
-        let is_in_use = |tree| in_use.clone().any(|(place, _)| place.current.get() == tree);
-        let mut slot = self.oldest.get();
-        let wrapped = |slot: u32| match slot as usize >= self.slots.len() {
+        let others = self.places.iter().zip(Kind::ALL);
+        let others = others.filter(|(_, other)| *other != kind);
+        let is_in_use = |tree| others.clone().any(|(place, _)| place.current.get() == tree);
+        let after = |slot: u32| match slot as usize + 1 >= self.slots.len() {
             true => 0,
-            false => slot,
+            false => slot + 1,
         };
-        if self
-            .slots
-            .get(slot as usize)
-            .is_some_and(|old| is_in_use(old.get()))
-        {
-            slot = wrapped(slot + 1);
-        }
-        self.oldest.set(wrapped(slot + 1));
+        let oldest = self.oldest.get();
+        let slot = match self.slots.get(oldest as usize) {
+            Some(old) if is_in_use(old.get()) => after(oldest),
+            _ => oldest,
+        };
+        self.oldest.set(after(slot));
         self.exchange(shared, slot, tree);
     }
 
-    /// Keeps a tree that was claimed for a large block. If all slots are in use, the tree in the last one is released,
-    /// so that large blocks take at most one tree away from smaller ones.
-    pub(crate) fn adopt_large(&self, shared: &Shared<'_, P>, tree: u32) {
-        if !self.adopt_into_free(tree) {
-            self.exchange(shared, self.owned.get() - 1, tree);
+    /// Keeps a tree that was claimed for a large block. If all slots are in use, one of the last slots is used, so that
+    /// large blocks take at most one tree away from smaller ones, and none from which the CPU allocates. If there are
+    /// only slots for such trees, the tree is released.
+    pub(crate) fn adopt_large(
+        &self,
+        shared: &Shared<'_, P>,
+        tree: u32,
+        header: &Header<P>,
+    ) -> bool {
+        if self.adopt_into_free(tree) {
+            return true;
+        }
+        let is_in_use = |tree| self.places.iter().any(|place| place.current.get() == tree);
+        match self.slots.iter().rposition(|slot| !is_in_use(slot.get())) {
+            Some(slot) if self.slots.len() > Kind::COUNT => {
+                self.exchange(shared, slot as u32, tree);
+                true
+            }
+            _ => {
+                shared.release(tree, header);
+                false
+            }
         }
     }
 

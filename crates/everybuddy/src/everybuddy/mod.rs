@@ -106,7 +106,8 @@ impl Geometry {
         self.trees() as usize * (self.tree() / WORD) as usize
     }
 
-    /// Returns the most trees that a CPU owns at a time: together at most an eighth of them, but one of each kind.
+    /// Returns the most trees that a CPU owns at a time: together at most an eighth of all trees, but at least one of
+    /// each kind.
     fn owned(&self) -> usize {
         let share = self.trees() / (TREES_PER_CPU * u32::from(self.cpus));
         share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
@@ -293,7 +294,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         Ok(Pfn(start))
     }
 
-    /// Serves a request for several frames, or for one without naming its order.
+    /// Serves a request for several frames, or for one frame by count.
     #[inline(never)]
     fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
@@ -366,9 +367,9 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
-        self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
+        let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let wanted = self.wanted(request)?;
-        self.allocate_unowned(wanted).map(Pfn)
+        self.allocate_unowned(local.home, wanted).map(Pfn)
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {

@@ -21,7 +21,7 @@ use crate::region::FrameRange;
 use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::local::Local;
-use super::tree::Part;
+use super::tree::{Kind, Part};
 
 zero_cells! {
     /// The reserved frames of a word that has holes, too.
@@ -114,6 +114,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.with_trees(local, run, may_ask, || {
             self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
+                // The caller needs these frames and no others, so they stay.
+                if self.shared.trees.is_whole(part.header) {
+                    part.header.dedicate(Kind::Staying);
+                }
                 part.header.take(part.mask, part.word, part.frames);
             }
             Ok(run.0)

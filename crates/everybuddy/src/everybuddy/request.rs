@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! A request looks in four places, from the cheapest to the most certain: the CPU's own trees, lowest address first;
-//! the lowest tree that no CPU owns and that has the block; the same after all CPUs released their trees; and
-//! finally all trees together, while this CPU owns all of them.
+//! A request looks in these places, from the cheapest to the most certain: the CPU's own trees for its kind, lowest
+//! address first; trees for its kind that no CPU owns, window by window; the same in trees for the other kind; trees that
+//! no CPU owns after all CPUs released theirs; and finally all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!
@@ -31,8 +31,21 @@ pub(crate) struct Wanted {
     pub(super) frames: u32,
     /// The run starts at a multiple of 2^order.
     pub(super) order: Order,
-    /// The trees that are meant for it.
+    /// The kind of tree that serves it first.
     pub(super) kind: Kind,
+}
+
+impl Wanted {
+    /// Returns `true` if it comes from another tree of the CPU than single frames.
+    pub(super) fn is_large(self) -> bool {
+        is_large(self.order)
+    }
+}
+
+/// Returns `true` for blocks of more than half a word.
+#[inline(always)]
+pub(super) fn is_large(order: Order) -> bool {
+    order.index() as u32 >= WORD_ORDER
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
@@ -96,7 +109,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             if let Some(header) = self.shared.trees.header(tree)
                 && let Some(start) = self.shared.take(tree, header, wanted)
             {
-                local.moved(tree, wanted, start);
+                local.moved(tree, header, wanted, start);
                 return Some(start);
             }
             from = tree + 1;
@@ -114,24 +127,34 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
         }
-        let mut found = self.shared.search(local.id, local.home, wanted, false);
-        if let Found::Nothing(_) = found {
-            if let Some(start) = self.find_in_own(local, wanted, true) {
-                return Ok(start);
-            }
-            found = self.shared.search(local.id, local.home, wanted, true);
+        let busy = match self.shared.search(local.id, local.home, wanted, false) {
+            Found::Taken(tree, start) => return Ok(self.keep_found(local, tree, wanted, start)),
+            Found::Nothing(busy) => busy,
+        };
+        if let Some(start) = self.find_in_own(local, wanted, true) {
+            return Ok(start);
         }
-        match found {
-            Found::Nothing(elsewhere) => Err(elsewhere),
-            Found::Taken(tree, start) => {
-                match wanted.order.index() as u32 >= WORD_ORDER {
-                    true => local.adopt_large(&self.shared, tree),
-                    false => local.adopt(&self.shared, tree, wanted.kind),
+        match self.shared.search(local.id, local.home, wanted, true) {
+            Found::Taken(tree, start) => Ok(self.keep_found(local, tree, wanted, start)),
+            Found::Nothing(still) => Err(busy || still),
+        }
+    }
+
+    /// Keeps a claimed tree of which a block was taken. Returns the block's first frame.
+    fn keep_found(&self, local: &Local<'_, P>, tree: u32, wanted: Wanted, start: u32) -> u32 {
+        if let Some(header) = self.shared.trees.header(tree) {
+            let is_kept = match wanted.is_large() {
+                true => local.adopt_large(&self.shared, tree, header),
+                false => {
+                    local.adopt(&self.shared, tree, wanted.kind);
+                    true
                 }
-                local.moved(tree, wanted, start);
-                Ok(start)
+            };
+            if is_kept {
+                local.moved(tree, header, wanted, start);
             }
         }
+        start
     }
 
     /// Finds a block while this CPU owns all trees. No other CPU keeps one.
@@ -158,12 +181,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     /// Serves a request of code that may have interrupted an operation of the same CPU: it touches only trees that no
     /// CPU owns.
-    pub(super) fn allocate_unowned(&self, wanted: Wanted) -> Result<u32, AllocateError> {
-        let is_large = self.exceeds_tree(wanted.order);
-        let found = match is_large {
+    pub(super) fn allocate_unowned(&self, home: u32, wanted: Wanted) -> Result<u32, AllocateError> {
+        let exceeds_tree = self.exceeds_tree(wanted.order);
+        let found = match exceeds_tree {
             true => self.shared.take_trees(NESTED, wanted, 0),
-            false => match self.shared.search(NESTED, 0, wanted, false) {
-                Found::Nothing(_) => self.shared.search(NESTED, 0, wanted, true),
+            false => match self.shared.search(NESTED, home, wanted, false) {
+                Found::Nothing(busy) => match self.shared.search(NESTED, home, wanted, true) {
+                    Found::Nothing(still) => Found::Nothing(busy || still),
+                    found => found,
+                },
                 found => found,
             },
         };
@@ -171,7 +197,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Found::Nothing(true) => Err(AllocateError::Busy),
             Found::Nothing(false) => Err(AllocateError::Exhausted),
             Found::Taken(tree, start) => {
-                if !is_large && let Some(header) = self.shared.trees.header(tree) {
+                if !exceeds_tree && let Some(header) = self.shared.trees.header(tree) {
                     self.shared.release(tree, header);
                 }
                 Ok(start)

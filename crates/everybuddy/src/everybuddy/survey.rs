@@ -127,7 +127,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let has_some =
             !self.shared.trees.is_spent(header) || header.inbox.load(Ordering::Relaxed) != 0;
         let is_owned = header.owner.load(Ordering::Relaxed) != 0;
-        match self.shared.is_marked(tree) && has_some && !is_owned {
+        if !self.shared.is_marked(tree) {
+            return Ok(());
+        }
+        if header.marked.get() == 0 {
+            return Err("a tree does not say that it is marked as spent");
+        }
+        match has_some && !is_owned {
             true => Err("a tree with free frames is marked as spent"),
             false => Ok(()),
         }

@@ -263,7 +263,7 @@ fn random_operations_agree_with_a_naive_model() {
         ((1000, 70), 3, (Some(128), 8)),
         ((4096, 0), 2, (Some(4096), 10)),
         ((9000, 64), 2, (Some(1024), 11)),
-        // Four windows, of which the last one is shorter.
+        // Four windows of a group each; the last group has fewer trees.
         ((12_800, 0), 25, (Some(64), 7)),
     ];
     for (seed, (memory, cpus, tree)) in (0..).zip(shapes) {

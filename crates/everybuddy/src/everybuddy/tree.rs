@@ -19,8 +19,8 @@
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent` and `reserved`, and only the owner changes the
-//!    bits of absent frames. Zeros everywhere mean: all frames are free, and no CPU owns the tree.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `marked` and `kind`, and only the
+//!    owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1. Zeros everywhere mean: all frames are free, and no CPU owns the tree.
 //!
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it.
@@ -131,6 +131,11 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// Says what an own tree is for from now on.
+    pub(crate) fn dedicate(&self, kind: Kind) {
+        self.kind.set(kind as u32);
+    }
+
     /// Takes frames of a word, if all of them are free.
     #[inline(always)]
     pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
@@ -196,19 +201,21 @@ pub(crate) struct Trees<'m, P: Platform> {
 /// What the frames of a tree are for.
 ///
 /// Frames that stay are kept apart from frames that can be moved. The latter are most of the memory of many machines,
-/// and whoever needs a large block can move them.
+/// and moving them frees large blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
-    /// Frames that stay: of all classes but one.
+    /// Frames that stay: of all classes except `Movable`.
     Staying = 0,
     /// Frames that can be moved.
     Movable = 1,
 }
 
 impl Kind {
+    /// All kinds, by number.
+    pub(crate) const ALL: [Kind; 2] = [Kind::Staying, Kind::Movable];
     /// The number of kinds.
-    pub(crate) const COUNT: usize = 2;
+    pub(crate) const COUNT: usize = Self::ALL.len();
 
     /// Returns the kind of tree for the frames of a class.
     #[inline(always)]
@@ -474,17 +481,16 @@ impl<'m, P: Platform> Trees<'m, P> {
         }
     }
 
-    /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, as [`may_serve`](Self::may_serve).
+    /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, like [`may_serve`](Self::may_serve).
     pub(crate) fn suits(&self, header: &Header<P>, kind: Kind) -> bool {
         header.kind.peek() == kind as u32 || header.split.peek() & self.extent() == 0
     }
 
-    /// Makes an own tree one for frames of a kind, if at least half of its words are wholly free.
-    pub(crate) fn convert(&self, header: &Header<P>, kind: Kind) {
+    /// Returns `true` if at least half of the words of an own tree are wholly free. A request that takes a block of such
+    /// a tree decides what the tree is for.
+    pub(crate) fn is_half_whole(&self, header: &Header<P>) -> bool {
         let split = header.split.get() & self.extent();
-        if split.count_ones() * 2 <= self.words_per_tree() {
-            header.kind.set(kind as u32);
-        }
+        split.count_ones() * 2 <= self.words_per_tree()
     }
 
     /// Returns `true` if all frames of an own tree are free.

@@ -1,5 +1,7 @@
 //! Frames that stay, and frames that can be moved.
 
+use core::ops::Range;
+
 use super::*;
 use crate::request::Flags;
 
@@ -22,51 +24,153 @@ fn with_eight_trees(
     });
 }
 
-#[test]
-fn a_tree_has_frames_of_one_kind_while_others_are_whole() {
+/// Allocates and frees at random, so that some trees are always whole, and checks that no tree has frames of both kinds.
+fn kinds_do_not_mix(seed: u64) {
     with_eight_trees(|system, cpu| {
-        let mut random = Random(7);
-        let mut held: Vec<(Pfn, bool)> = Vec::new();
-        let orders = [0, 0, 0, 1, 3, 5, 6, 8];
-        for step in 0..20_000 {
-            // So few that no kind needs the last whole tree.
-            let frames = |movable: bool| held.iter().filter(|(_, own)| *own == movable).count();
+        let mut random = Random(seed);
+        let mut held: Vec<(Pfn, Order, bool)> = Vec::new();
+        for step in 0..3000 {
             let movable = random.below(2) == 0;
-            if frames(movable) < 600 && random.below(5) > 1 {
-                let class = match (movable, random.below(3)) {
-                    (true, _) => Class::Movable,
-                    (false, 0) => Class::Unmovable,
-                    (false, 1) => Class::Reclaimable,
-                    (false, _) => Class::NeverFreed,
+            let class = match (movable, random.below(3)) {
+                (true, _) => Class::Movable,
+                (false, 0) => Class::Unmovable,
+                (false, 1) => Class::Reclaimable,
+                (false, _) => Class::NeverFreed,
+            };
+            let order = [0, 0, 0, 0, 1, 3, 5, 6, 7][random.below(9) as usize];
+            let order = Order::new(order).unwrap();
+            // At most three trees of four are in use.
+            let frames = held.iter().map(|(_, order, _)| order.frames());
+            if frames.sum::<u32>() < 600 && random.below(5) > 1 {
+                let request = Request::order(order).with_class(class);
+                let start = match random.below(10) {
+                    0 => system.allocate_nested(CpuId(0), request),
+                    _ => system.allocate(cpu, request),
                 };
-                let frame = system.allocate(cpu, frame_of(class)).unwrap();
-                held.push((frame, movable));
+                if let Ok(start) = start {
+                    held.push((start, order, movable));
+                }
             } else if !held.is_empty() {
                 let at = random.below(held.len() as u32) as usize;
-                let (frame, _) = held.swap_remove(at);
-                system.free(cpu, Release::frame(frame)).unwrap();
+                let (start, order, _) = held.swap_remove(at);
+                let block = Release::block(crate::Block::new(start, order));
+                match random.below(10) {
+                    0 => system.free_nested(CpuId(0), block),
+                    _ => system.free(cpu, block),
+                }
+                .unwrap();
             }
-            if step % 100 == 0 {
-                let order = Order::new(orders[random.below(8) as usize]).unwrap();
-                let class = [Class::Movable, Class::Unmovable][usize::from(!movable)];
-                let block = system
-                    .allocate(cpu, Request::order(order).with_class(class))
-                    .unwrap();
-                let tree = block.0 / TREE;
-                let others = held.iter().filter(|(frame, _)| frame.0 / TREE == tree);
-                assert!(
-                    others.clone().all(|(_, own)| *own == movable),
-                    "step {step}"
-                );
-                system
-                    .free(cpu, Release::block(crate::Block::new(block, order)))
-                    .unwrap();
+            match random.below(200) {
+                0 => system.drain(cpu),
+                // No tree has it.
+                1 => {
+                    let refused = system.allocate(cpu, Request::frames(9000).with_class(class));
+                    assert!(refused.is_err());
+                    let order = Order::new(10).unwrap();
+                    let block = Request::order(order).with_class(class);
+                    while let Ok(start) = system.allocate(cpu, block) {
+                        held.push((start, order, movable));
+                    }
+                    held.retain(|(start, own, _)| {
+                        let block = Release::block(crate::Block::new(*start, *own));
+                        *own != order || system.free(cpu, block).is_err()
+                    });
+                }
+                _ => {}
             }
             let mut kinds = [[false; 2]; 8];
-            for (frame, movable) in &held {
-                kinds[(frame.0 / TREE) as usize][usize::from(*movable)] = true;
+            for (start, _, movable) in &held {
+                kinds[(start.0 / TREE) as usize][usize::from(*movable)] = true;
             }
             assert!(!kinds.contains(&[true, true]), "step {step}: {kinds:?}");
+        }
+    });
+}
+
+#[test]
+fn a_tree_has_frames_of_one_kind_while_others_are_whole() {
+    (0..150).for_each(kinds_do_not_mix);
+}
+
+#[test]
+fn a_tree_that_is_whole_again_serves_one_kind() {
+    with_eight_trees(|system, cpu| {
+        let first = [(); 2].map(|()| system.allocate(cpu, frame_of(Class::Unmovable)).unwrap());
+        for frame in first {
+            system.free(cpu, Release::frame(frame)).unwrap();
+        }
+        let movable = system.allocate(cpu, frame_of(Class::Movable)).unwrap();
+        // Neither from the CPU's tree nor from its list.
+        for _ in 0..3 {
+            let staying = system.allocate(cpu, frame_of(Class::Unmovable)).unwrap();
+            assert_ne!(staying.0 / TREE, movable.0 / TREE);
+        }
+    });
+}
+
+#[test]
+fn a_refused_request_does_not_change_the_kind_of_a_tree() {
+    with_eight_trees(|system, cpu| {
+        let mut take = |class, trees: Range<u32>| {
+            for tree in trees {
+                let frame = system.allocate(cpu, frame_of(class)).unwrap();
+                assert_eq!(frame.0 / TREE, tree);
+                // The rest of the tree is allocated meanwhile, so that the next frame comes from another one.
+                let rest = FrameRange::new(u64::from(frame.0) + 1, u64::from(TREE) - 1);
+                system.allocate_at(cpu, rest).unwrap();
+            }
+        };
+        take(Class::Unmovable, 0..4);
+        take(Class::Movable, 4..8);
+        for tree in 0..8 {
+            let rest = Release::frames(Pfn(tree * TREE + 1), TREE - 1);
+            system.free(cpu, rest).unwrap();
+        }
+        let kinds = || (0..8).map(|tree| system.shared.trees.header(tree).unwrap().kind());
+        let expected = (0..8).map(|tree| Kind::ALL[usize::from(tree >= 4)]);
+        for class in Class::ALL {
+            let order = Request::order(Order::new(10).unwrap()).with_class(class);
+            for flags in [Flags::NONE, Flags::NO_WAIT] {
+                let refused = system.allocate(cpu, order.with_flags(flags));
+                assert_eq!(refused, Err(AllocateError::Exhausted));
+            }
+            let refused = system.allocate_nested(CpuId(0), order);
+            assert!(refused.is_err());
+            assert!(kinds().eq(expected.clone()), "{class:?}");
+        }
+    });
+}
+
+#[test]
+fn nested_requests_and_large_blocks_have_kinds() {
+    with_eight_trees(|system, cpu| {
+        let kind = |frame: Pfn| {
+            let header = system.shared.trees.header(frame.0 / TREE);
+            header.unwrap().kind()
+        };
+        let staying = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
+        let movable = system.allocate_nested(CpuId(0), frame_of(Class::Movable));
+        assert_eq!(kind(staying), Kind::Staying);
+        assert_eq!(kind(movable.unwrap()), Kind::Movable);
+        assert_ne!(staying.0 / TREE, movable.unwrap().0 / TREE);
+        // Frames at a chosen place stay.
+        let last = Pfn(7 * TREE + 3);
+        system.free(cpu, Release::frame(movable.unwrap())).unwrap();
+        let at = FrameRange::new(u64::from(movable.unwrap().0), 1);
+        system.allocate_at(cpu, at).unwrap();
+        assert_eq!(kind(movable.unwrap()), Kind::Staying);
+        assert_eq!(kind(last), Kind::Staying);
+    });
+    // A block of two trees.
+    with_system((8 * WORD, 0), 1, (Some(WORD), 7), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let order = Order::new(7).unwrap();
+        let block = Request::order(order).with_class(Class::Movable);
+        let start = system.allocate(&mut cpu, block).unwrap();
+        for tree in [start.0 / WORD, start.0 / WORD + 1] {
+            let header = system.shared.trees.header(tree).unwrap();
+            assert_eq!(header.kind(), Kind::Movable);
         }
     });
 }

@@ -1,6 +1,7 @@
 //! Where searches begin, and which trees they take.
 
 use super::*;
+use crate::platform::SharedCell;
 use crate::request::Flags;
 
 /// The frames of a group of trees, if a tree is a word.
@@ -51,7 +52,7 @@ fn eight_cpus_search_from_the_lowest_tree() {
 
 #[test]
 fn every_cpu_finds_a_frame_in_every_window() {
-    // Nine groups and four windows of three groups: the CPUs of the last window use the first one.
+    // Nine groups and four windows, of which the last one has three groups.
     with_groups((9 * GROUP_FRAMES, 32), |system, cpus| {
         for _ in 0..9 * GROUP_FRAMES {
             system.allocate(&mut cpus[12], now()).unwrap();
@@ -75,6 +76,90 @@ fn every_cpu_finds_a_frame_in_every_window() {
                 system.park(&mut cpus[owner]);
             }
         }
+    });
+}
+
+#[test]
+fn windows_cover_all_groups_once() {
+    for trees in [1, 63, 64, 65, 640, 4160, 1 << 20] {
+        for cpus in [1, 8, 9, 64, 100, u16::MAX] {
+            let windows = Windows::new(trees, cpus);
+            for home in (0..u32::from(cpus)).step_by(7).map(|cpu| windows.home(cpu)) {
+                let all = windows.from(home).flat_map(|window| windows.groups(window));
+                let mut all: Vec<u32> = all.collect();
+                all.sort_unstable();
+                assert!(
+                    all.into_iter().eq(0..trees.div_ceil(64)),
+                    "{trees} trees, {cpus} CPUs"
+                );
+                if trees > 1 << 16 || cpus > 1000 {
+                    break;
+                }
+            }
+        }
+    }
+    // As many windows as eights of CPUs, if there are as many groups.
+    let windows = Windows::new(4160, 128);
+    let homes: Vec<u32> = (0..128).map(|cpu| windows.home(cpu)).collect();
+    assert!(homes.iter().zip(0..).all(|(home, cpu)| *home == cpu / 8));
+}
+
+#[test]
+fn the_tree_that_was_claimed_first_is_released_first() {
+    with_system((1 << 18, 0), 1, (None, 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let local = system.local(CpuId(0)).unwrap();
+        for tree in 0..20 {
+            for _ in 0..4096 {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            let mut owned: Vec<u32> = local.own_trees().collect();
+            owned.sort_unstable();
+            assert!(
+                owned
+                    .into_iter()
+                    .eq((tree as u32).saturating_sub(7)..tree + 1)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_tree_with_free_frames_says_that_it_is_not_marked() {
+    with_system((256, 0), 1, (Some(64), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        for _ in 0..256 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        system.drain(&mut cpu);
+        let marks = || {
+            let headers = system.shared.trees.headers.iter();
+            let says = headers.map(|header| header.marked.get() == 1);
+            says.zip((0..4).map(|tree| system.shared.is_marked(tree)))
+        };
+        assert!(marks().eq([(true, true); 4]));
+        system.free(&mut cpu, Release::frame(Pfn(70))).unwrap();
+        assert!(marks().eq([(true, true), (false, false), (true, true), (true, true)]));
+    });
+}
+
+#[test]
+fn large_blocks_have_a_tree_of_their_own() {
+    with_system((1 << 18, 0), 1, (None, 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut tree_of = |request| {
+            let start = system.allocate(&mut cpu, request).unwrap();
+            system.shared.trees.tree_of(start.0)
+        };
+        let six = Request::order(Order::new(6).unwrap());
+        assert_eq!(tree_of(Request::FRAME), 0);
+        assert_eq!(tree_of(six), 1);
+        assert_eq!(tree_of(Request::frames(33)), 1);
+        assert_eq!(tree_of(Request::frames(32)), 0);
+        assert_eq!(tree_of(Request::FRAME), 0);
     });
 }
 
@@ -105,9 +190,6 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
             let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
             assert!(frame.0 < tree, "{frame:?}");
         }
-        let large = system.allocate(&mut cpu, Request::order(Order::TEN));
-        let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-        assert_ne!(frame.0 / tree, large.unwrap().0 / tree);
         system.check(&mut cpu).unwrap();
     });
 }
