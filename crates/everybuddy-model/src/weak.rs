@@ -207,7 +207,7 @@ impl<M: Memory> Checker for Loom<M> {
 ///
 /// The gate would otherwise take hours when a path gains a few accesses. A thousand schedules take about a fifth of a
 /// second.
-const BUDGETS: [usize; 2] = [5_000, 300_000];
+const BUDGETS: [usize; 2] = [5_000, 100_000];
 
 /// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions; returns the number of
 /// schedules.

@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! A request looks in these places, from the cheapest to the most certain: the CPU's own trees for its kind, lowest
-//! address first; trees for its kind that no CPU owns, window by window; the same in trees for the other kind; trees that
-//! no CPU owns after all CPUs released theirs; and finally all trees together, while this CPU owns all of them.
+//! address first; trees for its kind that no CPU owns, window by window; the same in trees for the other kind; trees
+//! that no CPU owns after all CPUs released theirs; and finally all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!

@@ -24,24 +24,24 @@ impl System for Everybuddy {
             tree is up to 4,096 frames with a header of masks, and a CPU that owns it changes it by plain reads and \
             writes. A CPU owns a few trees at a time; one exchange claims a tree without an owner. A tree that is not \
             whole is for requests of the class movable or for those of the other classes, and serves the others only \
-            if no tree of theirs and no whole tree can be claimed. A frame of a tree \
-            with another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
-            freed last are allocated first, if they lie at or below the place where the CPU allocated last; otherwise \
-            the first free frame of its tree is. A request that finds nothing asks all CPUs to release their trees. A \
-            request that may wait is refused only after a search in which its CPU owned all trees.",
+            if no tree of theirs and no whole tree can be claimed. A frame of a tree with another owner is freed by \
+            one exchange of a word, and the owner collects it later. Frames that a CPU freed last are allocated first, \
+            if they lie at or below the place where the CPU allocated last; otherwise the first free frame of its tree \
+            is. A request that finds nothing asks all CPUs to release their trees. A request that may wait is refused \
+            only after a search in which its CPU owned all trees.",
         deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees exactly \
             the frames that it names, unless one of them is not allocated. An exact request takes the frames that it \
             needs and no others. A block that is larger than a tree consists of whole trees. Small requests claim a \
-            tree with many partly free words before one with wholly free words, and that before any other. Each \
-            group of eight CPUs searches from a window of its own, if memory has 64 trees for each group. Blocks of \
-            more than 32 frames come from another tree of the CPU than smaller ones, as long as such a tree can be \
-            claimed. A word \
-            with both holes and reserved frames has an entry in a table of 256; if the table is full, a range that \
-            would need another entry fails as busy. A nested request uses only trees without an owner and otherwise \
-            fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls nor parks \
-            keeps its trees, together at most about an eighth of memory or one tree each for both kinds, and then a request that \
-            finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free the same frame \
-            simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be given twice.",
+            tree with many partly free words before one with wholly free words, and that before any other. Each group \
+            of eight CPUs searches from a window of its own, if memory has 64 trees for each group. Blocks of more \
+            than 32 frames come from another tree of the CPU than smaller ones, as long as such a tree can be claimed. \
+            A word with both holes and reserved frames has an entry in a table of 256; if the table is full, a range \
+            that would need another entry fails as busy. A nested request uses only trees without an owner and \
+            otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls \
+            nor parks keeps its trees, together at most about an eighth of memory or one tree each for both kinds, and \
+            then a request that finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free \
+            the same frame simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be \
+            given twice.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

@@ -24,7 +24,8 @@ fn with_eight_trees(
     });
 }
 
-/// Allocates and frees at random, so that some trees are always whole, and checks that no tree has frames of both kinds.
+/// Allocates and frees at random, so that some trees are always whole, and checks that no tree has frames of both
+/// kinds.
 fn kinds_do_not_mix(seed: u64) {
     with_eight_trees(|system, cpu| {
         let mut random = Random(seed);
