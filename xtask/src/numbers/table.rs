@@ -9,7 +9,7 @@
 //!
 //! After the experiment, or the path of results, and the source, one entry per column names operation, metric and
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
-//! parentheses follows in parentheses; `%` and `x1000` scale the value.
+//! parentheses follows in parentheses; `order=N` selects rows of an order; `%` and `x1000` scale the value.
 //!
 //! # Invariants
 //!
@@ -75,6 +75,8 @@ struct Column<'t> {
     statistic: &'t str,
     /// A statistic that follows in parentheses.
     second: Option<&'t str>,
+    /// The order of the rows; empty for rows that are about no order.
+    order: &'t str,
     scale: Scale,
 }
 
@@ -143,9 +145,14 @@ impl<'t> Column<'t> {
             metric,
             statistic,
             second: None,
+            order: "",
             scale: Scale::One,
         };
         for word in words {
+            if let Some(order) = word.strip_prefix("order=") {
+                column.order = order;
+                continue;
+            }
             match word {
                 "%" => column.scale = Scale::Percent,
                 "x1000" => column.scale = Scale::Thousand,
@@ -165,7 +172,7 @@ impl<'t> Column<'t> {
 
     fn number(&self, system: &str, statistic: &str, numbers: &Numbers) -> Result<String, String> {
         let of = |system: &str, operation: &str, metric: &str, statistic: &str| {
-            let mut rows = numbers.0.iter().filter(is_whole);
+            let mut rows = numbers.0.iter().filter(|row| !is_moment(row));
             let row = rows.find(|row| {
                 let names = [
                     &row.source,
@@ -174,7 +181,10 @@ impl<'t> Column<'t> {
                     &row.metric,
                     &row.statistic,
                 ];
+                // The timer's floor is about no order.
+                let order = if system == "timer" { "" } else { self.order };
                 names == [self.source, system, operation, metric, statistic]
+                    && row.order == order
                     && self.cpus.is_none_or(|cpus| cpus == row.cpus)
             });
             row.map(|row| row.value)
@@ -204,9 +214,9 @@ impl Numbers {
     }
 }
 
-/// Returns `true` for a row that is not about one order or one moment.
-fn is_whole(row: &&Row) -> bool {
-    row.order.is_empty() && !row.experiment.contains('@')
+/// Returns `true` for a row that is about one moment of a replay.
+fn is_moment(row: &Row) -> bool {
+    row.experiment.contains('@')
 }
 
 /// Prints a number with three significant digits, as the program's tables do.
@@ -234,6 +244,8 @@ mod tests {
  "metric":"latency","statistic":"mean","value":9.154}
 {"experiment":"compare","source":"a","system":"bs","options":"","cpus":2,"operation":"all","order":null,
  "metric":"miss_rate","statistic":"value","value":0.0474}
+{"experiment":"compare","source":"a","system":"bs","options":"","cpus":2,"operation":"all","order":9,
+ "metric":"miss_rate","statistic":"value","value":0.5}
 {"experiment":"compare@0.5","source":"a","system":"bs","options":"","cpus":2,"operation":"all","order":null,
  "metric":"miss_rate","statistic":"value","value":0.9}
 "#;
@@ -258,6 +270,10 @@ mod tests {
             new.expect("the rows have it"),
             "| `bs` | 9.15 (≤10) | 4.7% |"
         );
+        let marker = "<!-- numbers: x.jsonl a: all miss_rate value order=9 % -->";
+        let of_order = Table::parse(marker).expect("the marker is whole");
+        let row = of_order.row("| `bs` |", &numbers);
+        assert_eq!(row.expect("the rows have it"), "| `bs` | 50.0% |");
         assert!(table.row("| `bs` | ? |", &numbers).is_err());
         assert!(table.row("| `none` | by hand | ? | ? |", &numbers).is_err());
     }
