@@ -213,6 +213,7 @@ mod tests {
             ("get_page_from_freelist.isra.0", true),
             ("folio_lruvec_lock_irqsave", false),
             ("try_to_wake_up", false),
+            ("resilient_queued_spin_lock_slowpath", true),
         ] {
             let names = [lock[0], lock[1], name, "rmqueue_bulk"];
             assert_eq!(chain(&names), Some(expected), "{name}");

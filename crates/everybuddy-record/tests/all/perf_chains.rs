@@ -172,7 +172,7 @@ fn chains_with_symbols_name_the_zones_lock() {
 }
 
 #[test]
-fn symbols_may_be_of_another_start_of_the_kernel() {
+fn symbols_may_be_from_another_boot() {
     let moved = 0x1c00_0000;
     let allocator = from(TEXT + 0x310);
     let chain = allocator.map(|own| if own < USER { own + moved } else { own });
