@@ -71,8 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     zone_lock: Vec<u64>,
 
-    /// Use this list of kernel symbols (a copy of /proc/kallsyms, or System.map) to name the functions in call chains of
-    /// perf.data
+    /// Name the functions in call chains of perf.data by this copy of /proc/kallsyms, or System.map
     #[arg(long, value_name = "SYMBOLS")]
     kallsyms: Option<PathBuf>,
 

@@ -118,8 +118,8 @@ impl Chain {
     }
 }
 
-/// Returns the function in a line of a call chain: ` => name`, ` => name (address)`, `address name+0x1f ([kernel])`. The
-/// name is empty if the line contains only an address.
+/// Returns the function in a line of a call chain: ` => name`, ` => name (address)`, `address name+0x1f ([kernel])`.
+/// The name is empty if the line contains only an address.
 fn function(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace();
     let (first, name) = (words.next()?, words.next().unwrap_or(""));

@@ -186,7 +186,7 @@ fn symbols_may_be_from_another_boot() {
     }
     // Without the kernel's MMAP record, or with symbols of another kernel, no address matches a lock function.
     for (before, words) in [
-        (vec![], "does not contain the load address"),
+        (vec![], "without the kernel's load address"),
         (kernel(1, TEXT + moved + 0x1000), "from another kernel"),
     ] {
         let error = import(&recording(&before, &[&chain], &[]), FIRST).unwrap_err();

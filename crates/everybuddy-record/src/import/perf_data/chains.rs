@@ -99,19 +99,20 @@ impl<'f> Chains<'f> {
         if others <= locks {
             return Ok(self.count);
         }
-        let all = others + locks;
-        let reason = match self.offset {
-            Some(_) => "the symbols are from another kernel",
-            None => {
-                "the recording does not contain the load address of the kernel, and the symbols are from another boot"
-            }
-        };
-        Err(Fault::refuse(
-            "",
-            format!(
-                "{reason}: in {others} of {all} waits for a spin lock, the innermost function is not a lock function"
+        let (reason, help) = match self.offset {
+            Some(_) => (
+                "the symbols are from another kernel",
+                "pass symbols of the recorded kernel, or omit --kallsyms",
             ),
-            "pass a copy of the recorded kernel's /proc/kallsyms, made before the machine restarted, or omit --kallsyms",
-        ))
+            None => (
+                "without the kernel's load address, the symbols must be from the recorded boot",
+                "pass a copy of /proc/kallsyms from before the machine restarted, or omit --kallsyms",
+            ),
+        };
+        let what = format!(
+            "{reason}: in {others} of {} waits for a spin lock, the innermost function is not a lock function",
+            others + locks
+        );
+        Err(Fault::refuse("", what, help))
     }
 }
