@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     zone_lock: Vec<u64>,
 
-    /// Name the functions in call chains of perf.data by this copy of /proc/kallsyms, or System.map
+    /// Name functions in chains of perf.data by a copy of /proc/kallsyms
     #[arg(long, value_name = "SYMBOLS")]
     kallsyms: Option<PathBuf>,
 
