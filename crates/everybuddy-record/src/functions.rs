@@ -10,18 +10,20 @@
 //! A name that is not listed here is another function: then a wait is left out and counted, never attributed wrongly.
 
 /// What a function says about a lock that it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// If several symbols have the same address, the largest decides: linkers put labels where functions begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Function {
+    /// It is something else.
+    Other,
     /// It is part of locks or of the tracer: its caller decides.
     Lock,
     /// It is part of the page allocator, and the lock is that of a zone.
     Allocator,
-    /// It is something else.
-    Other,
 }
 
 /// Beginnings of the names of functions that are part of locks, or of the tracer.
-const LOCKS: [&str; 21] = [
+const LOCKS: [&str; 22] = [
     "trace_",
     "__traceiter_",
     "__bpf_trace_",
@@ -35,6 +37,7 @@ const LOCKS: [&str; 21] = [
     "kvm_",
     "native_queued_",
     "queued_",
+    "resilient_",
     "__raw_callee_",
     "_raw_spin_",
     "__raw_spin_",
@@ -115,12 +118,12 @@ impl Symbol<'_> {
     }
 }
 
-/// The functions of a kernel, by address; by default none is known.
+/// The functions of a kernel, by address. The default value is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
     /// The first address of each run of functions of one kind.
     starts: Vec<(u64, Function)>,
-    /// The addresses of the symbols that tell where a recorded kernel was.
+    /// The addresses of the symbols from which the load address of a recorded kernel is computed.
     references: Vec<(String, u64)>,
 }
 
@@ -133,7 +136,7 @@ impl Functions {
         functions.sorted()
     }
 
-    /// Adds a symbol. Other kinds of symbols than functions have no place here.
+    /// Adds a symbol. Ignores symbols that are not functions.
     pub(crate) fn add(&mut self, symbol: &Symbol<'_>) {
         if symbol.address == 0 || !matches!(symbol.kind, "t" | "T" | "w" | "W") {
             return;
@@ -150,9 +153,9 @@ impl Functions {
         self.starts.push((symbol.address, function));
     }
 
-    /// Completes the functions, after the last symbol.
+    /// Sorts the functions by address. Call it after the last symbol.
     pub(crate) fn sorted(mut self) -> Functions {
-        self.starts.sort_by_key(|(address, _)| *address);
+        self.starts.sort_unstable();
         self.starts.dedup_by(|next, own| next.1 == own.1);
         self
     }
@@ -164,7 +167,7 @@ impl Functions {
             .all(|(_, function)| *function != Function::Allocator)
     }
 
-    /// Returns the address of `_text` or `_stext`.
+    /// Returns the address of `_text` or `_stext`. Returns `None` if the list lacks the symbol.
     pub(crate) fn reference(&self, name: &str) -> Option<u64> {
         let mut references = self.references.iter();
         references
@@ -172,7 +175,8 @@ impl Functions {
             .map(|(_, address)| *address)
     }
 
-    /// Returns the function to which a call returns at an address.
+    /// Returns the function to which a call returns at an address. The last symbol has no end: in complete lists it is
+    /// another function, such as `_etext`.
     pub(crate) fn at(&self, address: u64) -> Function {
         // The last instruction of a function may be a call: the address then belongs to the next one.
         let after = self.starts.partition_point(|(start, _)| *start < address);
@@ -209,6 +213,7 @@ mod tests {
             ("get_page_from_freelist.isra.0", true),
             ("folio_lruvec_lock_irqsave", false),
             ("try_to_wake_up", false),
+            ("resilient_queued_spin_lock_slowpath", true),
         ] {
             let names = [lock[0], lock[1], name, "rmqueue_bulk"];
             assert_eq!(chain(&names), Some(expected), "{name}");
@@ -229,6 +234,17 @@ mod tests {
         // A call that is the last instruction of `rmqueue_bulk` returns to the start of `next`.
         assert_eq!(at(0x400), Function::Allocator);
         assert_eq!(at(0x401), Function::Other);
+        // The label of a section, before and after the function at the same address.
+        let [label, lock] = ["T __lock_text_start", "T _raw_spin_lock"];
+        for (first, second) in [(label, lock), (lock, label)] {
+            let list = format!("1000 T other\n2000 {first}\n2000 {second}\n3000 T rmqueue_bulk\n");
+            let functions = Functions::parse(&list);
+            let kinds = [0x2000, 0x2010, 0x3001].map(|address| functions.at(address));
+            assert_eq!(
+                kinds,
+                [Function::Other, Function::Lock, Function::Allocator]
+            );
+        }
         let module = "ffffffffa0000000 t rmqueue_bulk\t[other]\n";
         assert!(Functions::parse(module).is_empty());
         let hidden = Functions::parse("0000000000000000 T rmqueue_bulk\n");

@@ -148,6 +148,11 @@ impl What {
     /// Flag of [`What::NewTask`]: the new thread belongs to its creator's process.
     pub const CLONE_THREAD: u64 = 0x0001_0000;
 
+    /// Returns `true` for an event of the source: neither a gap, nor the call chain of another event.
+    pub fn is_event(&self) -> bool {
+        !matches!(self, What::Lost { .. } | What::LockCaller { .. })
+    }
+
     /// Returns `true` if the event is about a lock.
     pub fn is_of_lock(&self) -> bool {
         matches!(

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use everybuddy_record::{
-    Functions, ImportError, ImportOptions, Imported, Scope, Source, import_file, import_stream,
+    Accounts, Functions, ImportError, ImportOptions, Imported, Scope, Source, import_file,
+    import_stream,
 };
 use everybuddy_trace::Leniency;
 
@@ -32,7 +33,7 @@ Examples:
   everybuddy trace import perf.data --tree 4711         keep one process and its descendants
   perf script --ns | everybuddy trace import - -o run.parquet
   everybuddy trace import /tmp/trace.txt -o run.parquet import a copy of tracefs's file `trace`
-  everybuddy trace import perf.data --kallsyms symbols  who waits for locks, by call chains
+  everybuddy trace import perf.data --kallsyms symbols  find the zone's lock by call chains
   everybuddy trace import perf.data --zone-lock ffff88813fffa5c0   whose lock is waited for
   everybuddy trace import changed.csv -o run.parquet    import CSV of `everybuddy trace export`
 
@@ -45,7 +46,7 @@ To record waits for the zone's lock, too, add one of these:
   -e kmem:mm_zone_locked,kmem:mm_zone_lock_unlock    -e zone_lock:*    -e lock:contention_*
 
 lock:contention_* needs -g and the kernel's symbols, to show which lock it is. Copy them as root
-before the machine restarts:
+while the same kernel runs, or use its System.map:
   cat /proc/kallsyms > symbols
 
 docs/importing.md describes other ways and their limitations.")]
@@ -70,7 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     zone_lock: Vec<u64>,
 
-    /// Name the functions in call chains of perf.data: a copy of /proc/kallsyms, or System.map
+    /// Name functions in chains of perf.data by a copy of /proc/kallsyms
     #[arg(long, value_name = "SYMBOLS")]
     kallsyms: Option<PathBuf>,
 
@@ -178,38 +179,79 @@ fn report(imported: &Imported, arguments: &Arguments) {
     for (_, meaning, value) in left_out {
         output::note(&format!("{} {meaning}", count(value)));
     }
-    advise(imported, arguments);
+    let advice = advice(log.chains, imported.accounts.as_ref(), arguments);
+    advice.iter().for_each(|own| output::note(own));
     if !imported.repairs.is_empty() {
         output::note(&format!("repaired: {}", imported.repairs));
     }
 }
 
-/// Reports what else the import needs to find the zone's lock.
-fn advise(imported: &Imported, arguments: &Arguments) {
-    let Some(accounts) = &imported.accounts else {
-        return;
-    };
-    // The user names the lock, or better events than waits for any lock were recorded.
-    let is_known = !arguments.zone_lock.is_empty() || accounts.acquisitions_repeated > 0;
-    let (chains, unknown) = (imported.log.chains, accounts.waits_of_unknown_locks);
-    let advice = match &arguments.kallsyms {
-        None if chains > 0 && !is_known => format!(
-            "the {} call chains of waits for locks show nothing without the kernel's symbols: as root, copy \
-             /proc/kallsyms of the recorded machine before it restarts, and import with --kallsyms; or name the \
-             address of the zone's lock with --zone-lock",
+/// Returns what else the import needs to find the zone's lock, from the number of call chains that contain addresses.
+fn advice(chains: u64, accounts: Option<&Accounts>, arguments: &Arguments) -> Vec<String> {
+    let mut advice = Vec::new();
+    if arguments.kallsyms.is_some() && chains == 0 {
+        advice.push(
+            "--kallsyms was not used: no lock wait has a call chain of addresses (record perf.data with perf record -g)"
+                .to_string(),
+        );
+    }
+    // Both are 0 if the recording also contains events about the zone's lock itself.
+    let (unknown, others) = accounts.map_or((0, 0), |accounts| {
+        (accounts.waits_of_unknown_locks, accounts.waits_for_others)
+    });
+    let is_named = arguments.kallsyms.is_some() || !arguments.zone_lock.is_empty();
+    if chains > 0 && unknown + others > 0 && !is_named {
+        advice.push(format!(
+            "the {} call chains of waits for locks cannot be interpreted without the kernel's symbols: copy \
+             /proc/kallsyms as root while the same kernel runs, or use its System.map, and import with --kallsyms; or \
+             name the address of the zone's lock with --zone-lock",
             count(chains)
-        ),
-        None if unknown > 0 => {
-            "to find the zone's lock among them, record call chains (perf record -g, or ftrace's trigger `stacktrace` \
-             of lock:contention_end), or name its address with --zone-lock"
-                .to_string()
-        }
-        Some(_) if chains == 0 => {
-            "--kallsyms was not used: no wait for a lock has a call chain of addresses, as perf.data of perf record -g \
-             contains them"
-                .to_string()
-        }
-        _ => return,
-    };
-    output::note(&advice);
+        ));
+    } else if unknown > 0 {
+        advice.push(
+            "to find the zone's lock among them, record call chains (perf record -g, and import with --kallsyms; or \
+             ftrace's trigger `stacktrace` of lock:contention_end), or name its address with --zone-lock"
+                .to_string(),
+        );
+    }
+    advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_depends_on_what_is_missing() {
+        let advice = |chains, [unknown, others]: [u64; 2], kallsyms: bool, zone_lock: &[u64]| {
+            let accounts = Accounts {
+                waits_of_unknown_locks: unknown,
+                waits_for_others: others,
+                ..Accounts::default()
+            };
+            let arguments = Arguments {
+                file: "perf.data".into(),
+                output: None,
+                from: None,
+                tree: None,
+                zone_lock: zone_lock.to_vec(),
+                kallsyms: kallsyms.then(|| "symbols".into()),
+                lenient: false,
+            };
+            let all = advice(chains, Some(&accounts), &arguments);
+            let words = ["not used", "cannot be interpreted", "record call chains"];
+            words.map(|word| all.iter().any(|own| own.contains(word)))
+        };
+        let (interpret, record) = ([false, true, false], [false, false, true]);
+        assert_eq!(advice(0, [5, 0], false, &[]), record);
+        assert_eq!(advice(9, [5, 0], false, &[]), interpret);
+        assert_eq!(advice(9, [0, 5], false, &[]), interpret);
+        assert_eq!(advice(9, [0, 5], false, &[7]), [false; 3]);
+        assert_eq!(advice(9, [0, 5], true, &[]), [false; 3]);
+        // Some waits have no chain.
+        assert_eq!(advice(9, [5, 0], true, &[]), record);
+        assert_eq!(advice(0, [5, 0], true, &[]), [true, false, true]);
+        // The chains are those of mutexes, or other events describe the same waits.
+        assert_eq!(advice(9, [0, 0], false, &[]), [false; 3]);
+    }
 }

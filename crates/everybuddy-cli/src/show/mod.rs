@@ -18,6 +18,7 @@
 //! | [`simulated`], [`sensitivity`] | the tables of a simulation |
 //! | [`waits`] | recorded waits for the zone's lock next to simulated ones, for the terminal and the page |
 //! | `live` | a status line for work without a known end |
+//! | `values` | values of one system out of rows |
 //! | [`table`] | aligned columns with the best value marked |
 //! | [`sparkline`] | a series as one line of text |
 //! | [`progress`] | a progress bar with an estimate |
@@ -45,4 +46,5 @@ pub mod sparkline;
 pub mod systems;
 pub mod table;
 pub mod trace;
+mod values;
 pub mod waits;

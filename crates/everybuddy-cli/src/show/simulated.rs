@@ -14,8 +14,9 @@ use everybuddy_measure::size;
 use everybuddy_simulate::{Load, Plan, Scaling, Traced};
 
 use super::output::Style;
-use super::table::{self, Better, Column};
-use super::waits::{Waits, largest, mean, plain, value_at};
+use super::table::{self, Better, Column, plain};
+use super::values::{largest, mean, value_at};
+use super::waits::Waits;
 
 /// Returns all tables, with a line about the machine.
 pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
@@ -40,7 +41,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
             out += &style.wrapped("", 0, &dealt(plan, traced));
             out += "\n";
             if let Some(waits) = Waits::of(plan, traced, &names, rows) {
-                out += &waits_text(load, &waits, style);
+                out += &waits_text(&waits, style);
                 out += "\n";
             }
         }
@@ -71,16 +72,12 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
 }
 
 /// Renders the recorded waits for the zone's lock next to the simulated ones.
-fn waits_text(load: &Load, waits: &Result<Waits, String>, style: &Style) -> String {
+fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {
     let waits = match waits {
         Ok(waits) => waits,
         Err(remark) => return style.wrapped("", 0, remark),
     };
-    let mut out = style.bold(load.name());
-    out += &format!(
-        ": waits for locks on {} CPUs, recorded and simulated\n\n",
-        waits.cpus
-    );
+    let mut out = style.bold(&waits.title) + "\n\n";
     out += &table::text(&waits.names, &waits.columns, 0..waits.names.len(), style);
     out += "\n";
     out += &style.wrapped("", 0, &waits.note);

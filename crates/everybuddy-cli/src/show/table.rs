@@ -22,6 +22,18 @@ const BEST: char = '\u{2062}';
 const DIM: char = '\u{2061}';
 const END: char = '\u{2063}';
 
+/// Returns a column of words, none of which is the best.
+pub(super) fn plain(metric: &'static str, head: [&'static str; 2], texts: Vec<String>) -> Column {
+    Column {
+        metric,
+        legend: "".into(),
+        head: head.map(Into::into),
+        better: Better::Neither,
+        values: vec![None; texts.len()],
+        texts,
+    }
+}
+
 /// Renders a table from names and columns; rows outside `competing` are never the best. What is too wide for one table
 /// becomes several, one below the other.
 pub fn text(

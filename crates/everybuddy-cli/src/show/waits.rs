@@ -6,14 +6,15 @@
 //!
 //! # Invariants
 //!
-//! The first line is recorded, and all others are simulated: on as many CPUs as were recorded, or there is no table.
+//! The first line is recorded; the others are simulated on the same number of CPUs. Otherwise there is no table.
 
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
 use everybuddy_simulate::{Plan, Traced};
 use everybuddy_trace::LockWaits;
 
-use super::table::{Better, Column};
+use super::table::{Column, plain};
+use super::values::{largest, mean, value_at};
 
 /// The name of the line of recorded waits.
 pub const RECORDED: &str = "recorded";
@@ -21,6 +22,8 @@ pub const RECORDED: &str = "recorded";
 /// The table of recorded and simulated waits.
 #[derive(Debug)]
 pub struct Waits {
+    /// The heading, with the name of the trace.
+    pub title: String,
     /// The number of CPUs.
     pub cpus: u16,
     /// The recorded waits per 1,000 calls.
@@ -62,11 +65,16 @@ impl Waits {
                 Some(value) if factor == 1.0 => size::count(value.round() as u64),
                 Some(value) => format!("{value:.3}"),
             };
-            // What was recorded takes no part in a contest of systems.
+            // Recorded values are not compared for the best system.
             plain(metric, head, values.map(text).collect())
         };
         let names = std::iter::once(RECORDED.to_string()).chain(systems.iter().cloned());
         Some(Ok(Waits {
+            title: format!(
+                "{}: waits for locks on {cpus} CPU{}, recorded and simulated",
+                traced.name(),
+                if cpus == 1 { "" } else { "s" }
+            ),
             cpus,
             per_1000_calls: recorded.per_call() * 1e3,
             names: names.collect(),
@@ -107,47 +115,9 @@ fn note(plan: &Plan, recorded: &LockWaits) -> String {
         .collect();
     format!(
         "`{RECORDED}`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \
-         locks of a system. A simulated CPU makes its next call after {} cycles, whatever the times of the trace: the \
-         waits depend on --think. Recording and a hypervisor lengthen recorded waits.",
+         locks of a system. A simulated CPU makes its next call after {} cycles, regardless of the times in the \
+         trace, so the waits depend on --think. Recording and a hypervisor lengthen recorded waits.",
         sources.join(" and "),
         plan.think,
     )
-}
-
-/// Returns a number of a system on a number of CPUs: its values with all seeds, joined.
-pub(super) fn value_at(
-    load: &str,
-    system: &str,
-    cpus: u16,
-    rows: &[Row],
-    key: (&str, &str, &str),
-    join: impl Fn(&[f64]) -> f64,
-) -> Option<f64> {
-    let is_one = |row: &&Row| {
-        (row.metric, row.statistic, row.operation) == key
-            && (row.cpus, row.source.as_str()) == (cpus, load)
-            && row.name() == system
-    };
-    let values: Vec<f64> = rows.iter().filter(is_one).map(|row| row.value).collect();
-    (!values.is_empty()).then(|| join(&values))
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-pub(super) fn largest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(0.0, f64::max)
-}
-
-/// A column of words, none of which is the best.
-pub(super) fn plain(metric: &'static str, head: [&'static str; 2], texts: Vec<String>) -> Column {
-    Column {
-        metric,
-        legend: "".into(),
-        head: head.map(Into::into),
-        better: Better::Neither,
-        values: vec![None; texts.len()],
-        texts,
-    }
 }

@@ -156,15 +156,20 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
     everybuddy(&[&import[..], &["--zone-lock", "normal"]].concat())
         .refused(&["`normal` is not an address"]);
 
-    // The functions in the chains of a text have names already, and a list of symbols is read before the recording.
+    // Chains in text already contain function names. The symbol list is read before the recording.
     let symbols = folder.file("symbols");
     fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\n").unwrap();
     let named = everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat());
-    assert!(
-        named.err.contains("--kallsyms was not used"),
-        "{}",
-        named.err
-    );
+    for part in ["--kallsyms was not used", "record call chains"] {
+        assert!(named.err.contains(part), "{}", named.err);
+    }
+    let (csv, from_csv) = (folder.file("run.csv"), folder.file("csv.parquet"));
+    let export = ["trace", "export", &output, "--to", "csv", "-o", &csv];
+    assert_eq!(everybuddy(&export).code, 0);
+    let import_csv = ["trace", "import", &csv, "-o", &from_csv];
+    let unused = everybuddy(&[&import_csv[..], &["--kallsyms", &symbols]].concat());
+    assert_eq!(unused.code, 0, "{}", unused.err);
+    assert!(unused.err.contains("not used"), "{}", unused.err);
     fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\nrmqueue\n").unwrap();
     everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat()).refused(&[
         "symbols, line 2",

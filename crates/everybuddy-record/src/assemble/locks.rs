@@ -140,7 +140,7 @@ impl Locks {
         if !is_of_lock {
             return;
         }
-        accounts.lock_events_seen += 1;
+        accounts.lock_events_seen += u64::from(what.is_event());
         match *what {
             What::ContentionBegin {
                 lock,

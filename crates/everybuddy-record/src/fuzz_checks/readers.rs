@@ -170,7 +170,7 @@ fn import(
         scope,
         leniency,
         zone_locks: Vec::new(),
-        // Bytes of any recording are also no list of symbols.
+        // The bytes are usually not a valid symbol list; then `SYMBOLS` is used.
         functions: Functions::read_from(bytes).unwrap_or_else(|_| Functions::parse(SYMBOLS)),
     };
     match import_stream(bytes, "trial", options) {

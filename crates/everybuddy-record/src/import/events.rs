@@ -110,9 +110,9 @@ pub(crate) enum Meaning {
     Unclear,
 }
 
-/// Returns the number of events, without the places at which some were lost.
+/// Returns the number of events, without gaps and call chains.
 pub(crate) fn understood(events: &[KernelEvent]) -> u64 {
-    let is_event = |event: &&KernelEvent| !matches!(event.what, What::Lost { .. });
+    let is_event = |event: &&KernelEvent| event.what.is_event();
     events.iter().filter(is_event).count() as u64
 }
 

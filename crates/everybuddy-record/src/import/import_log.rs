@@ -44,7 +44,7 @@ pub struct ImportLog {
     pub lost: u64,
     /// Events that followed a later one, and were sorted.
     pub out_of_order: u64,
-    /// Call chains of waits for locks that consist of addresses.
+    /// Call chains of lock waits that contain addresses of kernel functions.
     pub chains: u64,
 }
 

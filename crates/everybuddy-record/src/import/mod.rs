@@ -44,7 +44,7 @@ pub use import_log::ImportLog;
 use self::error::Fault;
 use crate::assemble::{Accounts, Assembly, Scope};
 use crate::functions::Functions;
-use crate::kernel::{KernelEvent, What};
+use crate::kernel::KernelEvent;
 use everybuddy_trace::Trace;
 use everybuddy_trace::{Leniency, Repairs};
 
@@ -118,7 +118,8 @@ pub struct ImportOptions {
     pub leniency: Leniency,
     /// The addresses of zones' locks as the recording prints them, if its call chains do not show them.
     pub zone_locks: Vec<u64>,
-    /// The functions of the recorded kernel, for the call chains of perf.data: without them these show nothing.
+    /// The functions of the recorded kernel, for the call chains of perf.data: without them these cannot be
+    /// interpreted.
     pub functions: Functions,
 }
 
@@ -293,7 +294,7 @@ impl ReadSource {
 /// Sorts events by time; events with equal times keep their order.
 fn in_order(mut events: Vec<KernelEvent>, log: &mut ImportLog) -> Vec<KernelEvent> {
     let mut latest = 0;
-    let is_event = |event: &&KernelEvent| !matches!(event.what, What::Lost { .. });
+    let is_event = |event: &&KernelEvent| event.what.is_event();
     for event in events.iter().filter(is_event) {
         log.out_of_order += u64::from(event.time_ns < latest);
         latest = latest.max(event.time_ns);

@@ -2,11 +2,12 @@
 //!
 //! # Purpose
 //!
-//! The call chains of perf.data consist of addresses. The list of the recorded kernel tells their functions.
+//! The call chains of perf.data consist of addresses. A symbol list of the recorded
+//! kernel maps these addresses to functions.
 //!
 //! # Invariants
 //!
-//! Functions that are returned include some of the page allocator, or a chain could not show that a lock is a zone's.
+//! Returned functions include at least one of the page allocator; without one, no chain could identify a zone's lock.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -58,7 +59,7 @@ impl Functions {
         if lines.count() > 0 && !has_address {
             return Err(Fault::refuse(
                 "line 1",
-                "every address is 0, since the kernel hides addresses from the user who copied them",
+                "every address is 0: the kernel hid the addresses from the user who copied the file",
                 "copy /proc/kallsyms as root, after `sysctl kernel.kptr_restrict=1` if it is 2",
             ));
         }

@@ -107,7 +107,7 @@ impl Chain {
     /// Follows a line below an event. Returns what the chain says, once.
     fn add(&mut self, line: &str) -> Option<KernelEvent> {
         let event = self.open.as_ref()?;
-        let function = Function::named(function(line)?);
+        let function = Function::named(function(line).filter(|name| !name.is_empty())?);
         let is_allocator = is_allocator(std::iter::once(function))?;
         let event = KernelEvent {
             what: What::LockCaller { is_allocator },
@@ -119,16 +119,14 @@ impl Chain {
 }
 
 /// Returns the function in a line of a call chain: ` => name`, ` => name (address)`, `address name+0x1f ([kernel])`.
+/// The name is empty if the line contains only an address.
 fn function(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace();
-    let first = words.next()?;
-    let is_address = first.len() >= 4 && first.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let name = match first {
-        "=>" => words.next()?,
-        _ if is_address => words.next()?,
-        _ => return None,
-    };
-    name.split('+').next()
+    let (first, name) = (words.next()?, words.next().unwrap_or(""));
+    // Small numbers are addresses only in a chain that perf could not follow: `0 [unknown] ([unknown])`.
+    let is_address = (first.len() >= 4 || name == "[unknown]")
+        && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (first == "=>" || is_address).then(|| name.split('+').next())?
 }
 
 /// Returns the gap that a message about lost events leaves. It has the time of the last event, if there is one.
@@ -157,10 +155,8 @@ fn is_nothing(line: &str, style: Style) -> bool {
     if is_remark || !line.starts_with([' ', '\t']) {
         return is_remark || line.starts_with("=>");
     }
-    // A frame of a call chain: an address, or an arrow in the output of the kernel and trace-cmd.
-    let word = trimmed.split_ascii_whitespace().next().unwrap_or("");
-    let is_address = word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    word == "=>" || (is_address && head(line, style).is_none())
+    // A frame of a call chain.
+    trimmed.starts_with("=>") || (function(line).is_some() && head(line, style).is_none())
 }
 
 /// Returns the number of lost events that a line reports, or `None` for any other line.
@@ -220,6 +216,8 @@ mod tests {
             "# x",
             "\tffffffff8128 f+0x3 ([kernel])",
             "        7f00aa main (/bin/x)",
+            "               0 [unknown] ([unknown])",
+            "\tffffffff8128",
         ] {
             assert!(is_nothing(line, Style::Perf), "{line}");
         }
@@ -233,5 +231,6 @@ mod tests {
         }
         assert!(!is_nothing("  dead 7 [000] 1.5: sys:e: f", Style::Perf));
         assert!(!is_nothing("hello", Style::Perf));
+        assert!(!is_nothing("  a 7 damaged", Style::Perf));
     }
 }

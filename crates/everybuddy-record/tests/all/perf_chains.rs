@@ -44,7 +44,7 @@ fn sample(time: u64, event: u16, fields: [u64; 2], chain: &[u64]) -> Vec<u8> {
     record(9, &body)
 }
 
-/// What perf writes about the kernel: the address of `_text`, in both kinds of records.
+/// The kernel's record: the address of `_text`, in both kinds of records.
 fn kernel(kind: u32, text: u64) -> Vec<u8> {
     let rest: &[u64] = if kind == 10 { &[0; 4] } else { &[] };
     let mut body = bytes(&[u64::from(u32::MAX), text, 1 << 24, text]);
@@ -53,8 +53,8 @@ fn kernel(kind: u32, text: u64) -> Vec<u8> {
     record(kind, &body)
 }
 
-/// A recording of one allocation, and of one wait for each chain: one microsecond, from its number in milliseconds on.
-fn recording(before: &[u8], chains: &[&[u64]]) -> Vec<u8> {
+/// One allocation, and one wait of 1 µs per chain; wait N begins at N ms.
+fn recording(before: &[u8], chains: &[&[u64]], after: &[u8]) -> Vec<u8> {
     let mut data = before.to_vec();
     data.extend(sample(1, 1, [64, 0], &[KERNEL, TEXT + 0x310]));
     for (at, chain) in (1..).zip(chains) {
@@ -62,6 +62,7 @@ fn recording(before: &[u8], chains: &[&[u64]]) -> Vec<u8> {
         data.extend(sample(begin, 2, [lock, 1], chain));
         data.extend(sample(begin + 1_000, 3, [lock, 0], chain));
     }
+    data.extend(after);
     let mut formats = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
     formats.extend(b"header_page\0\0\0\0\0\0\0\0\0header_event\0\0\0\0\0\0\0\0\0\0\0\0\0");
     formats.extend(b"\x01\0\0\0all\0\x03\0\0\0");
@@ -69,7 +70,7 @@ fn recording(before: &[u8], chains: &[&[u64]]) -> Vec<u8> {
         formats.extend(bytes(&[format.len() as u64]));
         formats.extend(format.as_bytes());
     }
-    // Of every sample: thread, time, call chain, CPU and data.
+    // Each sample contains the thread, the time, the call chain, the CPU and data.
     let sampled = 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7 | 1 << 10;
     let attribute = bytes(&[64 << 32 | 2, 0, 1, sampled, 0, 0, 0, 0, 0, 0]);
     let (place, size) = (104 + attribute.len() as u64, data.len() as u64);
@@ -136,7 +137,9 @@ fn times(made: &Imported) -> Vec<u64> {
 #[test]
 fn chains_with_symbols_name_the_zones_lock() {
     let list = FIRST.to_string() + "ffffffffc0000000 t rmqueue_bulk\t[other]\n";
-    // The allocator, another function, a module, below the first function; an empty chain, and one of the user alone.
+    // Callers: the allocator, another function, a module, an address below the first function, and the allocator by a
+    // call that is its last instruction, which returns to the start of the next function. Then an empty chain and a
+    // user-only chain.
     let chains = [
         TEXT + 0x310,
         TEXT + 0x410,
@@ -147,18 +150,19 @@ fn chains_with_symbols_name_the_zones_lock() {
     .map(from);
     let mut chains: Vec<&[u64]> = chains.iter().map(|own| &own[..]).collect();
     chains.extend([&[][..], &[USER, TEXT + 0x310]]);
-    let made = import(&recording(&[], &chains), &list).unwrap();
-    // A call that is the last instruction of a function returns to the start of the next one.
+    let made = import(&recording(&[], &chains, &[]), &list).unwrap();
     assert_eq!((times(&made), made.log.chains), (vec![1, 5], 10));
-    assert_eq!((made.log.unclear, made.log.read), (0, 15));
+    let log = &made.log;
+    assert_eq!((log.unclear, log.read, log.understood), (0, 15, 15));
     let accounts = made.accounts.unwrap();
     assert_eq!(
         (accounts.waits_for_others, accounts.waits_of_unknown_locks),
         (3, 2)
     );
+    assert_eq!(accounts.lock_events_seen, 14, "a chain is part of an event");
 
     let none = import_stream(
-        &recording(&[], &chains)[..],
+        &recording(&[], &chains, &[])[..],
         "made",
         ImportOptions::default(),
     );
@@ -168,19 +172,46 @@ fn chains_with_symbols_name_the_zones_lock() {
 }
 
 #[test]
-fn symbols_may_be_of_another_start_of_the_kernel() {
+fn symbols_may_be_from_another_boot() {
     let moved = 0x1c00_0000;
     let allocator = from(TEXT + 0x310);
     let chain = allocator.map(|own| if own < USER { own + moved } else { own });
     for kind in [1, 10] {
-        let made = import(&recording(&kernel(kind, TEXT + moved), &[&chain]), FIRST);
-        assert_eq!(times(&made.unwrap()), [1]);
+        // `perf record --tail-synthesize` writes the record last.
+        let own = kernel(kind, TEXT + moved);
+        for (before, after) in [(&own[..], &[][..]), (&[], &own)] {
+            let made = import(&recording(before, &[&chain], after), FIRST).unwrap();
+            assert_eq!((times(&made), made.log.read), (vec![1], 4));
+        }
     }
-    // Without a description of the kernel, or with symbols of another one, nothing fits.
-    for before in [vec![], kernel(1, TEXT + moved + 0x1000)] {
-        let error = import(&recording(&before, &[&chain]), FIRST).unwrap_err();
-        assert!(error.to_string().contains("another kernel"), "{error}");
+    // Without the kernel's MMAP record, or with symbols of another kernel, no address matches a lock function.
+    for (before, words) in [
+        (vec![], "without the kernel's load address"),
+        (kernel(1, TEXT + moved + 0x1000), "from another kernel"),
+    ] {
+        let error = import(&recording(&before, &[&chain], &[]), FIRST).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains(words) && error.contains("omit --kallsyms"),
+            "{error}"
+        );
     }
+}
+
+#[test]
+fn most_waits_decide_whether_the_symbols_fit() {
+    let (known, unlisted) = (from(TEXT + 0x310), [KERNEL, TEXT + 0x410, TEXT + 0x310]);
+    let made = import(&recording(&[], &[&known, &unlisted, &known], &[]), FIRST);
+    assert_eq!(times(&made.unwrap()), [1, 3]);
+    let error = import(&recording(&[], &[&unlisted, &known, &unlisted], &[]), FIRST).unwrap_err();
+    assert!(error.to_string().contains("in 2 of 3 waits"), "{error}");
+}
+
+#[test]
+fn chains_are_not_sorted_events() {
+    let late = sample(9_000_000, 1, [65, 0], &[]);
+    let made = import(&recording(&late, &[&from(TEXT + 0x310)], &[]), FIRST).unwrap();
+    assert_eq!((times(&made), made.log.out_of_order), (vec![1], 3));
 }
 
 #[test]

@@ -38,30 +38,29 @@ pub fn simulation(
     scalings: &[Scaling],
     rows: &[Row],
 ) -> Simulation {
-    let load = |load: &simulate::Load| {
-        let of = Results {
-            plan,
-            load,
-            scalings: scalings
-                .iter()
-                .filter(|own| own.load == load.name())
-                .collect(),
-            rows,
-        };
-        of.section()
+    let of = |load| Results {
+        plan,
+        load,
+        scalings: scalings
+            .iter()
+            .filter(|own| own.load == load.name())
+            .collect(),
+        rows,
     };
+    let results: Vec<Results<'_>> = plan.loads.iter().map(of).collect();
+    let has_recorded = results.iter().any(|own| matches!(own.waits(), Some(Ok(_))));
     Simulation {
         title: format!("Buddy systems on many CPUs, simulated: {}", machine.name),
-        about: about(machine, plan),
+        about: about(machine, plan, has_recorded),
         command: super::command_line(),
         date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
         version: commit::version(),
-        loads: plan.loads.iter().map(load).collect(),
+        loads: results.iter().map(Results::section).collect(),
         machine: parameters(machine),
     }
 }
 
-fn about(machine: &Machine, plan: &Plan) -> String {
+fn about(machine: &Machine, plan: &Plan, has_recorded: bool) -> String {
     let seeds = match plan.seeds.len() {
         1 => "one seed".to_string(),
         seeds => format!("means of {seeds} seeds"),
@@ -70,14 +69,8 @@ fn about(machine: &Machine, plan: &Plan) -> String {
         1 => "One system".to_string(),
         systems => format!("{systems} systems"),
     };
-    let is_recorded = |load: &simulate::Load| match load {
-        simulate::Load::Trace(traced) => traced.recorded().is_some(),
-        simulate::Load::Workload(_) => false,
-    };
-    let measured = match plan.loads.iter().any(is_recorded) {
-        true => {
-            "The results on this page are simulated, except the waits that are called recorded."
-        }
+    let measured = match has_recorded {
+        true => "The results on this page are simulated, except the waits labelled recorded.",
         false => "Nothing on this page was measured: all results are simulated.",
     };
     format!(
@@ -196,8 +189,8 @@ impl Results<'_> {
             };
             panels.push(self.waits_panel(waits, &own));
             legend.push(own);
-            note += " Recorded: the waits for the zone's lock that the kernel of the trace reported. Numbers of CPUs \
-                     on which a system never waits have no point.";
+            note += " Recorded: the waits for the zone's lock that the kernel of the trace reported. A \
+                     system has no point at numbers of CPUs where it never waits.";
         }
         Figure {
             note,
@@ -406,10 +399,7 @@ fn lines_of(waits: &Waits) -> Lines {
         std::iter::once(name.clone()).chain(texts).collect()
     };
     Lines {
-        title: format!(
-            "Waits for locks on {}, recorded and simulated",
-            cpus(waits.cpus)
-        ),
+        title: waits.title.clone(),
         note: waits.note.replace('`', ""),
         heads: std::iter::once("system".to_string()).chain(heads).collect(),
         lines: waits.names.iter().enumerate().map(line).collect(),

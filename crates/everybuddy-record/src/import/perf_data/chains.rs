@@ -2,21 +2,22 @@
 //!
 //! # Purpose
 //!
-//! A chain shows whose lock it is. A list of the recorded kernel's symbols tells the functions of its addresses.
+//! A chain shows whose lock it is. A symbol list of the recorded kernel maps these addresses to functions.
 //!
 //! # Invariants
 //!
-//! Only addresses of the kernel count. Symbols of a kernel that was elsewhere are moved to where it was recorded, and
-//! those of another kernel are refused.
+//! Only addresses of the kernel count. Symbols are relocated to the address at which the kernel was recorded. Symbols
+//! of another kernel are rejected.
 
 use linux_perf_event_reader::RawDataU64;
 
 use super::super::error::Fault;
 use super::bytes::Bytes;
+use super::{MMAP, MMAP_2};
 use crate::functions::{Function, Functions, is_allocator};
 use crate::kernel::What;
 
-/// The smallest number in a chain that is not an address, but says where the next addresses belong.
+/// The smallest number in a chain that is not an address, but a marker of the context of the addresses that follow.
 const CONTEXTS: u64 = -4095i64 as u64;
 /// The next addresses belong to the kernel.
 const KERNEL: u64 = -128i64 as u64;
@@ -25,42 +26,51 @@ const KERNEL: u64 = -128i64 as u64;
 pub(super) struct Chains<'f> {
     functions: &'f Functions,
     has_functions: bool,
-    /// The distance of the recorded kernel from the addresses of `functions`.
-    offset: u64,
+    /// The distance of the recorded kernel from the addresses of `functions`; `None` before it is known.
+    offset: Option<u64>,
     /// Chains with addresses of the kernel.
     count: u64,
-    /// Those of waits for spin locks whose innermost function is not part of locks, and those whose is.
+    /// Spin-lock waits whose innermost function is not a lock function, and those whose innermost function is.
     spins: [u64; 2],
 }
 
 impl<'f> Chains<'f> {
-    /// Starts; without functions, chains are only counted.
+    /// Creates a new interpreter. Without functions, it only counts chains.
     pub(super) fn new(functions: &'f Functions) -> Chains<'f> {
         Chains {
             functions,
             has_functions: !functions.is_empty(),
-            offset: 0,
+            offset: None,
             count: 0,
             spins: [0; 2],
         }
     }
 
-    /// Follows a record of memory that was mapped, with the inode or without. A kernel may start at another address
-    /// each time, and perf writes in such a record where it found `_text` or `_stext`.
-    pub(super) fn locate(&mut self, has_inode: bool, body: &[u8]) {
+    /// Returns `true` if the kernel's load address is needed, and was in none of the records so far.
+    pub(super) fn needs_location(&self) -> bool {
+        self.has_functions && self.offset.is_none()
+    }
+
+    /// Reads an `MMAP` or `MMAP2` record, and ignores others. The kernel's record contains the address of `_text` or
+    /// `_stext`, which may change at each boot.
+    pub(super) fn locate(&mut self, kind: u32, body: &[u8]) {
         let offset = || {
             let mut bytes = Bytes(body);
             bytes.take(24)?;
             let address = bytes.u64()?;
-            bytes.take(if has_inode { 32 } else { 0 })?;
+            bytes.take(if kind == MMAP_2 { 32 } else { 0 })?;
             let name = bytes.text()?.strip_prefix("[kernel.kallsyms]")?;
             Some(address.wrapping_sub(self.functions.reference(name)?))
         };
-        self.offset = offset().unwrap_or(self.offset);
+        if matches!(kind, MMAP | MMAP_2) {
+            self.offset = self.offset.or_else(offset);
+        }
     }
 
-    /// Returns what the chain of a wait says.
+    /// Returns whether the page allocator made the wait, according to its call chain. Returns `None` if the chain does
+    /// not show it.
     pub(super) fn caller(&mut self, chain: &RawDataU64<'_>, wait: &What) -> Option<What> {
+        let offset = self.offset.unwrap_or(0);
         let mut is_kernel = false;
         let functions = (0..chain.len()).filter_map(|at| {
             let address = chain.get(at)?;
@@ -68,7 +78,7 @@ impl<'f> Chains<'f> {
                 is_kernel = address == KERNEL;
                 return None;
             }
-            is_kernel.then(|| self.functions.at(address.wrapping_sub(self.offset)))
+            is_kernel.then(|| self.functions.at(address.wrapping_sub(offset)))
         });
         let mut functions = functions.peekable();
         let first = *functions.peek()?;
@@ -85,15 +95,24 @@ impl<'f> Chains<'f> {
 
     /// Returns the number of chains.
     pub(super) fn finish(self) -> Result<u64, Fault> {
-        match self.spins {
-            [spins, 0] if spins > 0 => Err(Fault::refuse(
-                "",
-                format!(
-                    "the symbols are of another kernel: none of {spins} waits for a spin lock is in a function of locks"
-                ),
-                "pass symbols of the recorded kernel, such as a copy of its /proc/kallsyms",
-            )),
-            _ => Ok(self.count),
+        let [others, locks] = self.spins;
+        if others <= locks {
+            return Ok(self.count);
         }
+        let (reason, help) = match self.offset {
+            Some(_) => (
+                "the symbols are from another kernel",
+                "pass symbols of the recorded kernel, or omit --kallsyms",
+            ),
+            None => (
+                "without the kernel's load address, the symbols must be from the recorded boot",
+                "pass a copy of /proc/kallsyms from before the machine restarted, or omit --kallsyms",
+            ),
+        };
+        let what = format!(
+            "{reason}: in {others} of {} waits for a spin lock, the innermost function is not a lock function",
+            others + locks
+        );
+        Err(Fault::refuse("", what, help))
     }
 }

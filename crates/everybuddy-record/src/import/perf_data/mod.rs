@@ -24,7 +24,7 @@ use linux_perf_event_reader::{RawData, SampleRecord};
 use self::bytes::Bytes;
 use self::chains::Chains;
 use self::formats::{Formats, Sample};
-use self::layout::{Layouts, damaged};
+use self::layout::{Layouts, Section, damaged};
 use self::unpack::Unpacker;
 use super::Source;
 use super::error::Fault;
@@ -59,7 +59,6 @@ pub(crate) fn read(
             "the formats of events are unreadable",
         ));
     };
-    file.seek(SeekFrom::Start(layout.data.offset))?;
     let mut reader = Reader {
         layouts: layout.layouts,
         formats,
@@ -69,17 +68,84 @@ pub(crate) fn read(
         place: layout.data.offset,
         chains: Chains::new(functions),
     };
-    let end = layout.data.offset + layout.data.size;
-    reader.records(BufReader::with_capacity(1 << 18, file), end)?;
+    // perf records the kernel's load address before the samples, or after them with `--tail-synthesize`.
+    if reader.chains.needs_location() {
+        walk(&mut file, layout.data, |_, kind, body| {
+            reader.chains.locate(kind, body);
+            reader.chains.needs_location()
+        })?;
+    }
+    let incomplete = walk(&mut file, layout.data, |place, kind, body| {
+        reader.place = place;
+        reader.record(kind, body);
+        true
+    })?;
     let Reader {
         events,
         mut log,
         chains,
         ..
     } = reader;
+    if let Some(place) = incomplete {
+        log.complain(place, "the last record is incomplete");
+    }
     log.understood = understood(&events);
     log.chains = chains.finish()?;
     Ok((events, log))
+}
+
+/// Passes on the offset, the kind and the contents of each record, until `take` returns `false`. Returns the offset of
+/// an incomplete last record.
+fn walk(
+    file: &mut (impl Read + Seek),
+    data: Section,
+    mut take: impl FnMut(u64, u32, &[u8]) -> bool,
+) -> Result<Option<u64>, Fault> {
+    file.seek(SeekFrom::Start(data.offset))?;
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    let end = data.offset + data.size;
+    let mut unpacker = Unpacker::new()?;
+    let mut body = Vec::new();
+    let (mut place, mut next) = (data.offset, data.offset);
+    let mut goes_on = true;
+    while next < end && goes_on {
+        place = next;
+        let mut head = [0; HEAD as usize];
+        file.read_exact(&mut head)?;
+        let (kind, size) = head_of(&head);
+        next += size;
+        if size < HEAD || next > end {
+            return Err(damaged(place, "a record has an invalid size"));
+        }
+        body.resize((size - HEAD) as usize, 0);
+        file.read_exact(&mut body)?;
+        match kind {
+            COMPRESSED | COMPRESSED_2 => {
+                let packed = match kind {
+                    COMPRESSED => Some(&body[..]),
+                    _ => packed_part(&body),
+                };
+                let Some(packed) = packed else {
+                    return Err(damaged(place, "a compressed record is inconsistent"));
+                };
+                let read = unpacker.unpack(packed, |kind, body| goes_on &= take(place, kind, body));
+                if read.is_none() {
+                    return Err(damaged(place, "a compressed record cannot be decompressed"));
+                }
+            }
+            AUXTRACE => {
+                // The processor trace follows the record and is not included in its size.
+                let trailing = Bytes(&body).u64().unwrap_or(0);
+                if next.checked_add(trailing).is_none_or(|next| next > end) {
+                    return Err(damaged(place, "a record is outside the file"));
+                }
+                std::io::copy(&mut file.by_ref().take(trailing), &mut std::io::sink())?;
+                next += trailing;
+            }
+            _ => goes_on = take(place, kind, &body),
+        }
+    }
+    Ok((goes_on && unpacker.is_amid()).then_some(place))
 }
 
 struct Reader<'f> {
@@ -94,61 +160,10 @@ struct Reader<'f> {
 }
 
 impl Reader<'_> {
-    /// Reads all records up to `end`.
-    fn records(&mut self, mut file: impl Read, end: u64) -> Result<(), Fault> {
-        let mut unpacker = Unpacker::new()?;
-        let mut body = Vec::new();
-        let mut next = self.place;
-        while next < end {
-            self.place = next;
-            let mut head = [0; HEAD as usize];
-            file.read_exact(&mut head)?;
-            let (kind, size) = head_of(&head);
-            next += size;
-            if size < HEAD || next > end {
-                return Err(damaged(self.place, "a record has an invalid size"));
-            }
-            body.resize((size - HEAD) as usize, 0);
-            file.read_exact(&mut body)?;
-            match kind {
-                COMPRESSED | COMPRESSED_2 => {
-                    let packed = match kind {
-                        COMPRESSED => Some(&body[..]),
-                        _ => packed_part(&body),
-                    };
-                    let place = self.place;
-                    let Some(packed) = packed else {
-                        return Err(damaged(place, "a compressed record is inconsistent"));
-                    };
-                    let read = unpacker.unpack(packed, |kind, body| self.record(kind, body));
-                    if read.is_none() {
-                        return Err(damaged(place, "a compressed record cannot be decompressed"));
-                    }
-                }
-                AUXTRACE => {
-                    // The processor trace follows the record and is not included in its size.
-                    let trailing = Bytes(&body).u64().unwrap_or(0);
-                    if next.checked_add(trailing).is_none_or(|next| next > end) {
-                        return Err(damaged(self.place, "a record is outside the file"));
-                    }
-                    std::io::copy(&mut file.by_ref().take(trailing), &mut std::io::sink())?;
-                    next += trailing;
-                }
-                _ => self.record(kind, &body),
-            }
-        }
-        if unpacker.is_amid() {
-            self.log
-                .complain(self.place, "the last record is incomplete");
-        }
-        Ok(())
-    }
-
     fn record(&mut self, kind: u32, body: &[u8]) {
         self.log.read += 1;
         match kind {
             SAMPLE => self.sample(body),
-            MMAP | MMAP_2 => self.chains.locate(kind == MMAP_2, body),
             LOST | LOST_SAMPLES => {
                 let mut bytes = Bytes(body);
                 if kind == LOST {

@@ -80,8 +80,7 @@ fn page(plan: &Plan) -> Simulation {
 fn recorded_waits_are_in_a_table_and_in_the_figure() {
     let page = page(&plan(&[1, 2, 4]));
     assert!(
-        page.about
-            .contains("except the waits that are called recorded"),
+        page.about.contains("except the waits labelled recorded"),
         "{}",
         page.about
     );
@@ -89,7 +88,7 @@ fn recorded_waits_are_in_a_table_and_in_the_figure() {
     let table = load.tables.last().unwrap();
     assert_eq!(
         table.title,
-        "Waits for locks on 2 CPUs, recorded and simulated"
+        "made: waits for locks on 2 CPUs, recorded and simulated"
     );
     assert_eq!(table.heads[..2], ["system", "waits per 1,000 calls"]);
     let starts: Vec<_> = table.lines.iter().map(|line| &line[..2]).collect();
@@ -132,7 +131,13 @@ fn recorded_waits_are_in_a_table_and_in_the_figure() {
 
 #[test]
 fn waits_on_other_numbers_of_cpus_are_a_remark() {
-    let load = page(&plan(&[1, 4])).loads.remove(0);
+    let mut page = page(&plan(&[1, 4]));
+    assert!(
+        page.about.starts_with("Nothing on this page was measured"),
+        "{}",
+        page.about
+    );
+    let load = page.loads.remove(0);
     assert_eq!((load.tables.len(), load.figure.panels.len()), (2, 6));
     assert!(
         load.remarks.ends_with("add 2 to --cpus."),
