@@ -155,7 +155,7 @@ impl Parameters {
         presplit: Presplit,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let memory = memory(experiment, &traced.script)?;
+        let memory = memory(experiment, &traced.script, None)?;
         bench.arena.divide(presplit);
         let perform = |system: &AnySystem<'_, Watch>| perform(system, &traced.resolved, self);
         let seen = bench.arena.build_any(spec, &memory, 1, perform);

@@ -52,6 +52,8 @@ pub(crate) struct Parameters {
     /// The groups of traces; all traces together if there are none.
     #[serde(default)]
     groups: Vec<Group>,
+    /// The seed by which memory is aged before each replay; it is not aged if there is none.
+    aged: Option<u64>,
 }
 
 impl Measure for Parameters {
@@ -130,7 +132,8 @@ impl Parameters {
     ) -> Result<Vec<Replay>, Error> {
         let named = traces(experiment, conditions)?;
         let all: Vec<Resolved> = named.iter().map(|(_, resolved)| resolved.clone()).collect();
-        let prepare = |source: String, merged| Replay::new(experiment, source, order, merged);
+        let aged = self.aged;
+        let prepare = |source, merged| Replay::new(experiment, source, order, merged, aged);
         if self.groups.is_empty() {
             return Ok(vec![
                 prepare(SEQUENCE.to_string(), merge::in_sequence(&all))?,
@@ -167,10 +170,11 @@ impl Replay {
         source: String,
         order: Order,
         merged: Resolved,
+        aged: Option<u64>,
     ) -> Result<Replay, Error> {
         let traced = merged.steps.len() as u32;
         let script = Script::new(&source, &merge::emptied(merged), None)?;
-        let memory = memory(experiment, &script)?;
+        let memory = memory(experiment, &script, aged)?;
         Ok(Replay {
             source,
             order,

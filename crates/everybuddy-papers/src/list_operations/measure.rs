@@ -131,7 +131,7 @@ impl Measure for Parameters {
             let largest = Order::new(largest).filter(|order| order.index() < ORDERS);
             let largest = largest.ok_or_else(|| Error::usage("free_memory: at most 10"))?;
             let script = Script::new(FREE, &one_of_each(largest), None)?;
-            let memory = memory(experiment, &script)?;
+            let memory = memory(experiment, &script, None)?;
             for spec in &experiment.specs()? {
                 let (counts, _) = count(&script, &memory, spec, bench)?;
                 let common = common(experiment, conditions, FREE, spec, script.cpus);

@@ -178,7 +178,7 @@ pub(crate) fn replays<'e>(
 ) -> Result<impl Iterator<Item = Result<Traced, Error>> + 'e, Error> {
     let prepare = move |(name, resolved): (String, Resolved)| {
         let script = Script::new(&name, &resolved, threads)?;
-        let memory = memory(experiment, &script)?;
+        let memory = memory(experiment, &script, None)?;
         Ok(Traced {
             name,
             resolved,
@@ -211,10 +211,14 @@ pub(crate) fn replay_each(
     Ok(rows)
 }
 
-/// Returns the memory of a replay, according to the experiment.
-pub(crate) fn memory(experiment: &Experiment, script: &Script) -> Result<Memory, Error> {
+/// Returns the memory of a replay, according to the experiment; aged, if there is a seed.
+pub(crate) fn memory(
+    experiment: &Experiment,
+    script: &Script,
+    aged: Option<u64>,
+) -> Result<Memory, Error> {
     let frames = experiment.frames().map_err(Error::usage)?;
-    Memory::new(script, frames, None)
+    Memory::new(script, frames, aged)
 }
 
 /// Returns the common columns of the rows of a system on a source.

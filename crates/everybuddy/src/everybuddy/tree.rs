@@ -20,8 +20,8 @@
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
 //! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `marked` and `kind`, and only the
-//! owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1. Zeros everywhere mean: all
-//! frames are free, and no CPU owns the tree.
+//!    owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1. Zeros everywhere mean:
+//!    all frames are free, and no CPU owns the tree.
 //!
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it.

@@ -110,17 +110,13 @@ fn the_tree_that_was_claimed_first_is_released_first() {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         let local = system.local(CpuId(0)).unwrap();
-        for tree in 0..20 {
+        for tree in 0..20u32 {
             for _ in 0..4096 {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
             let mut owned: Vec<u32> = local.own_trees().collect();
             owned.sort_unstable();
-            assert!(
-                owned
-                    .into_iter()
-                    .eq((tree as u32).saturating_sub(7)..tree + 1)
-            );
+            assert!(owned.into_iter().eq(tree.saturating_sub(7)..tree + 1));
         }
     });
 }
