@@ -1,4 +1,4 @@
-//! Page-frame allocators behind one trait: the standard buddy system, Linux's per-CPU lists, five published designs.
+//! Page-frame allocators behind one trait: the standard buddy system, Linux's per-CPU lists, published designs.
 //!
 //! The crate is `no_std` and needs neither a heap nor another crate. Metadata lies in memory that the caller provides,
 //! and the managed memory is never accessed. Misuse, such as a double free, returns a typed error and changes nothing.

@@ -13,7 +13,6 @@
 
 use core::ops::Range;
 
-use crate::bit_runs::WORD;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
@@ -206,9 +205,9 @@ impl<P: Platform> Shared<'_, P> {
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     pub(crate) fn search(&self, id: u32, home: u32, wanted: Wanted, any: bool) -> Found {
-        let fills = match wanted.frames < WORD {
-            true => Fill::SMALL,
-            false => Fill::LARGE,
+        let fills = match wanted.is_large() {
+            true => Fill::LARGE,
+            false => Fill::SMALL,
         };
         let mut elsewhere = false;
         for window in self.windows.from(home) {
@@ -256,7 +255,10 @@ impl<P: Platform> Shared<'_, P> {
                     elsewhere |= self.is_of_another(header, id);
                     continue;
                 }
-                if let Some(start) = self.take(tree, header, wanted) {
+                // Another CPU may have claimed the tree meanwhile, and changed its kind.
+                if (any || self.trees.suits(header, wanted.kind))
+                    && let Some(start) = self.take(tree, header, wanted)
+                {
                     return Found::Taken(tree, start);
                 }
                 self.release(tree, header);

@@ -33,6 +33,18 @@ const NO_TREE: u32 = u32::MAX;
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
 const FREES: u32 = 4;
 
+/// Which own trees a search considers.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope {
+    /// Those for frames of this kind, but none from which the CPU allocates large blocks if this one is small, or the
+    /// reverse.
+    Meant,
+    /// Those for frames of this kind.
+    Kind,
+    /// All.
+    All,
+}
+
 /// Where a CPU allocates frames of a kind.
 struct Place<'m, P: Platform> {
     /// The number of frames in the list.
@@ -162,6 +174,10 @@ impl<'m, P: Platform> Local<'m, P> {
         if !self.owns(&header.owner) {
             return None;
         }
+        // In a tree of the other kind, only words that are split already: other trees may be whole again.
+        if header.any.get() == 0 && header.kind() != kind {
+            return None;
+        }
         let frame = shared.trees.take_frame(tree, header)?;
         place.point.set(frame);
         Some(frame)
@@ -197,7 +213,7 @@ impl<'m, P: Platform> Local<'m, P> {
         } = wanted;
         let tree = self.place(kind).tree_for(order).get();
         let header = shared.trees.header(tree)?;
-        match self.owns(&header.owner) {
+        match self.owns(&header.owner) && header.kind() == kind {
             true => shared.trees.take(tree, header, frames, order),
             false => None,
         }
@@ -244,29 +260,31 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Returns the lowest own tree that is not below `from` and may have a block. Unless `any`, only a tree for frames
-    /// of this kind, and none from which the CPU allocates large blocks if this one is small, or the reverse.
+    /// Returns the lowest own tree of a scope that is not below `from` and may have a block.
     pub(crate) fn next_own(
         &self,
         shared: &Shared<'_, P>,
         from: u32,
         wanted: Wanted,
-        any: bool,
+        scope: Scope,
     ) -> Option<u32> {
         let trees = &shared.trees;
-        let is_meant = |tree, header| {
+        let of_other_size = |tree| {
             let mut places = self.places.iter();
-            let of_other_size = places.any(|place| match wanted.is_large() {
+            places.any(|place| match wanted.is_large() {
                 true => place.current.get() == tree,
                 false => place.large.get() == tree,
-            });
-            trees.suits(header, wanted.kind) && !of_other_size
+            })
+        };
+        let is_in_scope = |tree, header| match scope {
+            Scope::Meant => trees.suits(header, wanted.kind) && !of_other_size(tree),
+            Scope::Kind => trees.suits(header, wanted.kind),
+            Scope::All => true,
         };
         let may_serve = |tree: &u32| {
             let header = trees.header(*tree).filter(|_| *tree >= from);
             header.is_some_and(|header| {
-                trees.may_serve(header, wanted.frames, wanted.order)
-                    && (any || is_meant(*tree, header))
+                trees.may_serve(header, wanted.frames, wanted.order) && is_in_scope(*tree, header)
             })
         };
         self.own_trees().filter(may_serve).min()

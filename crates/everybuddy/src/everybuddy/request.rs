@@ -21,7 +21,7 @@ use crate::request::Flags;
 use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::foreign::Found;
-use super::local::{Local, NESTED};
+use super::local::{Local, NESTED, Scope};
 use super::tree::{Header, Kind, Part, WORD_ORDER};
 use crate::platform::AtomicWord;
 
@@ -66,7 +66,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         flags: Flags,
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
-        let found = match self.find_in_own(local, wanted, false) {
+        let found = match self.find_in_own(local, wanted, Scope::Meant) {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -94,8 +94,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         })
     }
 
-    /// Finds a block in the CPU's own trees. Unless `any`, only in those for frames of this kind.
-    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, any: bool) -> Option<u32> {
+    /// Finds a block in the CPU's own trees of a scope.
+    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
         if self.exceeds_tree(wanted.order) {
             return None;
         }
@@ -105,7 +105,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Some(frame);
         }
         let mut from = 0;
-        while let Some(tree) = local.next_own(&self.shared, from, wanted, any) {
+        while let Some(tree) = local.next_own(&self.shared, from, wanted, scope) {
             if let Some(header) = self.shared.trees.header(tree)
                 && let Some(start) = self.shared.take(tree, header, wanted)
             {
@@ -131,8 +131,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Found::Taken(tree, start) => return Ok(self.keep_found(local, tree, wanted, start)),
             Found::Nothing(busy) => busy,
         };
-        if let Some(start) = self.find_in_own(local, wanted, true) {
-            return Ok(start);
+        for scope in [Scope::Kind, Scope::All] {
+            if let Some(start) = self.find_in_own(local, wanted, scope) {
+                return Ok(start);
+            }
         }
         match self.shared.search(local.id, local.home, wanted, true) {
             Found::Taken(tree, start) => Ok(self.keep_found(local, tree, wanted, start)),

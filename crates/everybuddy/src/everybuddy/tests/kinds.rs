@@ -109,6 +109,52 @@ fn a_tree_that_is_whole_again_serves_one_kind() {
     });
 }
 
+/// Fills all trees from `first` on with frames that stay.
+fn fill_from(
+    system: &OwnedTrees<'_, Native>,
+    cpu: &mut crate::platform::NativeCpu<NoProbe>,
+    first: u32,
+) {
+    let rest = FrameRange::new(u64::from(first * TREE), u64::from((8 - first) * TREE));
+    system.allocate_at(cpu, rest).unwrap();
+}
+
+#[test]
+fn a_small_request_takes_the_tree_of_large_blocks_before_one_of_the_other_kind() {
+    with_eight_trees(|system, cpu| {
+        fill_from(system, cpu, 2);
+        let six = Request::order(Order::new(6).unwrap()).with_class(Class::Movable);
+        assert_eq!(system.allocate(cpu, frame_of(Class::Unmovable)), Ok(Pfn(0)));
+        let large = system.allocate(cpu, six).unwrap();
+        assert_eq!(large.0 / TREE, 1);
+        for _ in 0..2 {
+            let movable = system.allocate(cpu, frame_of(Class::Movable)).unwrap();
+            let staying = system.allocate(cpu, frame_of(Class::Unmovable)).unwrap();
+            assert_eq!((movable.0 / TREE, staying.0 / TREE), (1, 0));
+        }
+    });
+}
+
+#[test]
+fn a_tree_of_the_other_kind_is_not_used_further_when_others_are_whole() {
+    with_eight_trees(|system, cpu| {
+        let frames: Vec<Pfn> = (0..8 * TREE)
+            .map(|_| system.allocate(cpu, frame_of(Class::Movable)).unwrap())
+            .collect();
+        system.free(cpu, Release::frame(Pfn(5))).unwrap();
+        let borrowed = system.allocate(cpu, frame_of(Class::Unmovable));
+        assert_eq!(borrowed, Ok(Pfn(5)));
+        for frame in frames.iter().filter(|frame| frame.0 >= WORD) {
+            system.free(cpu, Release::frame(*frame)).unwrap();
+        }
+        // The first word of the tree is split and full, so the next frame comes from a whole tree.
+        for _ in 0..TREE {
+            let staying = system.allocate(cpu, frame_of(Class::Unmovable)).unwrap();
+            assert_ne!(staying.0 / TREE, 0);
+        }
+    });
+}
+
 #[test]
 fn a_refused_request_does_not_change_the_kind_of_a_tree() {
     with_eight_trees(|system, cpu| {
