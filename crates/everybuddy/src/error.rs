@@ -145,6 +145,9 @@ pub enum RegionError {
     /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs
     /// changed the same memory again and again; try again.
     Busy,
+    /// The metadata have no room for another group of frames that has both holes and reserved ones. Ranges whose ends
+    /// are multiples of 64 frames need no room, and `add` or `unreserve` of an earlier range gives room back.
+    NoRoom,
 }
 
 impl fmt::Display for RegionError {
@@ -157,6 +160,10 @@ impl fmt::Display for RegionError {
             Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(f, "busy: another CPU did not drain its list in time"),
+            Self::NoRoom => write!(
+                f,
+                "no room to tell holes from reserved frames there: use a range whose ends are multiples of 64 frames"
+            ),
         }
     }
 }

@@ -173,7 +173,7 @@ figures.window = {
   start: () => ({ direction: 0 }),
   controls(view) {
     view.panel("left").prepend(side(view, "left", ["lbs-31", "lis-31", "fixlazy-744"], 0));
-    view.panel("right").prepend(side(view, "right", ["spring", "linux-6", "bs"], 1));
+    view.panel("right").prepend(side(view, "right", ["everybuddy", "spring", "linux-6"], 1));
     const recorded = (direction) =>
       view.trace.systems.some((system) => system.latency[direction].window.ns.length);
     return recorded(0) && recorded(1)

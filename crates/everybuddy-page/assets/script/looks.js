@@ -31,7 +31,7 @@ const SYMBOLS = [
   "pentagon",
 ];
 // Selected by default if present: one system of each kind.
-const FIRST = ["bs", "lbs-31", "lis-31", "spring", "linux-6", "delay-2"];
+const FIRST = ["everybuddy", "bs", "lbs-31", "lis-31", "spring", "linux-6", "llfree"];
 
 const looks = new Map();
 

@@ -12,7 +12,7 @@ figures.map = {
     if (!moments.length) return [];
     for (const [name, wishes, otherwise] of [
       ["left", ["lbs-31", "bs"], 0],
-      ["right", ["spring", "lis-31", "linux-6"], 1],
+      ["right", ["everybuddy", "spring", "lis-31"], 1],
     ]) {
       view.panel(name).prepend(side(view, name, wishes, otherwise));
       furnish(view, name);

@@ -296,6 +296,13 @@ impl<'m, P: Platform> Local<'m, P> {
         slots.map(P::Cell::get)
     }
 
+    /// Returns the trees from which the CPU allocates. One of them can be named twice.
+    pub(crate) fn current_trees(&self) -> impl Iterator<Item = u32> {
+        let trees = |place: &Place<'m, P>| [place.current.get(), place.large.get()];
+        let all = self.places.iter().flat_map(trees);
+        all.filter(|tree| *tree != NO_TREE)
+    }
+
     /// Keeps a claimed tree if a slot is free.
     fn adopt_into_free(&self, tree: u32) -> bool {
         let owned = self.owned.get();

@@ -142,7 +142,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         })
     }
 
-    /// Does the same in own trees, under the lock of the table. Fails as busy if the table has no room.
+    /// Does the same in own trees, under the lock of the table. Fails if the table has no room.
     pub(super) fn withdraw_run(&self, run: (Pfn, u32), to: Absent) -> Result<(), RegionError> {
         // A word that changes as a whole has no absent frame of the other kind.
         let mixes = |part: &Part<'_, P>| {
@@ -157,7 +157,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let needed = parts().filter(mixes).count();
         let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
         if needed > 0 && self.mixed.iter().filter(unused).count() < needed {
-            return Err(RegionError::Busy);
+            return Err(RegionError::NoRoom);
         }
         for part in parts() {
             let (_, reserved) = self.absent_in(&part);

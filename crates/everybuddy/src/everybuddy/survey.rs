@@ -104,7 +104,21 @@ impl<P: Platform> OwnedTrees<'_, P> {
             }
         }
         self.check_table()?;
+        self.check_places()?;
         Ok(census)
+    }
+
+    /// Checks that each CPU allocates only from trees that it owns.
+    fn check_places(&self) -> Result<(), Violation> {
+        for local in self.locals {
+            let is_own = |tree: &u32| local.own_trees().any(|own| own == *tree);
+            if let Some(tree) = local.current_trees().find(|tree| !is_own(tree)) {
+                let what = "a CPU allocates from a tree that it does not own";
+                let pfn = Pfn(tree << self.shared.trees.shift);
+                return Err(Violation { pfn, what });
+            }
+        }
+        Ok(())
     }
 
     fn check_owner(&self, tree: u32, header: &Header<P>) -> Result<(), &'static str> {

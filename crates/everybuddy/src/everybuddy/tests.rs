@@ -386,7 +386,7 @@ fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
         system.remove(&mut cpu, range(last, 0)).unwrap();
         let before = system.check(&mut cpu).unwrap();
         let refused = system.reserve(&mut cpu, range(last, 1));
-        assert_eq!(refused, Err(RegionError::Busy));
+        assert_eq!(refused, Err(RegionError::NoRoom));
         assert_eq!(system.check(&mut cpu).unwrap(), before);
         // A word that is whole again gives its entry back.
         system.unreserve(&mut cpu, range(5, 3)).unwrap();

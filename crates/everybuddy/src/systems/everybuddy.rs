@@ -36,7 +36,7 @@ impl System for Everybuddy {
             of eight CPUs searches from a window of its own, if memory has 64 trees for each group. Blocks of more \
             than 32 frames come from another tree of the CPU than smaller ones, as long as such a tree can be claimed. \
             A word with both holes and reserved frames has an entry in a table of 256; if the table is full, a range \
-            that would need another entry fails as busy. A nested request uses only trees without an owner and \
+            that would need another entry is refused. A nested request uses only trees without an owner and \
             otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls \
             nor parks keeps its trees, together at most about an eighth of memory or one tree each for both kinds, and \
             then a request that finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free \
