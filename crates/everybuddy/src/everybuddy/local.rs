@@ -15,12 +15,12 @@
 //! 4. Only the holder of the CPU's token touches the cells.
 
 use crate::cache_padded::CachePadded;
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
 use super::request::{Wanted, is_large};
-use super::tree::{Header, Kind};
+use super::tree::{Header, Kind, Part};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
 pub(crate) const CLOSED: u32 = u32::MAX;
@@ -181,6 +181,32 @@ impl<'m, P: Platform> Local<'m, P> {
         let frame = shared.trees.take_frame(tree, header)?;
         place.point.set(frame);
         Some(frame)
+    }
+
+    /// Takes frames of the current tree, lowest first, until `out` is full. Returns their number.
+    pub(crate) fn take_frames(&self, shared: &Shared<'_, P>, kind: Kind, out: &mut [Pfn]) -> usize {
+        let place = self.place(kind);
+        let tree = place.current.get();
+        let Some(header) = shared
+            .trees
+            .header(tree)
+            .filter(|header| self.owns(&header.owner))
+        else {
+            return 0;
+        };
+        // As in `first`: no whole words of a tree of the other kind.
+        let taken = shared
+            .trees
+            .take_frames(tree, header, header.kind() == kind, out);
+        if let Some(last) = out.get(taken.wrapping_sub(1)) {
+            place.point.set(last.0);
+        }
+        taken
+    }
+
+    /// Frees frames of a word, if the CPU owns their tree and all of them are allocated.
+    pub(crate) fn give(&self, part: &Part<'_, P>) -> bool {
+        self.owns(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
     }
 
     /// The hit of a free: frees a frame of an own tree, if it is allocated.

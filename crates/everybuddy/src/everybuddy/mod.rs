@@ -19,6 +19,7 @@
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
 //! | `local` | what a CPU keeps: its trees, and the frames that it freed last; the hits |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
+//! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
@@ -29,6 +30,7 @@
 //! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
 //! 3. A free waits for no other CPU.
 
+mod bulk;
 mod drain;
 mod foreign;
 mod local;
@@ -41,10 +43,10 @@ mod tree;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe};
+use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
 use crate::lock::{RawLock, SpinLock};
@@ -364,6 +366,23 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
             return Ok(());
         }
         self.free_further(cpu, release)
+    }
+
+    /// Single frames are taken word by word. Larger blocks are allocated one by one.
+    fn allocate_bulk(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        match request.size {
+            Size::Order(Order::ZERO) => self.allocate_frames(cpu, request.flags, out),
+            _ => one_by_one(out, 0, || self.allocate(cpu, request)),
+        }
+    }
+
+    fn free_bulk(&self, cpu: &mut P::Cpu, releases: &[Release]) -> Result<(), BulkFreeError> {
+        self.free_all(cpu, releases)
     }
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {

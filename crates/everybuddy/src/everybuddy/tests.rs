@@ -10,6 +10,7 @@ use crate::platform::{Native, NativeCpus};
 use crate::probe::NoProbe;
 use crate::request::Class;
 
+mod bulk;
 mod kinds;
 mod searches;
 
@@ -290,6 +291,8 @@ fn random_operations_agree_with_a_naive_model() {
                     1 => run.misuse(&mut random),
                     2 => run.state(&mut random),
                     3 => system.drain(&mut run.cpus[0]),
+                    4 => run.allocate_bulk(&mut random),
+                    5 => run.free_bulk(&mut random),
                     _ if random.below(10) < fill || run.held.is_empty() => {
                         run.allocate(&mut random);
                     }

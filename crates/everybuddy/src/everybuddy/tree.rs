@@ -28,7 +28,7 @@
 
 use crate::arena::zero_cells;
 use crate::bit_runs::{WORD, find, first};
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::request::Class;
 
@@ -412,6 +412,52 @@ impl<'m, P: Platform> Trees<'m, P> {
             }
             return Some(index * WORD + free.trailing_zeros());
         }
+    }
+
+    /// Takes free frames of an own tree until `out` is full: of its split words, then of the others if `may_split`,
+    /// lowest first in both. Returns their number.
+    pub(crate) fn take_frames(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        may_split: bool,
+        out: &mut [Pfn],
+    ) -> usize {
+        let mut places = out.iter_mut();
+        let mut given = 0;
+        while places.len() > 0 {
+            let (any, split) = (header.any.get(), header.split.get());
+            let is_new = any == 0;
+            let candidates = match is_new {
+                true if may_split => !split & self.extent(),
+                true => 0,
+                false => any,
+            };
+            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+            let Some(word) = self.words.get(index as usize).filter(|_| candidates != 0) else {
+                break;
+            };
+            let mask = candidates & candidates.wrapping_neg();
+            let free = if is_new { u64::MAX } else { word.free() };
+            let mut left = free;
+            while left != 0
+                && let Some(place) = places.next()
+            {
+                *place = Pfn(index * WORD + left.trailing_zeros());
+                left &= left - 1;
+                given += 1;
+            }
+            if is_new {
+                // In this order: as in `Header::take`.
+                word.own.set(left);
+                header.split.set(split | mask);
+                header.any.set(if left == 0 { 0 } else { mask });
+            } else {
+                word.own.set(word.own.get() & !free | left);
+                header.any.set(if left == 0 { any & !mask } else { any });
+            }
+        }
+        given
     }
 
     /// Takes `frames` frames of an own tree from a multiple of 2^order on, at most as many as the tree has: of a split

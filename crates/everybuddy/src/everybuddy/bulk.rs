@@ -1,0 +1,121 @@
+//! Many single frames by one call.
+//!
+//! # Purpose
+//!
+//! The frames of a word are taken or freed by one change of its planes, so a frame of a bulk costs a few instructions.
+//!
+//! # Invariants
+//!
+//! A bulk does what its requests would do one by one, except that it does not use the lists of freed frames: it takes
+//! frames by address, and the frames that it frees enter no list. Misuse is refused at the same release: a group of
+//! releases that cannot be freed together is freed one by one.
+
+use crate::api::FrameAllocator;
+use crate::bit_runs::WORD;
+use crate::error::{AllocateError, BulkFreeError};
+use crate::frame::{Order, Pfn};
+use crate::platform::{CpuToken, Platform};
+use crate::probe::{Event, Probe};
+use crate::request::{Flags, Release, Size};
+
+use super::OwnedTrees;
+use super::request::Wanted;
+use super::tree::{Kind, Part};
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Allocates single frames into `out`. Returns their number, as
+    /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
+    pub(super) fn allocate_frames(
+        &self,
+        cpu: &mut P::Cpu,
+        flags: Flags,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        let wanted = Wanted {
+            frames: 1,
+            order: Order::ZERO,
+            kind: Kind::of(flags.class()),
+        };
+        let mut given = 0;
+        while let Some(rest) = out.get_mut(given..) {
+            given += local.take_frames(&self.shared, wanted.kind, rest);
+            let Some(place) = out.get_mut(given) else {
+                break;
+            };
+            // The current tree has no more. This request may change the current tree.
+            match self.allocate_slow(cpu, local, wanted, flags) {
+                Ok(start) => *place = Pfn(start),
+                Err(error) if given == 0 => return Err(error),
+                Err(_) => break,
+            }
+            given += 1;
+        }
+        Ok(given)
+    }
+
+    /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Single frames of a word that are named one
+    /// after the other are freed together.
+    pub(super) fn free_all(
+        &self,
+        cpu: &mut P::Cpu,
+        mut releases: &[Release],
+    ) -> Result<(), BulkFreeError> {
+        let all = releases.len();
+        while let Some((release, others)) = releases.split_first() {
+            let freed = self.free_group(cpu, *release, others);
+            if freed == 0 {
+                let index = all - releases.len();
+                self.free(cpu, *release)
+                    .map_err(|error| BulkFreeError { index, error })?;
+            }
+            releases = releases.get(freed.max(1)..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Frees a frame, and the next ones as long as they lie in the same word, by one change of the word. Returns their
+    /// number; 0 if there is only one, or if one of them is not allocated.
+    #[inline]
+    fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
+        let bit_of = |release: &Release| {
+            let is_frame = matches!(release.size, Size::Order(Order::ZERO));
+            is_frame.then_some((release.start.0 / WORD, 1_u64 << (release.start.0 % WORD)))
+        };
+        let Some((word, mut frames)) = bit_of(&release) else {
+            return 0;
+        };
+        let mut count = 1;
+        for other in others {
+            match bit_of(other) {
+                // A frame that is named twice is left for the next group, where it is misuse.
+                Some((index, bit)) if index == word && frames & bit == 0 => frames |= bit,
+                _ => break,
+            }
+            count += 1;
+        }
+        let (Some(local), Some(part)) = (
+            self.local(cpu.id()),
+            self.shared.trees.part(release.start.0),
+        ) else {
+            return 0;
+        };
+        if count == 1 {
+            return 0;
+        }
+        let part = Part { frames, ..part };
+        if local.give(&part) {
+            return count;
+        }
+        let open = self.begin(local);
+        if !self.free_in_word(local, open, &part) {
+            return 0;
+        }
+        for _ in 0..count {
+            cpu.probe().record(Event::Bypass(Order::ZERO));
+        }
+        count
+    }
+}

@@ -1,0 +1,113 @@
+//! Many frames by one call.
+
+use super::*;
+use crate::error::BulkFreeError;
+use crate::request::Flags;
+
+impl Checked<'_, '_> {
+    /// Allocates single frames in bulk. Other CPUs keep their trees, so the bulk may be short.
+    pub(super) fn allocate_bulk(&mut self, random: &mut Random) {
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let class = Class::ALL[random.below(4) as usize];
+        let request = Request::FRAME.with_flags(Flags::NO_WAIT.with_class(class));
+        let mut out = vec![Pfn(u32::MAX); random.below(150) as usize];
+        let result = self
+            .system
+            .allocate_bulk(&mut self.cpus[cpu], request, &mut out);
+        let given = match result {
+            Ok(given) => given,
+            Err(AllocateError::Exhausted) => {
+                assert!(!self.can_serve(Order::ZERO));
+                0
+            }
+            Err(error) => {
+                assert_eq!(error, AllocateError::Busy);
+                0
+            }
+        };
+        assert!(out.iter().skip(given).all(|pfn| *pfn == Pfn(u32::MAX)));
+        for pfn in &out[..given] {
+            self.set(pfn.0, 1, Is::Free, Is::Allocated);
+            self.held.push((pfn.0, 1));
+        }
+    }
+
+    /// Frees blocks in bulk, sometimes with a misuse among them: then the ones before it are freed.
+    pub(super) fn free_bulk(&mut self, random: &mut Random) {
+        if random.below(2) == 0 {
+            self.held.sort_unstable();
+        }
+        let count = random.below(self.held.len().min(120) as u32 + 1) as usize;
+        let from = self.held.len() - count;
+        let release = |(start, frames): &(u32, u32)| match frames {
+            1 => Release::frame(Pfn(*start)),
+            frames => Release::frames(Pfn(*start), *frames),
+        };
+        let mut releases: Vec<_> = self.held[from..].iter().map(release).collect();
+        let mut expected = Ok(());
+        let mut freed = count;
+        if count > 0 && random.below(3) == 0 {
+            // A release that is repeated at once, or at the end of the others.
+            let first = random.below(count as u32) as usize;
+            let again = match random.below(2) {
+                0 => first + 1,
+                _ => count,
+            };
+            releases.insert(again, releases[first]);
+            let error = FreeError::NotAllocated;
+            expected = Err(BulkFreeError {
+                index: again,
+                error,
+            });
+            freed = again;
+        }
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let result = self.system.free_bulk(&mut self.cpus[cpu], &releases);
+        assert_eq!(result, expected);
+        let kept = self.held.split_off(from + freed);
+        for (start, frames) in self.held.split_off(from) {
+            self.set(start, frames, Is::Allocated, Is::Free);
+        }
+        self.held.extend(kept);
+    }
+}
+
+#[test]
+fn a_bulk_takes_the_lowest_frames_of_the_tree() {
+    with_system((1024, 0), 1, (Some(256), 6), |system| {
+        let set = NativeCpus::new(1);
+        let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut out = [Pfn(0); 200];
+        assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
+        assert!(out.iter().zip(0..).all(|(pfn, frame)| *pfn == Pfn(frame)));
+        // Frames of two words, and one of them twice: the others before it are freed.
+        let freed = [3, 5, 4, 70, 69, 69, 6].map(|frame| Release::frame(Pfn(frame)));
+        let error = FreeError::NotAllocated;
+        let refused = BulkFreeError { index: 5, error };
+        assert_eq!(system.free_bulk(cpu, &freed), Err(refused));
+        assert_eq!(system.check(cpu).unwrap().allocated, 195);
+        let mut out = [Pfn(0); 6];
+        assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(6));
+        assert_eq!(out, [3, 4, 5, 69, 70, 200].map(Pfn));
+        system.check(cpu).unwrap();
+    });
+}
+
+#[test]
+fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
+    with_system((512, 0), 1, (Some(256), 6), |system| {
+        let set = NativeCpus::new(1);
+        let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let movable = Request::FRAME.with_class(Class::Movable);
+        assert_eq!(system.allocate(cpu, movable), Ok(Pfn(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(256)));
+        // The tree of frames that stay is full after 255 more. The others come from split words of the other tree
+        // first, and only then from its whole words.
+        let mut out = [Pfn(0); 255 + 63 + 1];
+        let given = system.allocate_bulk(cpu, Request::FRAME, &mut out);
+        assert_eq!(given, Ok(255 + 63 + 1));
+        assert!(out[..255].iter().all(|pfn| pfn.0 > 256));
+        assert!(out[255..255 + 63].iter().all(|pfn| pfn.0 < 64));
+        system.check(cpu).unwrap();
+    });
+}
