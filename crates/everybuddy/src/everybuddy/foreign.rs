@@ -278,6 +278,10 @@ impl<P: Platform> Shared<'_, P> {
             self.trees.collect(tree, header);
         }
         let is_half_whole = self.trees.is_half_whole(header);
+        if self.trees.is_whole(header) {
+            // No frame of it is allocated, so no CPU keeps one.
+            header.forget_kept();
+        }
         let start = match wanted.frames {
             1 => self.trees.take_frame(tree, header),
             frames => self.trees.take(tree, header, frames, wanted.order),

@@ -9,7 +9,9 @@
 //! # Invariants
 //!
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
-//! 2. The list of freed frames is a hint. The planes say whether a frame is free, so the list is never drained.
+//! 2. The list of freed frames is a hint: the planes say whether a frame is free. But a frame that the CPU freed in a tree
+//!    of another CPU or of none is *kept*: it is returned in the planes, and only this list knows. The CPU announces
+//!    the frames that it keeps before it acknowledges a request of another CPU, and before it parks.
 //! 3. A freed frame enters the list only if it lies at or below the CPU's first-fit point, which is where it allocated
 //!    last. So the list takes no frame that a search by address would not soon have found, and high addresses empty.
 //! 4. Only the holder of the CPU's token touches the cells.
@@ -101,6 +103,8 @@ pub(crate) struct Local<'m, P: Platform> {
     owned: P::Cell<u32>,
     /// The slot whose tree is released next.
     oldest: P::Cell<u32>,
+    /// At least the number of frames in the lists that were returned to trees of other CPUs or of none.
+    kept: P::Cell<u32>,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
     times: P::Cell<u32>,
@@ -128,6 +132,7 @@ impl<'m, P: Platform> Local<'m, P> {
             slots,
             owned: zero(),
             oldest: zero(),
+            kept: zero(),
             freed: zero(),
             times: zero(),
             id: cpu + 1,
@@ -161,8 +166,81 @@ impl<'m, P: Platform> Local<'m, P> {
         let part = shared.trees.part(frame)?;
         // The tree may be for another kind now.
         let is_meant = self.owns(&part.header.owner) && part.header.kind() == kind;
-        let is_taken = is_meant && part.header.take(part.mask, part.word, part.frames);
-        is_taken.then_some(frame)
+        match is_meant && part.header.take(part.mask, part.word, part.frames) {
+            true => Some(frame),
+            false => self.take_back(shared, kind, frame),
+        }
+    }
+
+    /// Takes a frame of the list that this CPU returned to a tree of another CPU or of none. The entry has been removed
+    /// from the list, and is there again if the CPU must not hit.
+    #[inline(never)]
+    fn take_back(&self, shared: &Shared<'_, P>, kind: Kind, frame: u32) -> Option<u32> {
+        if self.is_closed() {
+            // The next slow operation announces what the list keeps.
+            let place = self.place(kind);
+            place.length.set(place.length.get() + 1);
+            return None;
+        }
+        let part = shared.trees.part(frame)?;
+        if !part.header.is_for(kind) {
+            self.announce(shared, &part);
+            return None;
+        }
+        let is_back = part.word.take_back(part.frames);
+        if is_back {
+            self.kept.set(self.kept.get().saturating_sub(1));
+        }
+        is_back.then_some(frame)
+    }
+
+    /// Makes a frame that the CPU kept available to the owner of its tree. Returns `true` if it was returned.
+    fn announce(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        let is_returned = part.word.has_foreign(part.frames);
+        if is_returned {
+            let tree = part.index / shared.trees.words_per_tree();
+            shared.tell(tree, part.header, part.mask);
+        }
+        is_returned
+    }
+
+    /// Makes all frames that the CPU keeps available to the owners of their trees. Returns `true` if there may have
+    /// been any.
+    pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
+        if !self.may_keep() {
+            return false;
+        }
+        let mut any = false;
+        for place in &self.places {
+            for entry in place.list.iter().take(place.length.get() as usize) {
+                if let Some(part) = shared.trees.part(entry.get()) {
+                    any |= self.announce(shared, &part);
+                }
+            }
+            place.length.set(0);
+        }
+        self.kept.set(0);
+        any
+    }
+
+    /// Returns `true` if the lists may have frames that were returned to trees of other CPUs or of none. A hint if
+    /// another CPU asks.
+    pub(crate) fn may_keep(&self) -> bool {
+        self.kept.peek() > 0 && self.places.iter().any(|place| place.length.peek() > 0)
+    }
+
+    /// Returns `true` if the lists have a frame. For checks.
+    pub(crate) fn lists_frame(&self, frame: u32) -> bool {
+        self.places.iter().any(|place| {
+            let entries = place.list.iter().take(place.length.peek() as usize);
+            entries.map(P::Cell::peek).any(|entry| entry == frame)
+        })
+    }
+
+    /// Returns `true` if the CPU may not hit, since another CPU asked for what it keeps, or since it is parked.
+    fn is_closed(&self) -> bool {
+        // Relaxed: a hint, as in `owns`.
+        self.identity.load(Ordering::Relaxed) == CLOSED
     }
 
     /// Takes the first frame of the current tree.
@@ -229,6 +307,36 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
+    /// Frees a frame of a tree that the CPU does not own, and keeps it: it is returned, which only this CPU knows, and
+    /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
+    #[inline(never)]
+    pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        let Some(part) = shared.trees.part(frame).filter(|_| !self.is_closed()) else {
+            return false;
+        };
+        let kind = match part.header.is_for(Kind::Movable) {
+            true => Kind::Movable,
+            false => Kind::Staying,
+        };
+        let place = self.place(kind);
+        let length = place.length.get();
+        let Some(entry) = place.list.get(length as usize) else {
+            return false;
+        };
+        if frame > place.point.get() || !part.is_allocated() {
+            return false;
+        }
+        // Before the frame is returned: who sees it returned sees this.
+        part.header.note_kept();
+        if !part.word.post(part.frames) {
+            return false;
+        }
+        entry.set(frame);
+        place.length.set(length + 1);
+        self.kept.set(self.kept.get() + 1);
+        true
+    }
+
     /// The hit of a request for a larger block, in the current tree.
     #[inline(always)]
     pub(crate) fn hit_block(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
@@ -263,7 +371,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Takes a frame of the list, whatever the list's last entries are worth.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        while self.place(kind).length.get() > 0 {
+        while self.place(kind).length.get() > 0 && !self.is_closed() {
             if let Some(frame) = self.hit(shared, kind) {
                 return Some(frame);
             }
@@ -402,8 +510,9 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Releases all trees.
+    /// Releases all trees, and announces all frames that the CPU keeps.
     pub(crate) fn release_all(&self, shared: &Shared<'_, P>) {
+        self.announce_all(shared);
         for slot in self.slots.iter().take(self.owned.get() as usize) {
             let tree = slot.get();
             if let Some(header) = shared.trees.header(tree) {

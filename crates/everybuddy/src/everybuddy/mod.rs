@@ -361,7 +361,8 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
-            && local.free(&self.shared, release.start.0)
+            && (local.free(&self.shared, release.start.0)
+                || local.keep(&self.shared, release.start.0))
         {
             return Ok(());
         }

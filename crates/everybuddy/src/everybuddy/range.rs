@@ -41,14 +41,24 @@ pub(super) enum Absent {
     Reserved,
 }
 
+/// Whether an operation asks other CPUs for what they keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    Never,
+    /// If one of them owns a tree that is needed.
+    IfOwned,
+    /// Always, so that no list has a frame meanwhile.
+    Always,
+}
+
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Calls `work` while this CPU owns all trees of a run. If another CPU owns one of them, all CPUs are asked first,
-    /// or the operation fails as busy.
+    /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `ask` says; if one of
+    /// them does not answer, or may not be asked, the operation fails as busy.
     fn with_trees<T>(
         &self,
         local: &Local<'_, P>,
         (start, frames): (Pfn, u32),
-        may_ask: bool,
+        ask: Ask,
         work: impl FnOnce() -> Result<T, RegionError>,
     ) -> Result<T, RegionError> {
         let first = self.shared.trees.tree_of(start.0);
@@ -61,15 +71,17 @@ impl<P: Platform> OwnedTrees<'_, P> {
             self.shared.release_all(first, last);
             result
         };
-        if claim(0) {
+        if (ask != Ask::Always || self.locals.len() == 1) && claim(0) {
             return finish();
         }
-        if !may_ask {
+        if ask == Ask::Never {
             return Err(RegionError::Busy);
         }
-        self.with_all_drained(local, |_| match claim(MAX_POLLS) {
-            true => finish(),
-            false => Err(RegionError::Busy),
+        self.with_all_drained(local, |all_drained| {
+            match (all_drained || ask == Ask::IfOwned) && claim(MAX_POLLS) {
+                true => finish(),
+                false => Err(RegionError::Busy),
+            }
         })
     }
 
@@ -90,9 +102,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     /// Checks that all frames of a run are free, after those that were returned were collected.
     fn check_free(&self, run: (Pfn, u32)) -> Result<(), RegionError> {
-        for (tree, ..) in self.shared.trees.by_tree(run.0.0, run.1) {
-            if let Some(header) = self.shared.trees.header(tree) {
-                self.shared.trees.collect(tree, header);
+        for part in self.shared.trees.parts(run.0.0, run.1) {
+            // Whatever the inbox says: other CPUs may keep frames of the run.
+            if part.word.has_foreign(u64::MAX) {
+                self.shared
+                    .trees
+                    .collect_word(part.header, part.mask, part.word);
             }
         }
         let wrong = |part: &Part<'_, P>| match part.header.split.get() & part.mask {
@@ -111,7 +126,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<Pfn, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        self.with_trees(local, run, may_ask, || {
+        let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
+        self.with_trees(local, run, ask, || {
             self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
                 // The caller needs these frames and no others, so they stay.
@@ -133,7 +149,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        self.with_trees(local, run, true, || {
+        // Lists must not name absent frames: there the bit of a returned frame has another meaning.
+        self.with_trees(local, run, Ask::Always, || {
             self.check_free(run)?;
             self.mixed_lock.lock();
             let result = self.withdraw_run(run, to);
@@ -182,7 +199,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        self.with_trees(local, run, true, || {
+        self.with_trees(local, run, Ask::IfOwned, || {
             self.mixed_lock.lock();
             let result = self.restore_run(run, from);
             self.mixed_lock.unlock(&());

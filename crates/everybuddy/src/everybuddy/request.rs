@@ -70,7 +70,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
-                self.find_elsewhere(local, wanted)
+                match self.find_elsewhere(local, wanted) {
+                    Err(_) if local.announce_all(&self.shared) => {
+                        self.find_elsewhere(local, wanted)
+                    }
+                    found => found,
+                }
             }
         };
         self.end(local, open);
@@ -79,7 +84,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Err(elsewhere) => elsewhere,
         };
         if flags.contains(Flags::NO_WAIT) {
-            return Err(match elsewhere {
+            return Err(match elsewhere || self.locals.iter().any(Local::may_keep) {
                 true => AllocateError::Busy,
                 false => AllocateError::Exhausted,
             });
@@ -197,6 +202,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         };
         match found {
             Found::Nothing(true) => Err(AllocateError::Busy),
+            Found::Nothing(false) if self.locals.iter().any(Local::may_keep) => {
+                Err(AllocateError::Busy)
+            }
             Found::Nothing(false) => Err(AllocateError::Exhausted),
             Found::Taken(tree, start) => {
                 if !exceeds_tree && let Some(header) = self.shared.trees.header(tree) {

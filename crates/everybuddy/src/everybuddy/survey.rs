@@ -178,8 +178,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if absent != (own & foreign != 0) {
             return Err("the mask of words with absent frames differs from the planes");
         }
-        if !inbox && foreign & !own != 0 {
-            return Err("a returned frame is not in the inbox");
+        let is_kept = |bit| {
+            let frame = part.index * WORD + bit;
+            self.locals.iter().any(|local| local.lists_frame(frame))
+        };
+        let returned = foreign & !own;
+        if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {
+            return Err("a returned frame is neither in the inbox nor kept");
         }
         match reserved && !absent {
             true => Err("a frame is reserved that is not absent"),

@@ -18,7 +18,8 @@
 //!
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
-//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
+//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps in its list,
+//!    and `kept` is 1 if a CPU keeps one.
 //! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `marked` and `kind`, and only the
 //!    owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1. Zeros everywhere mean:
 //!    all frames are free, and no CPU owns the tree.
@@ -68,6 +69,9 @@ zero_cells! {
         marked: Cell<u32>,
         /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
         kind: Cell<u32>,
+        /// 1 if CPUs may keep returned frames of the tree in their lists: then the inbox does not name all words that
+        /// have returned frames.
+        kept: Word<u32>,
     }
 }
 
@@ -106,6 +110,29 @@ impl<P: Platform> Word<P> {
         false
     }
 
+    /// Removes bits of the foreign plane, if all of them are set there: the frames are allocated again. Lock-free.
+    pub(crate) fn take_back(&self, bits: u64) -> bool {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        while seen & bits == bits {
+            // Acquire: pairs with the release in `post`: what the last holder did is seen.
+            match self.foreign.compare_exchange(
+                seen,
+                seen & !bits,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Returns `true` if one of these frames is returned or absent. A hint while other CPUs work.
+    pub(crate) fn has_foreign(&self, bits: u64) -> bool {
+        self.foreign.load(Ordering::Relaxed) & bits != 0
+    }
+
     /// Adds and removes bits of the foreign plane, as the owner.
     fn mark(&self, set: u64, clear: u64) {
         let mut seen = self.foreign.load(Ordering::Relaxed);
@@ -132,9 +159,29 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// Returns `true` if the tree is for a kind. A hint, unless the CPU owns the tree.
+    pub(crate) fn is_for(&self, kind: Kind) -> bool {
+        self.kind.peek() == kind as u32
+    }
+
     /// Says what an own tree is for from now on.
     pub(crate) fn dedicate(&self, kind: Kind) {
         self.kind.set(kind as u32);
+    }
+
+    /// Notes that a CPU may keep returned frames of the tree.
+    pub(crate) fn note_kept(&self) {
+        // A look first: other CPUs read the line. Relaxed: the post of the frame releases it.
+        if self.kept.load(Ordering::Relaxed) == 0 {
+            self.kept.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that no CPU keeps frames of an own tree.
+    pub(crate) fn forget_kept(&self) {
+        if self.kept.load(Ordering::Relaxed) != 0 {
+            self.kept.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Takes frames of a word, if all of them are free.
@@ -530,7 +577,7 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, like [`may_serve`](Self::may_serve).
     pub(crate) fn suits(&self, header: &Header<P>, kind: Kind) -> bool {
-        header.kind.peek() == kind as u32 || header.split.peek() & self.extent() == 0
+        header.is_for(kind) || header.split.peek() & self.extent() == 0
     }
 
     /// Returns `true` if at least half of the words of an own tree are wholly free. A request that takes a block of
@@ -550,8 +597,8 @@ impl<'m, P: Platform> Trees<'m, P> {
         header.any.get() == 0 && header.split.get() & self.extent() == self.extent()
     }
 
-    /// Frees a run of whole words of an own tree by their bits in the header, if all of their frames are allocated and
-    /// no frame of them is returned or absent. Otherwise their planes must be read.
+    /// Frees a run of whole words of an own tree by their bits in the header, if these show that all of their frames are
+    /// allocated. Otherwise their planes must be read.
     #[inline]
     pub(crate) fn give_words(&self, start: u32, frames: u32) -> bool {
         let Some(header) = self.header(self.tree_of(start)) else {
@@ -565,7 +612,9 @@ impl<'m, P: Platform> Trees<'m, P> {
         let split = header.split.get();
         // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
         let others = header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed);
-        let is_allocated = split & words == words && others & words == 0;
+        let is_allocated = split & words == words
+            && others & words == 0
+            && header.kept.load(Ordering::Relaxed) == 0;
         if is_allocated {
             header.split.set(split & !words);
         }
@@ -586,7 +635,7 @@ impl<'m, P: Platform> Trees<'m, P> {
                 .all(|part| part.header.give(part.mask, part.word, part.frames))
     }
 
-    /// Moves the returned frames of an own tree to the owner's plane.
+    /// Moves the returned frames of an own tree to the owner's plane, but not those that CPUs keep in their lists.
     pub(crate) fn collect(&self, tree: u32, header: &Header<P>) {
         // Release: pairs with the acquire in `post`. Acquire: pairs with the releases of `tell`: the posts are seen.
         let mut words = header.inbox.swap(0, Ordering::AcqRel);
@@ -597,21 +646,26 @@ impl<'m, P: Platform> Trees<'m, P> {
             let Some(word) = self.words.get(index as usize) else {
                 return;
             };
-            let own = word.own.get();
-            // A frame of both planes is absent only in words that have absent frames. In others it was freed twice.
-            let absent = match header.absent.get() & mask {
-                0 => 0,
-                _ => own & word.foreign.load(Ordering::Relaxed),
-            };
-            // Acquire: pairs with the release in `post`: what the last holders did is seen. Release: with its acquire.
-            let posted = word.foreign.swap(absent, Ordering::AcqRel);
-            if header.split.get() & mask == 0 {
-                continue;
-            }
-            let own = own | posted;
-            if own & !absent != 0 {
-                header.merge(mask, word, own, absent);
-            }
+            self.collect_word(header, mask, word);
+        }
+    }
+
+    /// Moves all returned frames of a word of an own tree to the owner's plane.
+    pub(crate) fn collect_word(&self, header: &Header<P>, mask: u64, word: &Word<P>) {
+        let own = word.own.get();
+        // A frame of both planes is absent only in words that have absent frames. In others it was freed twice.
+        let absent = match header.absent.get() & mask {
+            0 => 0,
+            _ => own & word.foreign.load(Ordering::Relaxed),
+        };
+        // Acquire: pairs with the release in `post`: what the last holders did is seen. Release: with its acquire.
+        let posted = word.foreign.swap(absent, Ordering::AcqRel);
+        if header.split.get() & mask == 0 {
+            return;
+        }
+        let own = own | posted;
+        if own & !absent != 0 {
+            header.merge(mask, word, own, absent);
         }
     }
 

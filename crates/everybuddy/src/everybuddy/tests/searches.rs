@@ -136,7 +136,8 @@ fn a_tree_with_free_frames_says_that_it_is_not_marked() {
             says.zip((0..4).map(|tree| system.shared.is_marked(tree)))
         };
         assert!(marks().eq([(true, true); 4]));
-        system.free(&mut cpu, Release::frame(Pfn(70))).unwrap();
+        // By count: it is not kept.
+        system.free(&mut cpu, Release::frames(Pfn(70), 1)).unwrap();
         assert!(marks().eq([(true, true), (false, false), (true, true), (true, true)]));
     });
 }

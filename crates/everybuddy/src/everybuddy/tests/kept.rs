@@ -1,0 +1,187 @@
+//! Frames that a CPU freed in a tree that it does not own, and keeps.
+
+use super::*;
+use crate::platform::NativeCpu;
+use crate::request::Flags;
+
+/// The frames of a tree here.
+const TREE: u32 = 128;
+
+/// Calls `body` where CPU 0 has allocated the first tree, whose frame 3 CPU 1 has freed and keeps. CPU 1 allocated the
+/// first frame of the second tree last.
+fn with_kept(
+    class: Class,
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
+) {
+    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        let request = Request::FRAME.with_class(class);
+        for _ in 0..TREE {
+            system.allocate(&mut zero, request).unwrap();
+        }
+        assert_eq!(system.allocate(&mut one, request), Ok(Pfn(TREE)));
+        system.free(&mut one, Release::frame(Pfn(3))).unwrap();
+        assert!(system.locals[1].lists_frame(3));
+        assert_eq!(inbox(system, 0), 0);
+        system.check(&mut zero).unwrap();
+        body(system, &mut zero, &mut one);
+        system.check(&mut zero).unwrap();
+    });
+}
+
+fn inbox(system: &OwnedTrees<'_, Native>, tree: usize) -> u64 {
+    let header = &system.shared.trees.headers[tree];
+    header.inbox.load(crate::platform::Ordering::Relaxed)
+}
+
+/// Allocates until a request fails, and returns the number of frames and the error.
+fn exhaust(
+    system: &OwnedTrees<'_, Native>,
+    cpu: &mut NativeCpu<NoProbe>,
+    flags: Flags,
+) -> (u32, AllocateError) {
+    let request = Request::FRAME.with_flags(flags);
+    let mut given = 0;
+    loop {
+        match system.allocate(cpu, request) {
+            Ok(_) => given += 1,
+            Err(error) => return (given, error),
+        }
+    }
+}
+
+#[test]
+fn a_kept_frame_is_free_and_is_taken_back_first() {
+    with_kept(Class::Movable, |system, zero, one| {
+        assert!(matches!(
+            system.frame_state(Pfn(3)),
+            Some(FrameState::Free { .. })
+        ));
+        for cpu in [&mut *zero, &mut *one] {
+            let again = system.free(cpu, Release::frame(Pfn(3)));
+            assert_eq!(again, Err(FreeError::NotAllocated));
+        }
+        let movable = Request::FRAME.with_class(Class::Movable);
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(3)));
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
+    });
+}
+
+#[test]
+fn a_frame_above_the_first_fit_point_is_not_kept() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        // CPU 0 allocated frame 127 last.
+        system.free(zero, Release::frame(Pfn(TREE))).unwrap();
+        assert!(!system.locals[0].lists_frame(TREE));
+        assert_eq!(inbox(system, 1), 1);
+        system.drain(one);
+    });
+}
+
+#[test]
+fn what_a_cpu_keeps_is_found_when_it_parks_and_busy_before() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        system.drain(zero);
+        // Of the two other trees and CPU 1's tree, of which one frame is allocated, CPU 1 keeps the latter.
+        let (given, error) = exhaust(system, zero, Flags::NO_WAIT);
+        assert_eq!((given, error), (2 * TREE, AllocateError::Busy));
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Busy));
+        system.park(one);
+        let (given, error) = exhaust(system, zero, Flags::NONE);
+        assert_eq!((given, error), (TREE, AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn a_request_finds_what_its_own_cpu_keeps_for_another_kind() {
+    with_kept(Class::Movable, |system, zero, one| {
+        system.park(zero);
+        let (given, error) = exhaust(system, one, Flags::NO_WAIT);
+        assert_eq!((given, error), (3 * TREE - 1 + 1, AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn a_list_that_only_this_cpu_keeps_makes_others_busy() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        let (given, _) = exhaust(system, zero, Flags::NO_WAIT);
+        assert_eq!(given, 2 * TREE);
+        // CPU 1 fills its tree, and then has no tree with a free frame, but still keeps frames.
+        system.free(one, Release::frame(Pfn(TREE))).unwrap();
+        let mut out = [Pfn(0); TREE as usize];
+        let given = system.allocate_bulk(one, Request::FRAME, &mut out);
+        assert_eq!(given, Ok(TREE as usize));
+        system.free(one, Release::frame(Pfn(5))).unwrap();
+        assert!(system.locals[1].lists_frame(5));
+        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        assert_eq!(system.allocate(zero, hasty), Err(AllocateError::Busy));
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Busy));
+        system.drain(one);
+        assert!(system.allocate(zero, hasty).is_ok());
+    });
+}
+
+#[test]
+fn a_frame_whose_tree_is_for_another_kind_is_announced() {
+    with_kept(Class::Movable, |system, zero, one| {
+        // The tree is for frames that stay from now on, as if it had been whole meanwhile.
+        system.shared.trees.headers[0].dedicate(Kind::Staying);
+        let movable = Request::FRAME.with_class(Class::Movable);
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
+        assert_eq!(inbox(system, 0), 1);
+        // CPU 0 collects it.
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
+    });
+}
+
+#[test]
+fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
+    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let order = Order::new(6).unwrap();
+        assert_eq!(
+            system.allocate(&mut zero, Request::order(order)),
+            Ok(Pfn(0))
+        );
+        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
+        system.free(&mut one, Release::frame(Pfn(20))).unwrap();
+        assert!(system.locals[1].lists_frame(20));
+        let block = Release::block(crate::Block {
+            start: Pfn(0),
+            order,
+        });
+        assert_eq!(system.free(&mut zero, block), Err(FreeError::NotAllocated));
+        let parts = [(0, 20), (21, 43)];
+        for (start, frames) in parts {
+            let part = Release::frames(Pfn(start), frames);
+            assert_eq!(system.free(&mut zero, part), Ok(()));
+        }
+        system.park(&mut one);
+        system.quiesce(&mut zero).unwrap();
+        // The tree is whole again, and then its blocks are freed by the header alone.
+        let block = Request::order(Order::new(7).unwrap());
+        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(0)));
+        let kept = &system.shared.trees.headers[0].kept;
+        assert_eq!(kept.load(crate::platform::Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        let range = FrameRange::new(3, 1);
+        assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
+        assert!(system.locals[1].lists_frame(3));
+        assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
+        // The entry is worth nothing now.
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
+        system.free(one, Release::frame(Pfn(3))).unwrap();
+        system.park(one);
+        assert_eq!(system.reserve(zero, range), Ok(()));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 2)));
+    });
+}
