@@ -16,7 +16,9 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
-use everybuddy::{AllocateError, Block, Class, Flags, FrameRange, Order, Release, Request};
+use everybuddy::{
+    AllocateError, Block, Class, Flags, FrameRange, Order, RegionError, Release, Request,
+};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
@@ -252,6 +254,117 @@ fn a_request_takes_a_tree_of_the_other_kind() {
                 w.park();
             },
         ]);
+    });
+}
+
+/// Frames 0 to 2 and the frame of the second tree are all the memory there is. CPU 0 holds frame 0 and owns the first
+/// tree, CPU 1 keeps frame 1, and the last CPU holds frame 2.
+fn with_kept_frame(machine: &Machine<'_, Loom>, last: u16) -> [Block; 2] {
+    machine.on(0, |w| {
+        let (system, cpu) = w.raw();
+        let range = FrameRange::new(system.span().base() + 3, 61);
+        system.reserve(cpu, range).expect("all is free");
+    });
+    let [first, kept, third] = machine.on(0, |w| [(); 3].map(|()| w.allocate(0)));
+    let other = machine.on(1, |w| w.allocate(0));
+    machine.on(0, |w| {
+        w.hand(kept, 1);
+        w.hand(third, last);
+    });
+    machine.on(1, |w| {
+        w.free(kept);
+        w.hand(other, 0);
+    });
+    machine.on(0, |w| w.free(other));
+    [first, third]
+}
+
+/// The end of the models with [`with_kept_frame`].
+fn unreserve(machine: &Machine<'_, Loom>) {
+    machine.on(0, |w| {
+        let (system, cpu) = w.raw();
+        let range = FrameRange::new(system.span().base() + 3, 61);
+        system.unreserve(cpu, range).expect("it is reserved");
+        w.park();
+    });
+}
+
+/// Requests two frames, as far as there are any. The ledger does not know that some are reserved.
+fn two_frames(w: &mut Cpu<'_>) {
+    let frames = [(); 2].map(|()| w.try_allocate_untracked(Request::FRAME));
+    for frame in frames.into_iter().flatten() {
+        w.free_untracked(Release::frame(frame));
+    }
+}
+
+/// A CPU takes a frame back that it keeps, while the owner of its tree wants two frames.
+#[test]
+fn a_kept_frame_is_wanted_while_it_is_taken_back() {
+    run(65, 2, bound(&[2, 3]), |machine| {
+        let [first, third] = with_kept_frame(machine, 0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                two_frames(w);
+                w.free(first);
+                w.free(third);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.try_churn_untracked(0);
+                w.park();
+            },
+        ]);
+        unreserve(machine);
+    });
+}
+
+/// The owner collects a word where one frame is kept and another one comes back.
+#[test]
+fn a_kept_frame_is_collected_with_its_neighbour() {
+    run(65, 3, bound(&[1, 2]), |machine| {
+        let [first, third] = with_kept_frame(machine, 2);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                two_frames(w);
+                w.free(first);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                w.try_churn_untracked(0);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| free_and_park(w, third),
+        ]);
+        unreserve(machine);
+    });
+}
+
+/// A kept frame is reserved while its CPU takes it back, or frees it again.
+#[test]
+fn a_kept_frame_is_reserved_while_it_is_taken_back() {
+    run(65, 2, bound(&[2, 3]), |machine| {
+        let [first, third] = with_kept_frame(machine, 0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                let range = FrameRange::new(system.span().base() + 1, 1);
+                match system.reserve(cpu, range) {
+                    Ok(()) => system.unreserve(cpu, range).expect("it is reserved"),
+                    Err(RegionError::NotFree(_) | RegionError::Busy) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                w.free(first);
+                w.free(third);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                if let Ok(frame) = w.try_allocate_untracked(Request::FRAME) {
+                    w.free_untracked(Release::frame(frame));
+                }
+                w.park();
+            },
+        ]);
+        unreserve(machine);
     });
 }
 

@@ -37,9 +37,12 @@ impl System for Everybuddy {
             than 32 frames come from another tree of the CPU than smaller ones, as long as such a tree can be claimed. \
             A word with both holes and reserved frames has an entry in a table of 256; if the table is full, a range \
             that would need another entry is refused. A nested request uses only trees without an owner and \
-            otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. A CPU that neither calls \
-            nor parks keeps its trees, together at most about an eighth of memory or one tree each for both kinds, and \
-            then a request that finds nothing fails as busy. The frames of owned trees count as free. If two CPUs free \
+            otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. A single \
+            frame that a CPU frees in a tree that it does not own stays in its list, as returned: no other CPU sees it \
+            until the CPU announces what it keeps. A CPU that neither calls nor parks keeps its trees, together at \
+            most about an eighth of memory or one tree each for both kinds, and at most 896 frames of its lists. A \
+            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
+            need empty lists. The frames of owned trees count as free. If two CPUs free \
             the same frame simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be \
             given twice.",
         preset: Options {
