@@ -614,11 +614,18 @@ impl<'m, P: Platform> Trees<'m, P> {
         let others = header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed);
         let is_allocated = split & words == words
             && others & words == 0
-            && header.kept.load(Ordering::Relaxed) == 0;
+            && (header.kept.load(Ordering::Relaxed) == 0 || self.has_no_returned(start, length));
         if is_allocated {
             header.split.set(split & !words);
         }
         is_allocated
+    }
+
+    /// Returns `true` if no frame of some words is returned. The inbox does not name those that CPUs keep.
+    fn has_no_returned(&self, start: u32, words: u32) -> bool {
+        let from = (start / WORD) as usize;
+        let words = self.words.get(from..from + words as usize);
+        words.is_some_and(|words| words.iter().all(|word| !word.has_foreign(u64::MAX)))
     }
 
     /// Frees a run in an own tree, if all of its frames are allocated.
