@@ -309,8 +309,15 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Frees a frame of a tree that the CPU does not own, and keeps it: it is returned, which only this CPU knows, and
     /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        // A CPU that only frees has a first-fit point of 0. It pays no call.
+        let is_below = |place: &Place<'m, P>| frame <= place.point.get();
+        self.places.iter().any(is_below) && self.keep_below(shared, frame)
+    }
+
+    #[inline(never)]
+    fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(part) = shared.trees.part(frame).filter(|_| !self.is_closed()) else {
             return false;
         };
