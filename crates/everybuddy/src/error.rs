@@ -145,8 +145,9 @@ pub enum RegionError {
     /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs
     /// changed the same memory again and again; try again.
     Busy,
-    /// The metadata have no room for another group of frames that has both holes and reserved ones. Ranges whose ends
-    /// are multiples of 64 frames need no room, and `add` or `unreserve` of an earlier range gives room back.
+    /// The metadata have no room for another group of 64 frames that has both holes and reserved ones. Ranges of whole
+    /// groups, counted from the first frame of the span, need no room. `add` or `unreserve` of an earlier range gives
+    /// room back.
     NoRoom,
 }
 
@@ -162,7 +163,7 @@ impl fmt::Display for RegionError {
             Self::Busy => write!(f, "busy: another CPU did not drain its list in time"),
             Self::NoRoom => write!(
                 f,
-                "no room to tell holes from reserved frames there: use a range whose ends are multiples of 64 frames"
+                "no room to tell holes from reserved frames there: use a range of whole groups of 64 frames"
             ),
         }
     }

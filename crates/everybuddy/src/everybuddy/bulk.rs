@@ -6,9 +6,9 @@
 //!
 //! # Invariants
 //!
-//! A bulk does what its requests would do one by one, except that it does not use the lists of freed frames: it takes
-//! frames by address, and the frames that it frees enter no list. Misuse is refused at the same release: a group of
-//! releases that cannot be freed together is freed one by one.
+//! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address as
+//! long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
+//! release: a group of releases that cannot be freed together is freed one by one.
 
 use crate::api::FrameAllocator;
 use crate::bit_runs::WORD;

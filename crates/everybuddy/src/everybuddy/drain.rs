@@ -7,6 +7,9 @@
 //! the identities of the running CPUs, each of which releases its trees in its next operation and acknowledges. While
 //! a request of this kind is pending, every CPU releases each tree within the operation that claimed it.
 //!
+//! A CPU that releases its trees also announces the frames that it keeps and empties its lists, so "owns no tree" means
+//! both below. Operations that need empty lists ask all CPUs.
+//!
 //! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes.
 //!
 //! # Invariants

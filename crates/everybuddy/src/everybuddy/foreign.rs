@@ -8,8 +8,8 @@
 //! # Invariants
 //!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
-//! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found
-//!    nothing in the other trees therefore searches all trees before it fails as exhausted.
+//! 2. A tree with a free frame that no CPU keeps is not marked as spent, except while a CPU changes the tree. A request
+//!    that found nothing in the other trees therefore searches all trees before it fails as exhausted.
 
 use core::ops::Range;
 
@@ -279,7 +279,6 @@ impl<P: Platform> Shared<'_, P> {
         }
         let is_half_whole = self.trees.is_half_whole(header);
         if self.trees.is_whole(header) {
-            // No frame of it is allocated, so no CPU keeps one.
             header.forget_kept();
         }
         let start = match wanted.frames {
@@ -381,6 +380,7 @@ impl<P: Platform> Shared<'_, P> {
         };
         let take = |part: Part<'_, P>| {
             part.header.dedicate(wanted.kind);
+            part.header.forget_kept();
             part.header.take(part.mask, part.word, part.frames)
         };
         let mut parts = self.trees.parts(first << self.trees.shift, wanted.frames);

@@ -103,8 +103,8 @@ pub(crate) struct Local<'m, P: Platform> {
     owned: P::Cell<u32>,
     /// The slot whose tree is released next.
     oldest: P::Cell<u32>,
-    /// At least the number of frames in the lists that were returned to trees of other CPUs or of none.
-    kept: P::Cell<u32>,
+    /// 1 if the lists may have frames that the CPU keeps. Other CPUs read it.
+    keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
     times: P::Cell<u32>,
@@ -132,7 +132,7 @@ impl<'m, P: Platform> Local<'m, P> {
             slots,
             owned: zero(),
             oldest: zero(),
-            kept: zero(),
+            keeps: P::AtomicU32::new(0),
             freed: zero(),
             times: zero(),
             id: cpu + 1,
@@ -187,11 +187,7 @@ impl<'m, P: Platform> Local<'m, P> {
             self.announce(shared, &part);
             return None;
         }
-        let is_back = part.word.take_back(part.frames);
-        if is_back {
-            self.kept.set(self.kept.get().saturating_sub(1));
-        }
-        is_back.then_some(frame)
+        part.word.take_back(part.frames).then_some(frame)
     }
 
     /// Makes a frame that the CPU kept available to the owner of its tree. Returns `true` if it was returned.
@@ -204,29 +200,40 @@ impl<'m, P: Platform> Local<'m, P> {
         is_returned
     }
 
-    /// Makes all frames that the CPU keeps available to the owners of their trees. Returns `true` if there may have
-    /// been any.
+    /// Makes all frames that the CPU keeps available to the owners of their trees, and empties the lists. Returns `true`
+    /// if there was one.
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
-        if !self.may_keep() {
-            return false;
-        }
         let mut any = false;
+        let may_keep = self.may_keep();
         for place in &self.places {
-            for entry in place.list.iter().take(place.length.get() as usize) {
+            let length = place.length.get();
+            place.length.set(0);
+            if !may_keep {
+                continue;
+            }
+            for entry in place.list.iter().take(length as usize) {
                 if let Some(part) = shared.trees.part(entry.get()) {
                     any |= self.announce(shared, &part);
                 }
             }
-            place.length.set(0);
         }
-        self.kept.set(0);
+        self.keeps_nothing();
         any
     }
 
-    /// Returns `true` if the lists may have frames that were returned to trees of other CPUs or of none. A hint if
-    /// another CPU asks.
+    /// Notes that the lists have no frame that the CPU keeps.
+    fn keeps_nothing(&self) {
+        if self.may_keep() {
+            // Release: pairs with the acquire in `may_keep`: a CPU that reads this finds what was announced.
+            self.keeps.store(0, Ordering::Release);
+        }
+    }
+
+    /// Returns `true` if the CPU may keep frames. If not, and if another CPU calls this, a search that begins afterwards
+    /// finds the frames that the CPU kept before.
     pub(crate) fn may_keep(&self) -> bool {
-        self.kept.peek() > 0 && self.places.iter().any(|place| place.length.peek() > 0)
+        // Acquire: pairs with the release in `keeps_nothing`.
+        self.keeps.load(Ordering::Acquire) != 0
     }
 
     /// Returns `true` if the lists have a frame. For checks.
@@ -311,7 +318,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
     #[inline(always)]
     pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        // A CPU that only frees has a first-fit point of 0. It pays no call.
+        // A CPU that only frees has a first-fit point of 0. This test avoids the call.
         let is_below = |place: &Place<'m, P>| frame <= place.point.get();
         self.places.iter().any(is_below) && self.keep_below(shared, frame)
     }
@@ -333,14 +340,16 @@ impl<'m, P: Platform> Local<'m, P> {
         if frame > place.point.get() || !part.is_allocated() {
             return false;
         }
-        // Before the frame is returned: who sees it returned sees this.
+        // Before the frame is returned: who sees it returned sees both.
+        if !self.may_keep() {
+            self.keeps.store(1, Ordering::Relaxed);
+        }
         part.header.note_kept();
         if !part.word.post(part.frames) {
             return false;
         }
         entry.set(frame);
         place.length.set(length + 1);
-        self.kept.set(self.kept.get() + 1);
         true
     }
 
@@ -371,7 +380,7 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         if let Some(part) = trees.part_of_word(start, frames) {
-            return part.header.give(part.mask, part.word, part.frames);
+            return self.give(&part);
         }
         trees.give_words(start, frames)
     }
@@ -382,6 +391,9 @@ impl<'m, P: Platform> Local<'m, P> {
             if let Some(frame) = self.hit(shared, kind) {
                 return Some(frame);
             }
+        }
+        if self.places.iter().all(|place| place.length.get() == 0) {
+            self.keeps_nothing();
         }
         None
     }
@@ -529,7 +541,6 @@ impl<'m, P: Platform> Local<'m, P> {
         self.owned.set(0);
         self.oldest.set(0);
         for place in &self.places {
-            place.length.set(0);
             place.forget(|_| true);
         }
     }

@@ -9,8 +9,8 @@
 //! # Invariants
 //!
 //! A request that may wait is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns
-//! all trees, no other CPU allocates, and a free that was complete before is in a plane. Other requests fail as busy if
-//! another CPU had a tree, and their search is not atomic.
+//! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
+//! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -66,6 +66,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         flags: Flags,
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
+        // Before the search: what a CPU announces afterwards, it still keeps here.
+        let is_hasty = flags.contains(Flags::NO_WAIT);
+        let is_kept = is_hasty && self.may_be_kept(Some(local.id));
         let found = match self.find_in_own(local, wanted, Scope::Meant) {
             Some(start) => Ok(start),
             None => {
@@ -83,8 +86,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Ok(start) => return Ok(start),
             Err(elsewhere) => elsewhere,
         };
-        if flags.contains(Flags::NO_WAIT) {
-            return Err(match elsewhere || self.locals.iter().any(Local::may_keep) {
+        if is_hasty {
+            return Err(match elsewhere || is_kept {
                 true => AllocateError::Busy,
                 false => AllocateError::Exhausted,
             });
@@ -186,10 +189,17 @@ impl<P: Platform> OwnedTrees<'_, P> {
         found.ok_or(AllocateError::Exhausted)
     }
 
+    /// Returns `true` if a CPU other than `id` may keep frames.
+    fn may_be_kept(&self, id: Option<u32>) -> bool {
+        let mut others = self.locals.iter().filter(|local| Some(local.id) != id);
+        others.any(Local::may_keep)
+    }
+
     /// Serves a request of code that may have interrupted an operation of the same CPU: it touches only trees that no
     /// CPU owns.
     pub(super) fn allocate_unowned(&self, home: u32, wanted: Wanted) -> Result<u32, AllocateError> {
         let exceeds_tree = self.exceeds_tree(wanted.order);
+        let is_kept = self.may_be_kept(None);
         let found = match exceeds_tree {
             true => self.shared.take_trees(NESTED, wanted, 0),
             false => match self.shared.search(NESTED, home, wanted, false) {
@@ -201,11 +211,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             },
         };
         match found {
-            Found::Nothing(true) => Err(AllocateError::Busy),
-            Found::Nothing(false) if self.locals.iter().any(Local::may_keep) => {
-                Err(AllocateError::Busy)
-            }
-            Found::Nothing(false) => Err(AllocateError::Exhausted),
+            Found::Nothing(elsewhere) if elsewhere || is_kept => Err(AllocateError::Busy),
+            Found::Nothing(_) => Err(AllocateError::Exhausted),
             Found::Taken(tree, start) => {
                 if !exceeds_tree && let Some(header) = self.shared.trees.header(tree) {
                     self.shared.release(tree, header);

@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! No list of free blocks exists, so they are counted from the planes whenever they are asked for. A returned frame is
-//! free, although only the owner of its tree can allocate it. The frames of a tree that a CPU owns are free, too: the
+//! free, although only the owner of its tree can allocate it, or the CPU that keeps it. The frames of a tree that a CPU owns are free, too: the
 //! CPU releases the tree when another one asks.
 //!
 //! # Invariants
@@ -180,7 +180,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         let is_kept = |bit| {
             let frame = part.index * WORD + bit;
-            self.locals.iter().any(|local| local.lists_frame(frame))
+            let mut locals = self.locals.iter();
+            let keeps = locals.any(|local| local.may_keep() && local.lists_frame(frame));
+            keeps && header.kept.load(Ordering::Relaxed) != 0
         };
         let returned = foreign & !own;
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {

@@ -142,6 +142,30 @@ impl Checked<'_, '_> {
                     .allocate(&mut self.cpus[cpu], request.with_flags(flags))
             }
         };
+        self.allocated(frames, result);
+    }
+
+    /// A request that may not wait.
+    fn allocate_now(&mut self, random: &mut Random) {
+        let cpu = random.below(self.cpus.len() as u32) as usize;
+        let frames = match random.below(4) {
+            0 => 1 + random.below(20),
+            _ => 1,
+        };
+        let request = match frames {
+            1 => Request::FRAME,
+            _ => Request::frames(frames),
+        };
+        let flags = Flags::NO_WAIT.with_class(Class::ALL[random.below(4) as usize]);
+        let request = request.with_flags(flags);
+        let result = match random.below(20) {
+            0 => self.system.allocate_nested(CpuId(cpu as u16), request),
+            _ => self.system.allocate(&mut self.cpus[cpu], request),
+        };
+        self.allocated(frames, result);
+    }
+
+    fn allocated(&mut self, frames: u32, result: Result<Pfn, AllocateError>) {
         let covering = Order::covering(frames).unwrap();
         match result {
             Ok(start) => {

@@ -25,7 +25,7 @@
 //!    all frames are free, and no CPU owns the tree.
 //!
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
-//! collects it.
+//! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
 use crate::arena::zero_cells;
 use crate::bit_runs::{WORD, find, first};
@@ -61,7 +61,7 @@ zero_cells! {
         absent: Cell<u64>,
         /// Those of them with reserved frames.
         reserved: Cell<u64>,
-        /// The words with returned frames.
+        /// The words with returned frames that no CPU keeps.
         inbox: Word<u64>,
         /// The owner of the tree; 0 if there is none.
         owner: Word<u32>,
@@ -177,7 +177,7 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Notes that no CPU keeps frames of an own tree.
+    /// Notes that no CPU keeps frames of an own tree, all of whose frames are free.
     pub(crate) fn forget_kept(&self) {
         if self.kept.load(Ordering::Relaxed) != 0 {
             self.kept.store(0, Ordering::Relaxed);

@@ -174,14 +174,76 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
 fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
     with_kept(Class::Unmovable, |system, zero, one| {
         let range = FrameRange::new(3, 1);
-        assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
-        assert!(system.locals[1].lists_frame(3));
         assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
         // The entry is worth nothing now.
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
         system.free(one, Release::frame(Pfn(3))).unwrap();
+        assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
+        assert!(system.locals[1].lists_frame(3));
         system.park(one);
         assert_eq!(system.reserve(zero, range), Ok(()));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 2)));
     });
+}
+
+/// A list can name a frame that the CPU freed in its own tree, and that another CPU allocated and returned since.
+#[test]
+fn an_old_entry_does_not_make_a_cpu_forget_what_it_keeps() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        system.free(one, Release::frame(Pfn(TREE))).unwrap();
+        let mut out = [Pfn(0)];
+        assert_eq!(system.allocate_bulk(one, Request::FRAME, &mut out), Ok(1));
+        assert_eq!(out, [Pfn(TREE)]);
+        system.free(zero, Release::frame(Pfn(TREE))).unwrap();
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE)));
+        assert!(system.locals[1].may_keep());
+        system.check(zero).unwrap();
+        system.park(one);
+        assert_eq!(inbox(system, 0), 1);
+    });
+}
+
+/// No CPU parks, so all lists live, and requests may not wait.
+#[test]
+fn random_operations_of_running_cpus_agree_with_a_naive_model() {
+    for (seed, (frames, cpus, tree)) in
+        (0..).zip([(256, 2, 64), (1000, 3, 128), (4096, 2, 256), (640, 5, 64)])
+    {
+        with_system((frames, 0), cpus, (Some(tree), 7), |system| {
+            let set = NativeCpus::new(cpus);
+            let mut run = Checked {
+                system,
+                cpus: (0..cpus)
+                    .map(|cpu| set.claim(CpuId(cpu)).unwrap())
+                    .collect(),
+                model: vec![Is::Free; frames as usize],
+                held: Vec::new(),
+            };
+            let mut random = Random(100 + seed);
+            let mut kept = 0;
+            for step in 0..8000 {
+                let fill = if step % 1000 < 600 { 6 } else { 4 };
+                match random.below(16) {
+                    0 => run.misuse(&mut random),
+                    1 if step % 50 == 0 => system.drain(&mut run.cpus[0]),
+                    2 => run.allocate_bulk(&mut random),
+                    3 => run.free_bulk(&mut random),
+                    _ if random.below(10) < fill || run.held.is_empty() => {
+                        run.allocate_now(&mut random);
+                    }
+                    _ => run.free(&mut random),
+                }
+                kept += u32::from(system.locals.iter().any(Local::may_keep));
+                run.check();
+            }
+            assert!(kept > 1000, "{kept} of 8000 steps with kept frames");
+            for cpu in &mut run.cpus {
+                system.park(cpu);
+            }
+            run.check();
+            let left = run.model.iter().filter(|is| **is == Is::Free).count() as u32;
+            let given = exhaust(system, &mut run.cpus[0], Flags::NONE);
+            assert_eq!(given, (left, AllocateError::Exhausted));
+        });
+    }
 }
