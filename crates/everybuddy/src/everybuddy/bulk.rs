@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address as
-//! long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
+//! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address
+//! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.
 
 use crate::api::FrameAllocator;
@@ -20,7 +20,8 @@ use crate::request::{Flags, Release, Size};
 
 use super::OwnedTrees;
 use super::request::Wanted;
-use super::tree::{Kind, Part};
+use super::tree::Part;
+use super::word::Kind;
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates single frames into `out`. Returns their number, as

@@ -17,7 +17,8 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
 use super::request::Wanted;
-use super::tree::{Fill, Header, Part, Trees};
+use super::tree::{Fill, Part, Trees};
+use super::word::Header;
 
 /// The trees, and a mark for each tree that has nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {

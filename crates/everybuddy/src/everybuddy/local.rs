@@ -9,9 +9,9 @@
 //! # Invariants
 //!
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
-//! 2. The list of freed frames is a hint: the planes say whether a frame is free. But a frame that the CPU freed in a tree
-//!    of another CPU or of none is *kept*: it is returned in the planes, and only this list knows. The CPU announces
-//!    the frames that it keeps before it acknowledges a request of another CPU, and before it parks.
+//! 2. The list of freed frames is a hint: the planes say whether a frame is free. But a frame that the CPU freed in a
+//!    tree of another CPU or of none is *kept*: it is returned in the planes, and only this list knows. The CPU
+//!    announces the frames that it keeps before it acknowledges a request of another CPU, and before it parks.
 //! 3. A freed frame enters the list only if it lies at or below the CPU's first-fit point, which is where it allocated
 //!    last. So the list takes no frame that a search by address would not soon have found, and high addresses empty.
 //! 4. Only the holder of the CPU's token touches the cells.
@@ -22,7 +22,8 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
 use super::request::{Wanted, is_large};
-use super::tree::{Header, Kind, Part};
+use super::tree::Part;
+use super::word::{Header, Kind};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
 pub(crate) const CLOSED: u32 = u32::MAX;
@@ -190,7 +191,7 @@ impl<'m, P: Platform> Local<'m, P> {
         part.word.take_back(part.frames).then_some(frame)
     }
 
-    /// Makes a frame that the CPU kept available to the owner of its tree. Returns `true` if it was returned.
+    /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.
     fn announce(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
         let is_returned = part.word.has_foreign(part.frames);
         if is_returned {
@@ -200,8 +201,8 @@ impl<'m, P: Platform> Local<'m, P> {
         is_returned
     }
 
-    /// Makes all frames that the CPU keeps available to the owners of their trees, and empties the lists. Returns `true`
-    /// if there was one.
+    /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
+    /// lists. Returns `true` if there was such a frame.
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
         let mut any = false;
         let may_keep = self.may_keep();
@@ -229,8 +230,7 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Returns `true` if the CPU may keep frames. If not, and if another CPU calls this, a search that begins afterwards
-    /// finds the frames that the CPU kept before.
+    /// Returns `true` if the CPU may keep frames. If not, a search that begins afterwards finds what it kept before.
     pub(crate) fn may_keep(&self) -> bool {
         // Acquire: pairs with the release in `keeps_nothing`.
         self.keeps.load(Ordering::Acquire) != 0
@@ -340,7 +340,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if frame > place.point.get() || !part.is_allocated() {
             return false;
         }
-        // Before the frame is returned: who sees it returned sees both.
+        // Before the frame is returned: a CPU that sees it returned sees both.
         if !self.may_keep() {
             self.keeps.store(1, Ordering::Relaxed);
         }

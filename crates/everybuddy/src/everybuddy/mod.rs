@@ -15,7 +15,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `tree` | the words and headers of trees, and what the owner of a tree does with them |
+//! | `word` | the planes of a word, and the header of a tree |
+//! | `tree` | trees, and what the owner of a tree does with its words |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
 //! | `local` | what a CPU keeps: its trees, and the frames that it freed last; the hits |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
@@ -40,6 +41,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod word;
 
 use core::fmt;
 
@@ -60,7 +62,8 @@ use foreign::{Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::Wanted;
-use tree::{Header, Kind, MAX_WORDS, Trees, Word};
+use tree::{MAX_WORDS, Trees};
+use word::{Header, Kind, Word};
 
 /// The frames of the smallest tree: a word.
 pub(crate) const SMALLEST_TREE: u32 = WORD;

@@ -21,7 +21,8 @@ use crate::region::FrameRange;
 use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::local::Local;
-use super::tree::{Kind, Part};
+use super::tree::Part;
+use super::word::Kind;
 
 zero_cells! {
     /// The reserved frames of a word that has holes, too.

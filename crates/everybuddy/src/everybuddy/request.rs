@@ -22,7 +22,8 @@ use super::OwnedTrees;
 use super::drain::MAX_POLLS;
 use super::foreign::Found;
 use super::local::{Local, NESTED, Scope};
-use super::tree::{Header, Kind, Part, WORD_ORDER};
+use super::tree::{Part, WORD_ORDER};
+use super::word::{Header, Kind};
 use crate::platform::AtomicWord;
 
 /// A request, checked.

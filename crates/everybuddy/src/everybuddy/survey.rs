@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! No list of free blocks exists, so they are counted from the planes whenever they are asked for. A returned frame is
-//! free, although only the owner of its tree can allocate it, or the CPU that keeps it. The frames of a tree that a CPU owns are free, too: the
-//! CPU releases the tree when another one asks.
+//! free, although only the owner of its tree can allocate it, or the CPU that keeps it. The frames of a tree that a CPU
+//! owns are free, too: the CPU releases the tree when another one asks.
 //!
 //! # Invariants
 //!
@@ -17,7 +17,8 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::snapshot::{Census, FrameState, Violation};
 
 use super::OwnedTrees;
-use super::tree::{Header, Part};
+use super::tree::Part;
+use super::word::Header;
 
 impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     /// The returned ones are free, too.

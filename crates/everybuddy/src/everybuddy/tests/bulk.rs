@@ -47,7 +47,7 @@ impl Checked<'_, '_> {
         let mut expected = Ok(());
         let mut freed = count;
         if count > 0 && random.below(3) == 0 {
-            // A release that is repeated at once, or at the end of the others.
+            // A release that is repeated immediately, or at the end of the others.
             let first = random.below(count as u32) as usize;
             let again = match random.below(2) {
                 0 => first + 1,

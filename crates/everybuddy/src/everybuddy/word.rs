@@ -1,0 +1,242 @@
+//! The planes of a word, and the header of a tree.
+//!
+//! # Purpose
+//!
+//! The shared state of the system: two bits for each frame, and a cache line for each tree. The methods are the single
+//! changes that an owner makes to a word and its masks, and those that other CPUs make to the foreign plane.
+//!
+//! # Invariants
+//!
+//! Those of [`tree`](super::tree). Of the methods, `post`, `take_back`, `has_foreign`, `is_for` and `note_kept` are for
+//! every CPU, the others for the owner of the tree.
+
+use crate::arena::zero_cells;
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::request::Class;
+
+zero_cells! {
+    /// The two planes of 64 frames.
+    #[repr(C, align(16))]
+    struct Word {
+        /// What only the owner of the tree writes.
+        own: Cell<u64>,
+        /// What other CPUs write, too.
+        foreign: Word<u64>,
+    }
+}
+
+zero_cells! {
+    /// The header of a tree: a bit for each of its words in each mask.
+    #[repr(C, align(64))]
+    struct Header {
+        /// The words that their planes describe. All frames of the others are free.
+        split: Cell<u64>,
+        /// The split words with a free frame.
+        any: Cell<u64>,
+        /// The words with absent frames.
+        absent: Cell<u64>,
+        /// Those of them with reserved frames.
+        reserved: Cell<u64>,
+        /// The words with returned frames that no CPU keeps.
+        inbox: Word<u64>,
+        /// The owner of the tree; 0 if there is none.
+        owner: Word<u32>,
+        /// 1 if the tree may be marked as spent.
+        marked: Cell<u32>,
+        /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
+        kind: Cell<u32>,
+        /// 1 if CPUs may keep returned frames of the tree in their lists: then the inbox does not name all words that
+        /// have returned frames.
+        kept: Word<u32>,
+    }
+}
+
+const _: () =
+    assert!(size_of::<Header<crate::Native>>() == 64 && size_of::<Word<crate::Native>>() == 16);
+
+impl<P: Platform> Word<P> {
+    /// Returns the free frames of a split word.
+    #[inline(always)]
+    pub(crate) fn free(&self) -> u64 {
+        self.own.get() & !self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Returns the frames of a split word that are not allocated.
+    #[inline(always)]
+    pub(crate) fn not_allocated(&self) -> u64 {
+        self.own.get() | self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Adds bits to the foreign plane, if none of them is set there. Lock-free.
+    pub(crate) fn post(&self, bits: u64) -> bool {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        while seen & bits == 0 {
+            // Release: pairs with the acquire in `collect`: the next holder sees what this one did. Acquire: pairs with
+            // the release in `collect`: a CPU that posts after a collection sees the inbox that this emptied.
+            match self.foreign.compare_exchange(
+                seen,
+                seen | bits,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Removes bits of the foreign plane, if all of them are set there: the frames are allocated again. Lock-free.
+    pub(crate) fn take_back(&self, bits: u64) -> bool {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        while seen & bits == bits {
+            // Acquire: pairs with the release in `post`: what the last holder did is seen.
+            match self.foreign.compare_exchange(
+                seen,
+                seen & !bits,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Returns `true` if one of these frames is returned or absent. A hint while other CPUs work.
+    pub(crate) fn has_foreign(&self, bits: u64) -> bool {
+        self.foreign.load(Ordering::Relaxed) & bits != 0
+    }
+
+    /// Adds and removes bits of the foreign plane, as the owner.
+    pub(crate) fn mark(&self, set: u64, clear: u64) {
+        let mut seen = self.foreign.load(Ordering::Relaxed);
+        // Relaxed: these bits belong to the owner, whose release of the tree publishes them. The exchange only keeps
+        // what others post meanwhile, and an exchange continues the release of the post before it.
+        while let Err(now) = self.foreign.compare_exchange(
+            seen,
+            seen & !clear | set,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            seen = now;
+        }
+    }
+}
+
+impl<P: Platform> Header<P> {
+    /// Returns what the tree is for.
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> Kind {
+        match self.kind.get() {
+            0 => Kind::Staying,
+            _ => Kind::Movable,
+        }
+    }
+
+    /// Returns `true` if the tree is for a kind. A hint, unless the CPU owns the tree.
+    pub(crate) fn is_for(&self, kind: Kind) -> bool {
+        self.kind.peek() == kind as u32
+    }
+
+    /// Says what an own tree is for from now on.
+    pub(crate) fn dedicate(&self, kind: Kind) {
+        self.kind.set(kind as u32);
+    }
+
+    /// Notes that a CPU may keep returned frames of the tree.
+    pub(crate) fn note_kept(&self) {
+        // A look first: other CPUs read the line. Relaxed: the post of the frame releases it.
+        if self.kept.load(Ordering::Relaxed) == 0 {
+            self.kept.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that no CPU keeps frames of an own tree, all of whose frames are free.
+    pub(crate) fn forget_kept(&self) {
+        if self.kept.load(Ordering::Relaxed) != 0 {
+            self.kept.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes frames of a word, if all of them are free.
+    #[inline(always)]
+    pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
+        let split = self.split.get();
+        if split & mask == 0 {
+            // In this order a word that is described by its planes never looks allocated while it is free.
+            word.own.set(!frames);
+            self.split.set(split | mask);
+            if frames != u64::MAX {
+                self.any.set(self.any.get() | mask);
+            }
+            return true;
+        }
+        let free = word.free();
+        if frames & !free != 0 {
+            return false;
+        }
+        word.own.set(word.own.get() & !frames);
+        if free == frames {
+            self.any.set(self.any.get() & !mask);
+        }
+        true
+    }
+
+    /// Frees frames of a word, if all of them are allocated.
+    #[inline(always)]
+    pub(crate) fn give(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
+        let split = self.split.get();
+        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
+        if split & mask == 0 || (own | foreign) & frames != 0 {
+            return false;
+        }
+        self.merge(mask, word, own | frames, foreign);
+        true
+    }
+
+    /// Writes the plane of the owner after frames became free.
+    #[inline(always)]
+    pub(crate) fn merge(&self, mask: u64, word: &Word<P>, own: u64, foreign: u64) {
+        let any = self.any.get();
+        if own == u64::MAX && foreign == 0 {
+            // In this order: as in `take`.
+            self.split.set(self.split.get() & !mask);
+            self.any.set(any & !mask);
+            word.own.set(0);
+        } else {
+            word.own.set(own);
+            self.any.set(any | mask);
+        }
+    }
+}
+
+/// What the frames of a tree are for.
+///
+/// Frames that stay are kept apart from frames that can be moved. The latter are most of the memory of many machines,
+/// and moving them frees large blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// Frames that stay: of all classes except `Movable`.
+    Staying = 0,
+    /// Frames that can be moved.
+    Movable = 1,
+}
+
+impl Kind {
+    /// All kinds, by number.
+    pub(crate) const ALL: [Kind; 2] = [Kind::Staying, Kind::Movable];
+    /// The number of kinds.
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// Returns the kind of tree for the frames of a class.
+    #[inline(always)]
+    pub(crate) fn of(class: Class) -> Self {
+        match class {
+            Class::Movable => Kind::Movable,
+            _ => Kind::Staying,
+        }
+    }
+}
