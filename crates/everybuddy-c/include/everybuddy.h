@@ -557,8 +557,8 @@ const char *eb_system_name(size_t index);
 
 // Allocates a block of 2^order frames, aligned to its size, and writes its first frame to `frame`.
 //
-// `flags` joins a class and `EB_NO_WAIT` by `|`, or is 0. Free frames in other CPUs' lists are found before the request
-// fails, unless it has `EB_NO_WAIT`.
+// `flags` joins a class and `EB_NO_WAIT` by `|`, or is 0. Free frames in other CPUs' lists are found before the
+// request fails, unless it has `EB_NO_WAIT`.
 //
 // Errors: `EB_ERROR_EXHAUSTED`, `EB_ERROR_TOO_LARGE`, `EB_ERROR_BUSY`.
 //
@@ -794,7 +794,7 @@ eb_status eb_serve(eb_cpu *cpu,
 // and must not call this library.
 void eb_set_pause(eb_pause pause);
 
-// Returns a message for people: what failed, and what to do. Never NULL; also for a number that is no code.
+// Returns a message for people: what failed, and what to do. Never NULL; also for a number that no code has.
 const char *eb_error_message(int32_t status);
 
 #ifdef __cplusplus
@@ -856,4 +856,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1227964548-71087 */
+/* Checksum, for header.sh: 3727643082-71060 */

@@ -22,8 +22,9 @@ use core::{ptr, slice, str};
 use everybuddy::systems::Presplit;
 use everybuddy::{CpuId, FrameRange, LINE, Memory, Setup, SystemSpec, build_any, metadata_layout};
 
+use crate::errors::{Failure, SetupError, eb_error};
 use crate::platform::{Machine, System, Token};
-use crate::status::{Failure, SetupError, eb_error, eb_status, eb_status::*};
+use crate::status::{eb_status, eb_status::*};
 use crate::types::{EB_MEMORY_IS_ZEROED, EB_ORDERS, eb_setup};
 use crate::{EB_ABI_VERSION, EB_ALIGNMENT};
 

@@ -11,9 +11,10 @@ use everybuddy::systems::ROWS;
 use everybuddy::{CpuId, Pfn};
 
 use crate::EB_ABI_VERSION;
+use crate::errors::{Failure, Text};
 use crate::handle::{Handle, eb_system, read};
 use crate::platform::System;
-use crate::status::{Failure, Text, eb_status, eb_status::*};
+use crate::status::{eb_status, eb_status::*};
 use crate::types::{EB_SERVICE_NAME, eb_release, eb_request, eb_service, eb_span, eb_state};
 
 /// Converts the number of a CPU. A number that does not fit is as wrong as 65,535.
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn eb_get_service(
             bytes: [0; EB_SERVICE_NAME],
             used: 0,
         };
-        // A text that is too long is cut, which is no error.
+        // A text that is too long is cut.
         let _ = name.write_str(found.name);
         Ok(eb_service {
             own_thread: found.own_thread,

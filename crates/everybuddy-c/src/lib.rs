@@ -19,11 +19,12 @@
 //! | [`operations`] | the operations of a CPU |
 //! | [`inspection`] | the calls without a token: nested requests, and what is known of a system |
 //! | [`types`] | the structures of the interface, and their conversion |
-//! | [`status`] | the code and the message of each error |
+//! | [`status`], [`errors`] | the code and the message of each outcome; errors as codes |
 //! | [`platform`] | the CPU token, and the pause of a waiting CPU |
 #![no_std]
 #![allow(unsafe_code, non_camel_case_types)]
 
+pub mod errors;
 pub mod handle;
 pub mod inspection;
 pub mod operations;

@@ -10,9 +10,10 @@ use core::slice;
 
 use everybuddy::{Block, Hint, Pfn, Progress, Release, Request, Run, Size, Visit};
 
+use crate::errors::{Failure, eb_error};
 use crate::handle::{eb_cpu, read, run, run_with};
 use crate::platform::{System, Token};
-use crate::status::{Failure, eb_error, eb_status, eb_status::*};
+use crate::status::{eb_status, eb_status::*};
 use crate::types::{
     EB_VISIT_KEEP, EB_VISIT_KEEP_AND_STOP, EB_VISIT_RETURN, EB_VISIT_RETURN_ZEROED, eb_census,
     eb_place, eb_range, eb_release, eb_request, eb_run, eb_shortage_report, eb_snapshot,
@@ -24,8 +25,8 @@ const RELEASES: usize = 32;
 
 /// Allocates a block of 2^order frames, aligned to its size, and writes its first frame to `frame`.
 ///
-/// `flags` joins a class and `EB_NO_WAIT` by `|`, or is 0. Free frames in other CPUs' lists are found before the request
-/// fails, unless it has `EB_NO_WAIT`.
+/// `flags` joins a class and `EB_NO_WAIT` by `|`, or is 0. Free frames in other CPUs' lists are found before the
+/// request fails, unless it has `EB_NO_WAIT`.
 ///
 /// Errors: `EB_ERROR_EXHAUSTED`, `EB_ERROR_TOO_LARGE`, `EB_ERROR_BUSY`.
 ///

@@ -9,7 +9,7 @@ use std::process::Command;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Returns the folder of the example, which lies beside that of the tests.
+/// Returns the folder of the example, which is next to that of the tests.
 fn libraries() -> PathBuf {
     let test = env::current_exe().expect("this program has a path");
     let folder = test
@@ -73,6 +73,51 @@ fn the_header_is_the_interface() {
     run(Command::new("bash")
         .arg(format!("{CRATE}/header.sh"))
         .arg("check"));
+}
+
+#[test]
+fn the_documentation_names_every_function_and_every_code() {
+    let read = |path: &str| {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let header = read(&format!("{CRATE}/include/everybuddy.h"));
+    let document = read(&format!("{CRATE}/../../docs/c.md"));
+    let words = |text: &str| -> Vec<String> {
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        text.split(|letter| !is_name(letter))
+            .map(str::to_owned)
+            .collect()
+    };
+    let documented = words(&document);
+    let mut names = Vec::new();
+    for line in header
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+    {
+        let code = line
+            .trim()
+            .split(" = ")
+            .next()
+            .filter(|name| name.starts_with("EB_ERROR_"));
+        let function = line
+            .split_once('(')
+            .map(|(before, _)| before)
+            .and_then(|before| {
+                let is_declared = !line.starts_with([' ', '#']) && !line.starts_with("static");
+                before
+                    .rsplit([' ', '*'])
+                    .next()
+                    .filter(|name| is_declared && name.starts_with("eb_"))
+            });
+        names.extend(code.or(function).filter(|name| !name.contains(' ')));
+    }
+    assert!(names.len() > 80, "{names:?}");
+    for name in names {
+        assert!(
+            documented.iter().any(|word| word == name),
+            "docs/c.md does not name {name}"
+        );
+    }
 }
 
 #[test]
