@@ -58,8 +58,10 @@ impl Failure {
     }
 }
 
+// Not inlined: a call that succeeds would otherwise jump through the table of the codes.
 impl From<AllocateError> for Failure {
     #[cold]
+    #[inline(never)]
     fn from(error: AllocateError) -> Self {
         match error {
             AllocateError::Exhausted => EB_ERROR_EXHAUSTED.into(),
@@ -75,6 +77,7 @@ impl From<AllocateError> for Failure {
 
 impl From<FreeError> for Failure {
     #[cold]
+    #[inline(never)]
     fn from(error: FreeError) -> Self {
         match error {
             FreeError::Foreign => EB_ERROR_FOREIGN.into(),
@@ -96,6 +99,7 @@ impl From<FreeError> for Failure {
 
 impl From<RegionError> for Failure {
     #[cold]
+    #[inline(never)]
     fn from(error: RegionError) -> Self {
         match error {
             RegionError::Empty => EB_ERROR_EMPTY_RANGE.into(),

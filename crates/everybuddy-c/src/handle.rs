@@ -151,6 +151,7 @@ impl Slot {
 
     /// Stores the failure, for `eb_last_error`.
     #[cold]
+    #[inline(never)]
     fn fail(&self, failure: Failure) -> eb_status {
         self.last.store(failure.to_bits(), Ordering::Relaxed);
         failure.status
