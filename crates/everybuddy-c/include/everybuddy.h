@@ -317,22 +317,6 @@ typedef struct {
     char name[EB_SERVICE_NAME];
 } eb_service;
 
-// Where the frames of a request may lie. Start from `eb_place_anywhere`.
-typedef struct {
-    // All frames have physical numbers below this one.
-    uint64_t limit;
-    // The bits of a physical frame number that make its colour; at most 6.
-    uint64_t colour_mask;
-    // Bit c allows colour c.
-    uint64_t colours;
-    // The first frame's physical number is a multiple of 2^alignment.
-    uint32_t alignment;
-    // `EB_NODE_HOME`, `EB_NODE_PREFERRED` or `EB_NODE_ONLY`.
-    uint32_t node_rule;
-    // The node of the last two rules, up to 255.
-    uint32_t node;
-} eb_place;
-
 // Frames that follow each other.
 typedef struct {
     // The first frame.
@@ -397,6 +381,22 @@ typedef struct {
     // Frame numbers without memory.
     uint64_t holes;
 } eb_census;
+
+// Where the frames of a request may lie. Start from `eb_place_anywhere`.
+typedef struct {
+    // All frames have physical numbers below this one.
+    uint64_t limit;
+    // The bits of a physical frame number that make its colour; at most 6.
+    uint64_t colour_mask;
+    // Bit c allows colour c.
+    uint64_t colours;
+    // The first frame's physical number is a multiple of 2^alignment.
+    uint32_t alignment;
+    // `EB_NODE_HOME`, `EB_NODE_PREFERRED` or `EB_NODE_ONLY`.
+    uint32_t node_rule;
+    // The node of the last two rules, up to 255.
+    uint32_t node;
+} eb_place;
 
 // The function that a CPU calls while it waits. `attempt` counts the calls of one wait from zero.
 typedef void (*eb_pause)(uint32_t attempt);
@@ -661,69 +661,6 @@ eb_status eb_quiesce(eb_cpu *cpu);
 // `cpu` came from `eb_cpu_claim`.
 eb_status eb_park(eb_cpu *cpu);
 
-// Adds memory: a range of holes within the span becomes free. O(range).
-//
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_ALREADY_MANAGED`, `EB_ERROR_BUSY`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`.
-eb_status eb_add(eb_cpu *cpu,
-                 eb_range range);
-
-// Removes memory: a range of free frames becomes a hole. Drains all CPUs first. O(range).
-//
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`.
-eb_status eb_remove(eb_cpu *cpu, eb_range range);
-
-// Reserves a range of free frames: they are never allocated. Drains all CPUs first. O(range).
-//
-// Errors: those of `eb_remove`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`.
-eb_status eb_reserve(eb_cpu *cpu, eb_range range);
-
-// Ends the reservation of a range: its frames become free. O(range).
-//
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_RESERVED`, `EB_ERROR_BUSY`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`.
-eb_status eb_unreserve(eb_cpu *cpu,
-                       eb_range range);
-
-// Allocates exactly the frames of a range, and writes the first one to `frame`. If a CPU's list caches any of them,
-// all lists are drained first. O(range). The frames are freed as any others.
-//
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`. `frame` may be written.
-eb_status eb_allocate_at(eb_cpu *cpu,
-                         eb_range range,
-                         uint32_t *frame);
-
-// Does what `eb_allocate_at` does, but drains no list: a frame that a list caches is not free.
-//
-// # Safety
-// As for `eb_allocate_at`.
-eb_status eb_try_allocate_at(eb_cpu *cpu, eb_range range, uint32_t *frame);
-
-// Allocates what a request describes, in a place: below a limit, aligned, of a colour. Slower than an ordinary request
-// if the frames that come first do not lie there.
-//
-// Errors: those of `eb_allocate_request`.
-//
-// # Safety
-// `cpu` came from `eb_cpu_claim`. `request` leads to a request, `place` to a place. `frame` may be written.
-eb_status eb_allocate_in(eb_cpu *cpu,
-                         const eb_request *request,
-                         const eb_place *place,
-                         uint32_t *frame);
-
 // Allocates `frames` frames in as few runs as possible, none smaller than 2^`least` frames except the last one. Writes
 // up to `length` runs to `runs` and their number to `count`.
 //
@@ -786,6 +723,69 @@ eb_status eb_serve(eb_cpu *cpu,
                    size_t service,
                    uint32_t budget,
                    bool *more);
+
+// Adds memory: a range of holes within the span becomes free. O(range).
+//
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_ALREADY_MANAGED`, `EB_ERROR_BUSY`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`.
+eb_status eb_add(eb_cpu *cpu,
+                 eb_range range);
+
+// Removes memory: a range of free frames becomes a hole. Drains all CPUs first. O(range).
+//
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`.
+eb_status eb_remove(eb_cpu *cpu, eb_range range);
+
+// Reserves a range of free frames: they are never allocated. Drains all CPUs first. O(range).
+//
+// Errors: those of `eb_remove`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`.
+eb_status eb_reserve(eb_cpu *cpu, eb_range range);
+
+// Ends the reservation of a range: its frames become free. O(range).
+//
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_RESERVED`, `EB_ERROR_BUSY`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`.
+eb_status eb_unreserve(eb_cpu *cpu,
+                       eb_range range);
+
+// Allocates exactly the frames of a range, and writes the first one to `frame`. If a CPU's list caches any of them,
+// all lists are drained first. O(range). The frames are freed as any others.
+//
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`. `frame` may be written.
+eb_status eb_allocate_at(eb_cpu *cpu,
+                         eb_range range,
+                         uint32_t *frame);
+
+// Does what `eb_allocate_at` does, but drains no list: a frame that a list caches is not free.
+//
+// # Safety
+// As for `eb_allocate_at`.
+eb_status eb_try_allocate_at(eb_cpu *cpu, eb_range range, uint32_t *frame);
+
+// Allocates what a request describes, in a place: below a limit, aligned, of a colour. Slower than an ordinary request
+// if the frames that come first do not lie there.
+//
+// Errors: those of `eb_allocate_request`.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`. `request` leads to a request, `place` to a place. `frame` may be written.
+eb_status eb_allocate_in(eb_cpu *cpu,
+                         const eb_request *request,
+                         const eb_place *place,
+                         uint32_t *frame);
 
 // Sets what a CPU does while it waits for another one, in all systems of the process.
 //
@@ -856,4 +856,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 3727643082-71060 */
+/* Checksum, for header.sh: 2003396837-71060 */

@@ -16,7 +16,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`handle`] | the handle and the tokens: building, claiming, and the checks that each call makes |
-//! | [`operations`] | the operations of a CPU |
+//! | [`operations`], [`places`] | the operations of a CPU, and those on frames that the caller chooses |
 //! | [`inspection`] | the calls without a token: nested requests, and what is known of a system |
 //! | [`types`] | the structures of the interface, and their conversion |
 //! | [`status`], [`errors`] | the code and the message of each outcome; errors as codes |
@@ -28,6 +28,7 @@ pub mod errors;
 pub mod handle;
 pub mod inspection;
 pub mod operations;
+pub mod places;
 pub mod platform;
 #[cfg(feature = "runtime")]
 mod runtime;
