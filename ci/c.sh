@@ -102,19 +102,20 @@ exported=$(nm -D --defined-only "$prefix/lib/libeverybuddy.so" | awk '{ print $3
 [ "$exported" = "$names" ] || fail "exported and declared functions differ: $(comm -3 <(echo "$exported") <(echo "$names"))"
 size "$prefix/lib/libeverybuddy.so" | awk 'NR == 2 { print "  the shared library has " $1 " bytes of code and constants" }'
 
-step "commands of docs/c.md"
-# As a new user would, except that the repository is not cloned and the example runs where it is.
-sed -n '/^```sh$/,/^```$/p' docs/c.md | grep -v '^```' >"$folder/commands"
-[ -s "$folder/commands" ] || fail "docs/c.md has no commands"
-bash -euo pipefail "$folder/commands" >"$folder/output" || fail "a command of docs/c.md failed"
-[ "$(grep -c '^freed twice: the frame is free already' "$folder/output")" -ge 2 ] ||
-    fail "the example did not run by each way of linking: $(cat "$folder/output")"
+# As a new user would, except that the repository is not cloned.
+if have pkg-config; then
+    step "commands of docs/c.md"
+    sed -n '/^```sh$/,/^```$/p' docs/c.md | grep -v '^```' >"$folder/commands"
+    bash -euo pipefail "$folder/commands" >"$folder/output" || fail "a command of docs/c.md failed"
+    [ "$(grep -c '^freed twice: the frame is free already' "$folder/output")" = 2 ] ||
+        fail "the example does not run by both ways of linking: $(cat "$folder/output")"
+fi
 
 # How programs are linked: the first argument names it.
 link() {
     case $1 in
     static) echo "$prefix/lib/libeverybuddy.a" ;;
-    shared) PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs everybuddy && echo "-Wl,-rpath,$prefix/lib" ;;
+    shared) echo "-L$prefix/lib -leverybuddy -Wl,-rpath,$prefix/lib" ;;
     esac
 }
 declare -A cxx=([gcc]=g++ [clang]=clang++)

@@ -607,7 +607,8 @@ eb_status eb_free_zeroed(eb_cpu *cpu,
 // Allocates up to `length` blocks or runs of the same size, writes their first frames to `frames` and their number to
 // `count`. Systems that can do so acquire a lock once for many of them.
 //
-// The number is smaller than `length` only if the next one could not be allocated.
+// The number is smaller than `length` only if the next one could not be allocated. The rest of the array is
+// overwritten, and all of it if the call fails.
 //
 // Errors: those of `eb_allocate_request`, if not a single one could be allocated.
 //
@@ -665,7 +666,7 @@ eb_status eb_park(eb_cpu *cpu);
 // up to `length` runs to `runs` and their number to `count`.
 //
 // Errors: those of `eb_allocate_request`; `EB_ERROR_EXHAUSTED` also if `length` is too small. Then nothing is
-// allocated.
+// allocated, and the array is overwritten.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`. `runs` leads to `length` runs that may be written, and `count` may be written.
@@ -856,4 +857,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2003396837-71060 */
+/* Checksum, for header.sh: 282913978-71269 */

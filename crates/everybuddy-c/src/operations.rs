@@ -127,7 +127,8 @@ pub unsafe extern "C" fn eb_free_zeroed(cpu: *mut eb_cpu, release: *const eb_rel
 /// Allocates up to `length` blocks or runs of the same size, writes their first frames to `frames` and their number to
 /// `count`. Systems that can do so acquire a lock once for many of them.
 ///
-/// The number is smaller than `length` only if the next one could not be allocated.
+/// The number is smaller than `length` only if the next one could not be allocated. The rest of the array is
+/// overwritten, and all of it if the call fails.
 ///
 /// Errors: those of `eb_allocate_request`, if not a single one could be allocated.
 ///
@@ -293,7 +294,7 @@ pub unsafe extern "C" fn eb_park(cpu: *mut eb_cpu) -> eb_status {
 /// up to `length` runs to `runs` and their number to `count`.
 ///
 /// Errors: those of `eb_allocate_request`; `EB_ERROR_EXHAUSTED` also if `length` is too small. Then nothing is
-/// allocated.
+/// allocated, and the array is overwritten.
 ///
 /// # Safety
 /// `cpu` came from `eb_cpu_claim`. `runs` leads to `length` runs that may be written, and `count` may be written.
