@@ -125,7 +125,7 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     ),
     (
         EB_ERROR_VERSION,
-        c"another version of the interface: compile with the header of this library",
+        c"another version: compile with this library's header, and set version to EB_ABI_VERSION",
     ),
     (
         EB_ERROR_NOT_A_HANDLE,
