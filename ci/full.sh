@@ -17,6 +17,7 @@ schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 architectures   3 min   ci/architectures.sh
+c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh

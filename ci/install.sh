@@ -13,8 +13,12 @@
 #   i686       the standard library and the linker for 32-bit x86
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   protoc     decodes timelines
+#   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   full       all of these
 set -euo pipefail
+
+# The version of cbindgen that generates crates/everybuddy-c/include/everybuddy.h.
+CBINDGEN=0.29.4
 
 packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
     local command=$1
@@ -30,7 +34,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc c
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -50,6 +54,13 @@ for tool in "$@"; do
         echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || packages no-m32 gcc-multilib
         ;;
     protoc) packages protoc protobuf-compiler ;;
+    c)
+        packages c++ g++
+        packages clang clang libclang-rt-dev
+        packages pkg-config pkg-config
+        # The header of another version may differ.
+        cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
+        ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2

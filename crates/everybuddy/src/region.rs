@@ -13,8 +13,9 @@
 use crate::error::{BuildError, RegionError};
 use crate::frame::{Order, Pfn};
 
-/// A run of physical frames.
+/// A run of physical frames. An array of them can be shared with C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct FrameRange {
     /// The first physical frame number (address divided by the frame's size).
     pub start: u64,

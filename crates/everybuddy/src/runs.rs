@@ -13,8 +13,9 @@ use crate::error::AllocateError;
 use crate::frame::{Order, Pfn};
 use crate::request::{Release, Request};
 
-/// Frames that follow each other.
+/// Frames that follow each other. An array of them can be shared with C.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Run {
     /// The first frame.
     pub start: Pfn,

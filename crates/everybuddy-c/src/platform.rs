@@ -1,0 +1,78 @@
+//! The platform of C programs: tokens by number, and a pause that the program chooses.
+//!
+//! # Invariants
+//!
+//! A [`Token`] lives for one call. That two calls do not use one number at a time is what the caller promises; see
+//! [`handle`](crate::handle) for what is detected.
+
+use core::mem;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
+use everybuddy::{CpuId, FrameAllocator, NoProbe};
+
+/// The real machine, as C programs use it.
+pub type Machine = Bare<Token, Pause>;
+
+/// A system that lives as long as the memory that the caller lent.
+pub type System = &'static dyn FrameAllocator<Machine>;
+
+/// The right to act as a CPU, for the length of a call.
+pub struct Token {
+    id: CpuId,
+    probe: NoProbe,
+}
+
+impl Token {
+    /// Creates the token of a CPU that the caller has claimed.
+    #[inline(always)]
+    pub(crate) const fn new(id: CpuId) -> Self {
+        Self { id, probe: NoProbe }
+    }
+}
+
+impl CpuToken for Token {
+    type Probe = NoProbe;
+
+    #[inline(always)]
+    fn id(&self) -> CpuId {
+        self.id
+    }
+
+    #[inline(always)]
+    fn probe(&mut self) -> &mut NoProbe {
+        &mut self.probe
+    }
+}
+
+/// The function that a CPU calls while it waits. `attempt` counts the calls of one wait from zero.
+pub type eb_pause = Option<extern "C" fn(attempt: u32)>;
+
+/// What `eb_set_pause` stored; null at first.
+static PAUSE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// The pause of a CPU that waits for another one.
+pub struct Pause;
+
+impl Waiting for Pause {
+    fn pause(attempt: u32) {
+        let pause = PAUSE.load(Ordering::Relaxed);
+        // SAFETY: `eb_set_pause` stored the bits of an `eb_pause`, or null, which is `None`.
+        match unsafe { mem::transmute::<*mut (), eb_pause>(pause) } {
+            Some(pause) => pause(attempt),
+            None => Spin::pause(attempt),
+        }
+    }
+}
+
+/// Sets what a CPU does while it waits for another one, in all systems of the process.
+///
+/// At first, and after NULL, it spins, as a kernel does with preemption disabled. A program whose threads can be
+/// preempted sets a function that gives the processor away, for example by `sched_yield`. The function must return,
+/// and must not call this library.
+#[unsafe(no_mangle)]
+pub extern "C" fn eb_set_pause(pause: eb_pause) {
+    let pause = pause.map_or(ptr::null_mut(), |pause| pause as *mut ());
+    PAUSE.store(pause, Ordering::Relaxed);
+}
