@@ -147,6 +147,8 @@ typedef enum {
     EB_ERROR_NOT_FREE = 43,
     // The range contains a frame that is not reserved; the value is that frame.
     EB_ERROR_NOT_RESERVED = 44,
+    // The metadata have no room for another group of 64 frames with both holes and reserved ones.
+    EB_ERROR_NO_ROOM = 45,
     // The memory map has no frames.
     EB_ERROR_NO_MEMORY = 50,
     // Two ranges overlap, or are not in ascending order; the value is the position of the second one.
@@ -736,11 +738,12 @@ eb_status eb_add(eb_cpu *cpu,
 
 // Removes memory: a range of free frames becomes a hole. Drains all CPUs first. O(range).
 //
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`, `EB_ERROR_NO_ROOM`.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`.
-eb_status eb_remove(eb_cpu *cpu, eb_range range);
+eb_status eb_remove(eb_cpu *cpu,
+                    eb_range range);
 
 // Reserves a range of free frames: they are never allocated. Drains all CPUs first. O(range).
 //
@@ -857,4 +860,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 282913978-71269 */
+/* Checksum, for header.sh: 2664896294-71582 */

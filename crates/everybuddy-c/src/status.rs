@@ -76,6 +76,8 @@ pub enum eb_status {
     EB_ERROR_NOT_FREE = 43,
     /// The range contains a frame that is not reserved; the value is that frame.
     EB_ERROR_NOT_RESERVED = 44,
+    /// The metadata have no room for another group of 64 frames with both holes and reserved ones.
+    EB_ERROR_NO_ROOM = 45,
 
     /// The memory map has no frames.
     EB_ERROR_NO_MEMORY = 50,
@@ -227,6 +229,10 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     (
         EB_ERROR_NOT_RESERVED,
         c"a frame of the range is not reserved: name reserved frames",
+    ),
+    (
+        EB_ERROR_NO_ROOM,
+        c"no room to tell holes from reserved frames there: name whole groups of 64 frames",
     ),
     (
         EB_ERROR_NO_MEMORY,

@@ -380,7 +380,7 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         if let Some(part) = trees.part_of_word(start, frames) {
-            return self.give(&part);
+            return part.header.give(part.mask, part.word, part.frames);
         }
         trees.give_words(start, frames)
     }
