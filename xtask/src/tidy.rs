@@ -21,6 +21,12 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-model/src",
     "crates/everybuddy-peers/src/frame_alloc.rs",
     "crates/everybuddy-peers/src/buddy_slab.rs",
+    "crates/everybuddy-pool/src/allocator.rs",
+    "crates/everybuddy-pool/src/mapping.rs",
+    "crates/everybuddy-pool/src/pages.rs",
+    "crates/everybuddy-pool/src/pool.rs",
+    "crates/everybuddy-pool/tests/all/raw.rs",
+    "crates/everybuddy-pool/examples/page_cache/mapped.rs",
     "examples/kernel/src/",
 ];
 
