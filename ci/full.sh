@@ -20,6 +20,7 @@ architectures   3 min   ci/architectures.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh

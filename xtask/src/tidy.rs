@@ -25,8 +25,10 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-pool/src/mapping.rs",
     "crates/everybuddy-pool/src/pages.rs",
     "crates/everybuddy-pool/src/pool.rs",
+    "crates/everybuddy-pool/src/shared.rs",
     "crates/everybuddy-pool/tests/all/raw.rs",
-    "crates/everybuddy-pool/examples/page_cache/mapped.rs",
+    "crates/everybuddy-pool/examples/page_cache/sources.rs",
+    "examples/jemalloc/src/",
     "examples/kernel/src/",
 ];
 

@@ -45,7 +45,7 @@ unsafe impl<S: System + 'static> Allocator for Pool<S> {
     unsafe fn deallocate(&self, start: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
             // An error is misuse, which the pool counts.
-            let _ = self.free(start, self.pages_of(layout));
+            let _ = self.shared.free(start, self.pages_of(layout));
         }
     }
 
@@ -68,7 +68,7 @@ unsafe impl<S: System + 'static> Allocator for Pool<S> {
         if after < before {
             // SAFETY: the result lies within the old allocation, which has more pages.
             let rest = unsafe { start.add(after * page) };
-            let _ = self.free(rest, before - after);
+            let _ = self.shared.free(rest, before - after);
         }
         Ok(NonNull::slice_from_raw_parts(start, after * page))
     }

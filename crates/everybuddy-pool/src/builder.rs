@@ -16,10 +16,7 @@ use everybuddy::{Everybuddy, Order, System};
 
 use crate::error::PoolError;
 use crate::mapping::HugePages;
-use crate::pool::Pool;
-
-/// The most tokens of a pool: systems are set up for 65,534 CPUs, one of which is for maintenance.
-pub const MAX_TOKENS: u16 = 65_533;
+use crate::slots::MAX_TOKENS;
 
 /// A description of a pool.
 ///
@@ -92,23 +89,14 @@ impl<S: System + 'static> PoolBuilder<S> {
         }
     }
 
-    /// Builds the pool: reserves its address space, and creates its allocator. No page is allocated yet, except with
-    /// [`HugePages::Reserved`].
-    ///
-    /// # Errors
-    /// [`NoSize`](PoolError::NoSize), [`BadTokens`](PoolError::BadTokens), [`Map`](PoolError::Map),
-    /// [`NoHugePages`](PoolError::NoHugePages), and [`Build`](PoolError::Build) for options that the system does not
-    /// take.
-    pub fn build(self) -> Result<Pool<S>, PoolError> {
-        if self.bytes == 0 {
-            return Err(PoolError::NoSize);
+    /// Checks what needs no system.
+    pub(crate) fn check(&self) -> Result<(), PoolError> {
+        let tokens = self.tokens;
+        match (self.bytes, tokens) {
+            (0, _) => Err(PoolError::NoSize),
+            (_, 1..=MAX_TOKENS) => Ok(()),
+            _ => Err(PoolError::BadTokens { tokens }),
         }
-        if !(1..=MAX_TOKENS).contains(&self.tokens) {
-            return Err(PoolError::BadTokens {
-                tokens: self.tokens,
-            });
-        }
-        Pool::from_builder(self)
     }
 
     /// Returns the options, with the largest order that suits a pool of this number of frames.

@@ -13,6 +13,8 @@ use std::io;
 
 use everybuddy::{BuildError, FreeError};
 
+use crate::slots::MAX_TOKENS;
+
 /// The reason why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolError {
@@ -116,11 +118,7 @@ impl fmt::Display for PoolError {
         match self {
             Self::NoSize => write!(f, "a pool of zero bytes: pass the size of its memory"),
             Self::BadTokens { tokens } => {
-                write!(
-                    f,
-                    "a pool with {tokens} tokens: pass 1 to {}",
-                    crate::MAX_TOKENS
-                )
+                write!(f, "a pool with {tokens} tokens: pass 1 to {}", MAX_TOKENS)
             }
             Self::Map { bytes, errno } => write!(
                 f,

@@ -35,15 +35,17 @@ mod error;
 mod mapping;
 mod pages;
 mod pool;
+mod shared;
 mod slots;
 mod statistics;
 mod threads;
 
-pub use builder::{MAX_TOKENS, PoolBuilder};
+pub use builder::PoolBuilder;
 pub use error::{NoHugePages, PoolError};
 pub use mapping::HugePages;
 pub use pages::Pages;
 pub use pool::{Pool, Released, WeakPool};
+pub use slots::MAX_TOKENS;
 pub use statistics::Statistics;
 
 /// The guide's code is compiled and run.

@@ -15,13 +15,14 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 use everybuddy::{Everybuddy, System};
 
 use crate::error::PoolError;
-use crate::pool::Pool;
+use crate::shared::Shared;
 
-/// A run of pages of a [`Pool`]. It derefs to its bytes, and is freed when it is dropped.
+/// A run of pages of a [`Pool`](crate::Pool). It derefs to its bytes, and is freed when it is dropped.
 ///
 /// Any thread can drop it.
 ///
@@ -40,7 +41,7 @@ use crate::pool::Pool;
 /// # Ok::<(), everybuddy_pool::PoolError>(())
 /// ```
 pub struct Pages<'p, S: System + 'static = Everybuddy> {
-    pool: &'p Pool<S>,
+    pool: &'p Arc<Shared<S>>,
     start: NonNull<u8>,
     pages: usize,
 }
@@ -53,7 +54,7 @@ unsafe impl<S: System + 'static> Sync for Pages<'_, S> {}
 impl<'p, S: System + 'static> Pages<'p, S> {
     /// Creates the guard of pages that the caller has just allocated, or received as raw memory.
     #[inline]
-    pub(crate) fn new(pool: &'p Pool<S>, start: NonNull<u8>, pages: usize) -> Self {
+    pub(crate) fn new(pool: &'p Arc<Shared<S>>, start: NonNull<u8>, pages: usize) -> Self {
         Self { pool, start, pages }
     }
 
@@ -61,11 +62,6 @@ impl<'p, S: System + 'static> Pages<'p, S> {
     #[inline]
     pub fn pages(&self) -> usize {
         self.pages
-    }
-
-    /// Returns the pool.
-    pub fn pool(&self) -> &'p Pool<S> {
-        self.pool
     }
 
     /// Divides the run: the first guard has `pages` pages, the second one the rest. Each of them is freed on its own.
@@ -89,8 +85,8 @@ impl<'p, S: System + 'static> Pages<'p, S> {
         )
     }
 
-    /// Gives up the guard: the memory stays allocated until [`Pool::from_raw`] creates a guard again. It is valid for
-    /// as long as the pool exists.
+    /// Gives up the guard: the memory stays allocated until [`from_raw`](crate::Pool::from_raw) creates a guard again.
+    /// It is valid for as long as the pool exists.
     pub fn into_raw(self) -> NonNull<[u8]> {
         let pages = ManuallyDrop::new(self);
         NonNull::slice_from_raw_parts(pages.start, pages.len())
@@ -99,7 +95,8 @@ impl<'p, S: System + 'static> Pages<'p, S> {
     /// Frees the pages like a drop, and returns what the allocator found.
     ///
     /// # Errors
-    /// [`Free`](PoolError::Free) if the pages are not allocated, after misuse of [`Pool::from_raw`]; nothing is freed.
+    /// [`Free`](PoolError::Free) if the pages are not allocated, after misuse of [`from_raw`](crate::Pool::from_raw);
+    /// nothing is freed.
     pub fn free(self) -> Result<(), PoolError> {
         let pages = ManuallyDrop::new(self);
         pages.pool.free(pages.start, pages.pages)

@@ -15,21 +15,29 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
 use everybuddy::{CpuId, FrameAllocator, NoProbe};
 
-/// How often a thread polls for a slot before it gives up.
-const MAX_POLLS: u32 = 1 << 14;
-/// How often a thread that is short of memory polls for the slot of another one.
-const MAX_SWEEP_POLLS: u32 = 1 << 10;
+/// The most tokens of a pool: systems are set up for 65,534 CPUs, one of which is for maintenance.
+pub const MAX_TOKENS: u16 = 65_533;
+
+/// How long a thread waits for a slot before it gives up.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a thread that is short of memory waits for the slot of another one. A call is much shorter, but its thread
+/// can be stopped in it.
+const LONGEST_SWEEP: Duration = Duration::from_millis(10);
+
+/// How often a thread that waits spins before it yields.
+const SPINS: u32 = 6;
 
 /// Waits as a thread does, which can be stopped while it holds a lock.
 pub(crate) struct Yield;
 
 impl Waiting for Yield {
     fn pause(attempt: u32) {
-        match attempt < 6 {
+        match attempt < SPINS {
             true => Spin::pause(attempt),
             false => thread::yield_now(),
         }
@@ -177,7 +185,7 @@ impl Slots {
         self.exits.fetch_add(1, Ordering::Relaxed);
         let slot = &self.slots[index as usize];
         if slot.users.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.park(index, 1, system);
+            self.park(index, Duration::ZERO, system);
         }
     }
 
@@ -206,40 +214,31 @@ impl Slots {
 
     #[cold]
     fn borrow(&self, preferred: u32) -> Option<Call<'_>> {
+        let call = retry(LONGEST_WAIT, || self.try_borrow(preferred))?;
+        Counters::count(&call.counters().borrowed);
+        Some(call)
+    }
+
+    /// Takes any slot that is not taken, from the preferred one on.
+    fn try_borrow(&self, preferred: u32) -> Option<Call<'_>> {
         let count = u32::from(self.tokens());
-        for attempt in 0..MAX_POLLS {
-            let mut others = (0..count).map(|step| (preferred + step) % count);
+        let mut others = (0..count).map(|step| (preferred + step) % count);
+        others.find_map(|index| {
             // A look first: an exchange would take the line away from a thread that works.
-            let is_free = |index: &u32| {
-                let taken = &self.slots[*index as usize].taken;
-                !taken.load(Ordering::Relaxed)
-            };
-            let call = others
-                .by_ref()
-                .filter(is_free)
-                .find_map(|index| self.try_enter(index));
-            if let Some(call) = call {
-                Counters::count(&call.counters().borrowed);
-                return Some(call);
+            let taken = &self.slots[index as usize].taken;
+            let is_taken = taken.load(Ordering::Relaxed);
+            if is_taken {
+                None
+            } else {
+                self.try_enter(index)
             }
-            Yield::pause(attempt);
-        }
-        None
+        })
     }
 
     /// Takes the slot for maintenance. Returns `None` if another thread had it for too long.
     pub(crate) fn enter_maintenance(&self) -> Option<Call<'_>> {
-        self.enter_when_free(u32::from(self.tokens()), MAX_POLLS)
-    }
-
-    fn enter_when_free(&self, index: u32, polls: u32) -> Option<Call<'_>> {
-        (0..polls).find_map(|attempt| {
-            let call = self.try_enter(index);
-            if call.is_none() {
-                Yield::pause(attempt);
-            }
-            call
-        })
+        let index = u32::from(self.tokens());
+        retry(LONGEST_WAIT, || self.try_enter(index))
     }
 
     /// Ends a call: parks its token if a thread is short of memory.
@@ -253,15 +252,15 @@ impl Slots {
     }
 
     /// Parks the token of a slot, if the slot becomes free in time.
-    fn park(&self, index: u32, polls: u32, system: &impl FrameAllocator<Machine>) {
-        if let Some(mut call) = self.enter_when_free(index, polls) {
+    fn park(&self, index: u32, limit: Duration, system: &impl FrameAllocator<Machine>) {
+        if let Some(mut call) = retry(limit, || self.try_enter(index)) {
             system.park(&mut call.token);
         }
     }
 
     /// Parks the tokens of all threads that are not in a call at this moment.
     pub(crate) fn park_idle(&self, system: &impl FrameAllocator<Machine>) {
-        (0..u32::from(self.tokens())).for_each(|index| self.park(index, 1, system));
+        (0..u32::from(self.tokens())).for_each(|index| self.park(index, Duration::ZERO, system));
     }
 
     /// Calls `then` while every token is parked, or used by a call that parks it when it ends. The caller has no slot.
@@ -272,11 +271,32 @@ impl Slots {
     ) -> T {
         self.short.fetch_add(1, Ordering::Relaxed);
         for index in 0..self.slots.len() as u32 {
-            self.park(index, MAX_SWEEP_POLLS, system);
+            self.park(index, LONGEST_SWEEP, system);
         }
         let result = then();
         self.short.fetch_sub(1, Ordering::Relaxed);
         result
+    }
+}
+
+/// Repeats `attempt` until it succeeds, or `limit` is over. With a limit of zero there is one attempt.
+fn retry<T>(limit: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
+    let mut until = None;
+    let mut attempts = 0;
+    loop {
+        let result = attempt();
+        if result.is_some() || limit.is_zero() {
+            return result;
+        }
+        // The first attempts are over before the clock has been read.
+        if attempts >= SPINS {
+            let now = Instant::now();
+            if now > *until.get_or_insert(now + limit) {
+                return None;
+            }
+        }
+        Yield::pause(attempts);
+        attempts = attempts.saturating_add(1);
     }
 }
 
@@ -290,7 +310,7 @@ mod tests {
         let first = slots.enter(1).unwrap();
         let second = slots.enter(1).unwrap();
         assert_eq!((first.token.id(), second.token.id()), (CpuId(1), CpuId(0)));
-        assert!(slots.enter(1).is_none(), "all are taken for too long");
+        assert!(slots.try_borrow(1).is_none(), "all are taken");
         drop(first);
         assert_eq!(slots.enter(0).unwrap().token.id(), CpuId(1));
         assert_eq!(slots.total(|counters| &counters.borrowed), 2);

@@ -3,6 +3,7 @@
 //! Pages are filled with patterns that name their owner. A page that two owners have, or that is not mapped, shows.
 
 mod allocator;
+mod cache;
 mod errors;
 mod properties;
 mod raw;

@@ -83,7 +83,7 @@ fn run<S: System + 'static>(steps: &[Step]) {
             }
             Step::Raw(which) if !runs.is_empty() => {
                 let (run, seed) = runs.swap_remove(which % runs.len());
-                runs.push((crate::raw::there_and_back(run), seed));
+                runs.push((crate::raw::there_and_back(&pool, run), seed));
             }
             Step::Release => {
                 pool.release_free().unwrap();

@@ -9,8 +9,10 @@ use everybuddy_pool::{Pages, Pool, PoolError};
 use crate::{fill, verify};
 
 /// Turns a guard into raw memory and back.
-pub(crate) fn there_and_back<S: System + 'static>(run: Pages<'_, S>) -> Pages<'_, S> {
-    let pool = run.pool();
+pub(crate) fn there_and_back<'p, S: System + 'static>(
+    pool: &'p Pool<S>,
+    run: Pages<'p, S>,
+) -> Pages<'p, S> {
     let memory = run.into_raw();
     // SAFETY: the memory was a guard until now.
     unsafe { pool.from_raw(memory) }.unwrap()

@@ -30,7 +30,7 @@ fn resident<S: System + 'static>(pool: &Pool<S>) -> usize {
 
 fn free_blocks_go_back<S: System + 'static>() {
     let pool: Pool<S> = Pool::builder(32 << 20).system::<S>().build().unwrap();
-    assert_eq!(resident(&pool), 0, "address space alone is no memory");
+    assert_eq!(resident(&pool), 0, "nothing was written yet");
     let mut blocks: Vec<_> = (0..8).map(|_| pool.allocate_pages(512).unwrap()).collect();
     for (seed, block) in blocks.iter_mut().enumerate() {
         block.fill(seed as u8 + 1);
