@@ -303,6 +303,9 @@ fn retry<T>(limit: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everybuddy::systems::{Options, build, layout};
+    use everybuddy::{Everybuddy, FrameRange, Memory, Request, Setup};
+    use std::mem::MaybeUninit;
 
     #[test]
     fn a_slot_has_one_token_and_a_taken_one_is_replaced_by_another() {
@@ -315,6 +318,37 @@ mod tests {
         assert_eq!(slots.enter(0).unwrap().token.id(), CpuId(1));
         assert_eq!(slots.total(|counters| &counters.borrowed), 2);
         assert_eq!(slots.enter_maintenance().unwrap().token.id(), CpuId(2));
+    }
+
+    #[test]
+    fn calls_park_their_token_while_a_thread_is_short_and_only_then() {
+        let ranges = [FrameRange::new(0, 4096)];
+        let setup = Setup::new(&ranges, 3);
+        let bytes = layout::<Everybuddy, Machine>(&Options::NONE, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); bytes.size() + bytes.align()];
+        let memory = Memory::new(&mut memory);
+        let system = build::<Everybuddy, Machine>(&Options::NONE, &setup, memory).unwrap();
+        let slots = Slots::new(2);
+        let call = |index| {
+            let mut call = slots.enter(index).unwrap();
+            system.allocate(&mut call.token, Request::FRAME).unwrap();
+            slots.finish(call, system);
+        };
+        let is_parked = |index| {
+            let mut call = slots.enter(0).unwrap();
+            system.drain_parked(&mut call.token, CpuId(index)).is_ok()
+        };
+        call(1);
+        assert!(!is_parked(1));
+        slots.while_short(system, || {
+            assert!(is_parked(1), "by the thread that is short");
+            call(1);
+            assert!(is_parked(1), "by its own call");
+        });
+        call(1);
+        assert!(!is_parked(1));
+        slots.park_idle(system);
+        assert!(is_parked(1));
     }
 
     #[test]
