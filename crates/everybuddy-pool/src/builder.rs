@@ -54,7 +54,7 @@ impl PoolBuilder {
 
 impl<S: System + 'static> PoolBuilder<S> {
     /// Chooses the number of threads that can allocate simultaneously. More threads share tokens. The default is the
-    /// number of processors that the process may use. Each token costs about 5 KiB, and a pool with many tokens for its
+    /// number of processors that the process may use. Each token costs about 4 KiB, and a pool with many tokens for its
     /// size is divided into smaller parts.
     pub fn tokens(self, tokens: u16) -> Self {
         Self { tokens, ..self }

@@ -179,10 +179,12 @@ fn a_thread_that_is_short_finds_what_others_free() {
 #[test]
 fn the_last_thread_of_a_token_parks_it() {
     let pool: Pool = pool(16 << 20, 2);
+    // This thread has the first token, and the other one the second.
+    drop(pool.allocate_pages(1).unwrap());
     let clone = pool.clone();
     let ended = thread::spawn(move || {
         drop(clone.allocate_pages(1).unwrap());
-        assert_eq!(clone.statistics().unwrap().threads, 1);
+        assert_eq!(clone.statistics().unwrap().threads, 2);
     });
     ended.join().unwrap();
     let statistics = pool.statistics().unwrap();
