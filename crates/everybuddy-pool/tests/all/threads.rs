@@ -235,6 +235,7 @@ fn a_slot_of_a_pool_that_is_gone_is_not_used_for_another_one() {
         let first = other.allocate_pages(1).unwrap();
         let second = kept.allocate_pages(1).unwrap();
         assert!(other.contains(first.as_ptr()) && !other.contains(second.as_ptr()));
+        assert_eq!(other.statistics().unwrap().threads, 1);
     }
     verify(&held, 5);
     assert_eq!(kept.statistics().unwrap().threads, 1);
