@@ -156,7 +156,8 @@ impl<S: System + 'static> Pool<S> {
             return Err(PoolError::BadAlignment { bytes, largest });
         }
         let aligned = alignment >> self.shared.page_shift;
-        if pages == 0 || aligned <= pages.next_power_of_two() {
+        let is_aligned = |length: usize| aligned <= length;
+        if pages == 0 || pages.checked_next_power_of_two().is_none_or(is_aligned) {
             return self.allocate_pages(pages);
         }
         // A run is aligned to its length: the rest of a longer one is freed.
