@@ -5,8 +5,11 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{FrameRange, FreeError, Setup};
 use everybuddy_adapters::x86_64::PageFrames;
 use everybuddy_suite::{Machine, System, claim, on};
+use x86_64::VirtAddr;
+use x86_64::structures::paging::mapper::CleanUp;
 use x86_64::structures::paging::{
-    FrameAllocator, FrameDeallocator, PageSize, PhysFrame, Size1GiB, Size2MiB, Size4KiB,
+    FrameAllocator, FrameDeallocator, Mapper, OffsetPageTable, Page, PageSize, PageTable,
+    PageTableFlags, PhysFrame, Size1GiB, Size2MiB, Size4KiB, Translate,
 };
 
 /// Memory from 1 MiB on, with a hole, as machines have it.
@@ -121,4 +124,65 @@ fn a_frame_without_an_address_is_freed_again() {
         assert_eq!(none, None);
         crate::all_is_free(system, &mut cpu, &ranges);
     });
+}
+
+/// Page tables of the crate in frames of a system: what is mapped is found, and all tables are freed at last.
+#[test]
+fn page_tables_take_frames_and_return_them() {
+    let ranges = [FrameRange::new(0, 4096)];
+    let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
+    for name in crate::SYSTEMS {
+        on(name, &Setup::new(&ranges, 1), |system| {
+            // Physical memory, from address 0 on; only the frames of tables are accessed.
+            let mut memory: Vec<PageTable> = (0..4096).map(|_| PageTable::new()).collect();
+            let offset = VirtAddr::from_ptr(memory.as_mut_ptr());
+            let cpus = NativeCpus::new(1);
+            let mut cpu = claim(&cpus, 0);
+            // SAFETY: the memory is used by the tables alone.
+            let mut frames: Frames<'_> = unsafe { PageFrames::new(system, &mut cpu) };
+            let root: PhysFrame = frames.allocate_frame().unwrap();
+            let table = offset + root.start_address().as_u64();
+            // SAFETY: the frame of the root is unused, and lies in the memory.
+            let table = unsafe { &mut *table.as_mut_ptr::<PageTable>() };
+            table.zero();
+            // SAFETY: all frames of the system are at this offset. No processor uses the tables.
+            let mut mapper = unsafe { OffsetPageTable::new(table, offset) };
+            let page = |number: u64| {
+                let address = VirtAddr::new(number * 0x1_2345_6000);
+                Page::<Size4KiB>::containing_address(address)
+            };
+            let huge = Page::<Size2MiB>::containing_address(VirtAddr::new(0x7f00_0020_0000));
+            let huge_frame: PhysFrame<Size2MiB> = frames.allocate_frame().unwrap();
+            // SAFETY: no processor uses the tables.
+            let flush = unsafe { mapper.map_to(huge, huge_frame, flags, &mut frames) };
+            flush.unwrap().ignore();
+            let mut mapped: Vec<(Page, PhysFrame)> = Vec::new();
+            for number in 1..200 {
+                let frame = frames.allocate_frame().unwrap();
+                // SAFETY: as above.
+                let flush = unsafe { mapper.map_to(page(number), frame, flags, &mut frames) };
+                flush.unwrap().ignore();
+                mapped.push((page(number), frame));
+            }
+            for (page, frame) in mapped {
+                let found = mapper.translate_addr(page.start_address() + 5);
+                assert_eq!(found, Some(frame.start_address() + 5));
+                let (frame, flush) = mapper.unmap(page).unwrap();
+                flush.ignore();
+                // SAFETY: the frame is not mapped any more.
+                unsafe { frames.deallocate_frame(frame) };
+            }
+            let (frame, flush) = mapper.unmap(huge).unwrap();
+            flush.ignore();
+            assert_eq!(frame, huge_frame);
+            // SAFETY: as above; and the tables that are freed have no entries.
+            unsafe { frames.deallocate_frame(frame) };
+            // SAFETY: as above.
+            unsafe { mapper.clean_up(&mut frames) };
+            // SAFETY: as above.
+            unsafe { frames.deallocate_frame(root) };
+            assert_eq!(frames.take_refused(), None);
+            crate::all_is_free(system, &mut cpu, &ranges);
+        });
+    }
 }
