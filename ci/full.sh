@@ -21,6 +21,7 @@ c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh

@@ -14,6 +14,7 @@
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
+#   make       builds jemalloc
 #   full       all of these
 set -euo pipefail
 
@@ -34,7 +35,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc c
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc c make
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -61,6 +62,7 @@ for tool in "$@"; do
         # The header of another version may differ.
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
         ;;
+    make) packages make make ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2

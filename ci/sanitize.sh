@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The allocators' tests under AddressSanitizer: what `unsafe` indexing and placing could break natively. Needs a
+# The tests of allocators and pools under AddressSanitizer: what `unsafe` indexing and placing could break. Needs a
 # nightly toolchain; 4 minutes. (The same code runs under loom and shuttle in ci/test.sh.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 target=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/sanitize
-cargo +nightly test --locked --target "$target" -p everybuddy -p everybuddy-workload --lib --tests
+cargo +nightly test --locked --target "$target" -p everybuddy -p everybuddy-workload -p everybuddy-pool --lib --tests

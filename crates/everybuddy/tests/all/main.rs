@@ -1,6 +1,5 @@
 //! The allocators' tests from outside, in one program: systems are compiled once for all of them.
 
-mod adapters;
 mod domains;
 mod handover;
 mod holds;

@@ -1,0 +1,31 @@
+//! Frame allocators behind the traits of Rust kernels, and memory maps of boot loaders.
+//!
+//! The crate is `no_std` and needs no heap. Each adapter is a feature; [`map`] is always there.
+//!
+//! | feature | contents |
+//! |---|---|
+//! | `x86_64` | the traits `FrameAllocator` and `FrameDeallocator` of the crate x86_64, for pages of 4 KiB, 2 MiB and 1 GiB |
+//! | `ostd` | the operations of OSTD's trait `GlobalFrameAllocator`, and a macro that implements it |
+//! | `bootloader_api` | the memory map of the crate bootloader_api |
+//! | `limine` | the memory map of the crate limine |
+//!
+//! All of them assume frames of 4 KiB. docs/adapters.md of the repository is a guide.
+#![no_std]
+
+#[cfg(feature = "bootloader_api")]
+pub mod bootloader_api;
+#[cfg(feature = "limine")]
+pub mod limine;
+pub mod map;
+#[cfg(feature = "ostd")]
+pub mod ostd;
+#[cfg(feature = "x86_64")]
+pub mod x86_64;
+
+/// The bytes of a frame.
+pub const FRAME_BYTES: u64 = 4096;
+
+/// The guide's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adapters.md")]
+struct Guide;

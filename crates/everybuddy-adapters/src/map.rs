@@ -1,0 +1,163 @@
+//! Memory maps: from regions in bytes to ranges of frames.
+//!
+//! # Purpose
+//!
+//! Maps of firmware and boot loaders are not sorted, their regions overlap, and they do not begin at frames. A system
+//! needs ascending ranges of whole frames.
+//!
+//! # Invariants
+//!
+//! A frame is in the result if and only if each of its bytes is in a usable region, and none is in another one. The
+//! ranges ascend, and between two of them is at least one frame.
+//!
+//! # Complexity
+//!
+//! O(regions²): a map has at most a few hundred regions, and no memory is available for sorting.
+
+use core::fmt;
+
+use everybuddy::FrameRange;
+
+use crate::FRAME_BYTES;
+
+/// A region of a memory map, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The first byte.
+    pub start: u64,
+    /// The byte after the last one. A region that ends before it starts is empty.
+    pub end: u64,
+    /// Whether the kernel may use it. Where a usable region overlaps another one, the memory is not used.
+    pub is_usable: bool,
+}
+
+/// The reason why a memory map could not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// The map has more ranges than there is room for.
+    TooManyRanges {
+        /// The ranges of the map.
+        needed: usize,
+        /// The ranges for which there is room.
+        room: usize,
+    },
+    /// The map has no usable frame.
+    NoMemory,
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyRanges { needed, room } => write!(
+                f,
+                "the memory map has {needed} usable ranges, but there is room for {room}: pass a longer slice"
+            ),
+            Self::NoMemory => write!(f, "the memory map has no usable frame"),
+        }
+    }
+}
+
+impl core::error::Error for MapError {}
+
+/// Writes the usable frames of a map to `out`, as ranges for [`Setup::new`](everybuddy::Setup::new), and returns them.
+///
+/// ```
+/// use everybuddy::FrameRange;
+/// use everybuddy_adapters::map::{Region, usable};
+///
+/// let region = |start, end, is_usable| Region { start, end, is_usable };
+/// let map = [
+///     region(0x10_0000, 0x800_0000, true),
+///     region(0, 0x9_fc00, true),
+///     region(0x40_0000, 0x50_0800, false),
+/// ];
+/// let mut room = [FrameRange::new(0, 0); 8];
+/// let ranges = usable(map.iter().copied(), &mut room)?;
+/// assert_eq!(
+///     ranges,
+///     [FrameRange::new(0, 0x9f), FrameRange::new(0x100, 0x300), FrameRange::new(0x501, 0x7aff)]
+/// );
+/// # Ok::<(), everybuddy_adapters::map::MapError>(())
+/// ```
+///
+/// # Errors
+/// [`TooManyRanges`](MapError::TooManyRanges), [`NoMemory`](MapError::NoMemory).
+pub fn usable(
+    regions: impl Iterator<Item = Region> + Clone,
+    out: &mut [FrameRange],
+) -> Result<&[FrameRange], MapError> {
+    let mut needed = 0;
+    for range in (Ranges { regions, at: 0 }) {
+        if let Some(place) = out.get_mut(needed) {
+            *place = range;
+        }
+        needed += 1;
+    }
+    let room = out.len();
+    match out.get(..needed) {
+        Some([]) => Err(MapError::NoMemory),
+        Some(ranges) => Ok(ranges),
+        None => Err(MapError::TooManyRanges { needed, room }),
+    }
+}
+
+/// The ranges of usable frames, in ascending order.
+struct Ranges<R> {
+    regions: R,
+    /// The first byte that was not looked at.
+    at: u64,
+}
+
+impl<R: Iterator<Item = Region> + Clone> Ranges<R> {
+    /// Returns the end of the memory from `at` on that regions of a kind cover, one after the other.
+    fn covered(&self, at: u64, is_usable: bool) -> u64 {
+        let mut end = at;
+        while let Some(further) = self
+            .kind(is_usable)
+            .filter(|region| region.start <= end && region.end > end)
+            .map(|region| region.end)
+            .max()
+        {
+            end = further;
+        }
+        end
+    }
+
+    fn kind(&self, is_usable: bool) -> impl Iterator<Item = Region> {
+        let regions = self.regions.clone();
+        regions.filter(move |region| region.is_usable == is_usable && region.start < region.end)
+    }
+
+    /// Returns the next bytes that are usable, without those around them.
+    fn next_bytes(&mut self) -> Option<(u64, u64)> {
+        loop {
+            // The next usable byte, whether or not another region has it.
+            let ahead = self.kind(true).filter(|region| region.end > self.at);
+            let start = ahead.map(|region| region.start.max(self.at)).min()?;
+            let blocked = self.covered(start, false);
+            if blocked > start {
+                self.at = blocked;
+                continue;
+            }
+            let end = self.covered(start, true);
+            let next = self.kind(false).map(|region| region.start);
+            let blocked = next.filter(|next| *next > start).min();
+            self.at = blocked.unwrap_or(end).min(end);
+            return Some((start, self.at));
+        }
+    }
+}
+
+impl<R: Iterator<Item = Region> + Clone> Iterator for Ranges<R> {
+    type Item = FrameRange;
+
+    fn next(&mut self) -> Option<FrameRange> {
+        loop {
+            let (start, end) = self.next_bytes()?;
+            let (first, end) = (start.div_ceil(FRAME_BYTES), end / FRAME_BYTES);
+            if first < end {
+                return Some(FrameRange::new(first, end - first));
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Tests of the adapters: one program, so that the systems are compiled once.
+
+mod maps;
+mod ostd;
+mod x86_64;
+
+use everybuddy::FrameRange;
+use everybuddy_suite::System;
+
+/// The systems that go through the adapters.
+const SYSTEMS: [&str; 4] = ["bs", "lbs-31", "linux-6", "everybuddy"];
+
+/// Checks that nothing is allocated, and that all frames of these ranges are free.
+fn all_is_free(system: &System<'_>, cpu: &mut everybuddy_suite::Cpu, ranges: &[FrameRange]) {
+    system.quiesce(cpu).unwrap();
+    let census = system.check(cpu).unwrap();
+    let frames = ranges.iter().map(|range| range.frames).sum();
+    assert_eq!((census.allocated, census.free), (0, frames));
+}

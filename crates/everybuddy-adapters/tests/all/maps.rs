@@ -1,0 +1,233 @@
+//! Memory maps: against a plain model, recorded and constructed ones, and through the types of boot loaders.
+
+use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
+use everybuddy::platform::NativeCpus;
+use everybuddy::{FrameRange, Setup};
+use everybuddy_adapters::map::{MapError, Region, usable};
+use everybuddy_adapters::{bootloader_api as loader, limine as protocol};
+use everybuddy_suite::{claim, on};
+use limine::memory_map::{Entry, EntryType};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A line of a map: first byte, byte after the last one, type.
+type Line = (u64, u64, String);
+
+fn read(name: &str) -> Vec<Line> {
+    let path = format!("{}/tests/maps/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
+    let parts = lines.map(|line| line.split(' ').collect::<Vec<_>>());
+    parts
+        .map(|parts| (number(parts[0]), number(parts[1]) + 1, parts[2].to_owned()))
+        .collect()
+}
+
+fn regions(lines: &[Line]) -> Vec<Region> {
+    let region = |(start, end, kind): &Line| Region {
+        start: *start,
+        end: *end,
+        is_usable: kind == "usable",
+    };
+    lines.iter().map(region).collect()
+}
+
+fn ranges_of(regions: &[Region]) -> Vec<FrameRange> {
+    let mut room = [FrameRange::new(0, 0); 32];
+    usable(regions.iter().copied(), &mut room).unwrap().to_vec()
+}
+
+/// Builds systems on the ranges, and checks that exactly they are free.
+fn boots(ranges: &[FrameRange]) {
+    let setup = Setup::new(ranges, 1);
+    for name in ["bs", "everybuddy"] {
+        on(name, &setup, |system| {
+            let cpus = NativeCpus::new(1);
+            crate::all_is_free(system, &mut claim(&cpus, 0), ranges);
+        });
+    }
+}
+
+#[test]
+fn a_recorded_map_has_the_memory_of_the_machine() {
+    let ranges = ranges_of(&regions(&read("firecracker-e820")));
+    let expected = [
+        FrameRange::new(0, 0x9f),
+        FrameRange::new(0x100, 0xb_ff00),
+        FrameRange::new(0x10_0000, 0x54_0000),
+    ];
+    assert_eq!(ranges, expected);
+    // 24 GiB, without the last page of the first 640 KiB and the 384 KiB after them.
+    let frames: u64 = ranges.iter().map(|range| range.frames).sum();
+    assert_eq!(frames, (24 << 30) / 4096 - 0x61);
+    boots(&ranges);
+}
+
+#[test]
+fn holes_overlaps_and_parts_of_pages_are_not_used() {
+    let ranges = ranges_of(&regions(&read("pc-e820")));
+    let expected = [
+        FrameRange::new(0, 0x9f),
+        FrameRange::new(0x100, 0xe00),
+        FrameRange::new(0x1000, 0xb_ef7a),
+        FrameRange::new(0xb_ff7e, 0x62),
+        FrameRange::new(0x10_0000, 0x14_0000),
+    ];
+    assert_eq!(ranges, expected);
+    boots(&ranges);
+}
+
+#[test]
+fn adjacent_regions_are_one_range() {
+    let ranges = ranges_of(&regions(&read("uefi")));
+    let expected = [
+        FrameRange::new(0, 0xa0),
+        FrameRange::new(0x100, 0x708),
+        FrameRange::new(0x80b, 1),
+        FrameRange::new(0x811, 0xef),
+        FrameRange::new(0x1480, 0x2b80),
+        FrameRange::new(0x4020, 0x3_a9cd),
+        FrameRange::new(0x3_ebed, 0xf71),
+        FrameRange::new(0x10_0000, 0x4_0000),
+    ];
+    assert_eq!(ranges, expected);
+    boots(&ranges);
+}
+
+/// The same maps in the types of two boot loaders.
+#[test]
+fn boot_loaders_describe_the_same_memory() {
+    for name in ["firecracker-e820", "pc-e820", "uefi"] {
+        let lines = read(name);
+        let expected = ranges_of(&regions(&lines));
+        let mut room = [FrameRange::new(0, 0); 32];
+
+        let kind = |kind: &str| match kind {
+            "usable" => MemoryRegionKind::Usable,
+            "loader" => MemoryRegionKind::Bootloader,
+            "reserved" => MemoryRegionKind::UnknownBios(2),
+            _ => MemoryRegionKind::UnknownUefi(10),
+        };
+        let memory: Vec<MemoryRegion> = lines
+            .iter()
+            .map(|(start, end, name)| MemoryRegion {
+                start: *start,
+                end: *end,
+                kind: kind(name),
+            })
+            .collect();
+        assert_eq!(loader::usable(&memory, &mut room).unwrap(), expected);
+
+        let entry_type = |kind: &str| match kind {
+            "usable" => EntryType::USABLE,
+            "loader" => EntryType::BOOTLOADER_RECLAIMABLE,
+            "acpi" => EntryType::ACPI_RECLAIMABLE,
+            "nvs" => EntryType::ACPI_NVS,
+            _ => EntryType::RESERVED,
+        };
+        let entries: Vec<Entry> = lines
+            .iter()
+            .map(|(start, end, name)| Entry {
+                base: *start,
+                length: end - start,
+                entry_type: entry_type(name),
+            })
+            .collect();
+        let entries: Vec<&Entry> = entries.iter().collect();
+        assert_eq!(protocol::usable(&entries, &mut room).unwrap(), expected);
+        let later = protocol::reclaimable(&entries, &mut room);
+        match name {
+            "uefi" => {
+                let loader = [FrameRange::new(0x900, 0xb80), FrameRange::new(0x4000, 0x20)];
+                assert_eq!(later.unwrap(), loader);
+                added_later(&expected, &loader);
+            }
+            _ => assert_eq!(later, Err(MapError::NoMemory)),
+        }
+    }
+}
+
+/// The memory of the boot loader becomes free when the kernel does not need it any more.
+fn added_later(ranges: &[FrameRange], later: &[FrameRange]) {
+    let reach = FrameRange::new(0, 0x14_0000);
+    let setup = Setup::new(ranges, 1).with_reach(reach);
+    on("everybuddy", &setup, |system| {
+        let cpus = NativeCpus::new(1);
+        let mut cpu = claim(&cpus, 0);
+        for range in later {
+            system.add(&mut cpu, *range).unwrap();
+        }
+        crate::all_is_free(system, &mut cpu, &[ranges, later].concat());
+    });
+}
+
+#[test]
+fn a_map_without_memory_and_a_slice_that_is_too_short_are_errors() {
+    let region = |start, end, is_usable| Region {
+        start,
+        end,
+        is_usable,
+    };
+    let mut room = [FrameRange::new(0, 0); 1];
+    let mut result = |regions: &[Region]| {
+        let ranges = usable(regions.iter().copied(), &mut room);
+        ranges.map(<[FrameRange]>::to_vec)
+    };
+    assert_eq!(result(&[]), Err(MapError::NoMemory));
+    // Less than a page, nothing, and a region that ends before it starts.
+    let none = [
+        region(1, 8191, true),
+        region(8192, 8192, true),
+        region(9000, 5, true),
+    ];
+    assert_eq!(result(&none), Err(MapError::NoMemory));
+    let two = [region(0, 4096, true), region(8192, 16384, true)];
+    let error = result(&two).unwrap_err();
+    assert_eq!(error, MapError::TooManyRanges { needed: 2, room: 1 });
+    assert!(error.to_string().contains("2 usable ranges"), "{error}");
+    let highest = [
+        region(u64::MAX - 4095, u64::MAX, true),
+        region(0, 4096, true),
+    ];
+    assert_eq!(result(&highest), Ok(vec![FrameRange::new(0, 1)]));
+}
+
+proptest! {
+    /// Any regions of 64 pages, whose bytes are counted one by one (in units of 512).
+    #[test]
+    fn a_frame_is_used_if_all_of_it_is_usable(
+        lines in vec((0u64..512, 0u64..90, any::<bool>()), 0..14),
+    ) {
+        let regions: Vec<Region> = lines
+            .iter()
+            .map(|(start, units, is_usable)| Region {
+                start: start * 512,
+                end: (start + units) * 512,
+                is_usable: *is_usable,
+            })
+            .collect();
+        let is_in = |unit: u64, is_usable| {
+            let mut kind = regions.iter().filter(|region| region.is_usable == is_usable);
+            kind.any(|region| (region.start..region.end).contains(&(unit * 512)))
+        };
+        let is_used = |unit| is_in(unit, true) && !is_in(unit, false);
+        let frames: Vec<u64> =
+            (0..80).filter(|frame| (frame * 8..frame * 8 + 8).all(is_used)).collect();
+        let mut room = [FrameRange::new(0, 0); 80];
+        let ranges = match usable(regions.iter().copied(), &mut room) {
+            Ok(ranges) => ranges,
+            Err(error) => {
+                prop_assert_eq!(error, MapError::NoMemory);
+                &[]
+            }
+        };
+        let found: Vec<u64> = ranges
+            .iter()
+            .flat_map(|range| range.start..range.start + range.frames)
+            .collect();
+        prop_assert_eq!(found, frames);
+        let is_apart = |pair: &[FrameRange]| pair[0].end().unwrap() < pair[1].start;
+        prop_assert!(ranges.windows(2).all(is_apart), "{:?}", ranges);
+    }
+}

@@ -1,0 +1,83 @@
+//! Where the buffers of the cache come from: a pool, or `mmap` and `munmap`, which a program uses without one.
+//!
+//! # Invariants
+//!
+//! A buffer owns its memory until it is dropped.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use everybuddy_pool::{Pages, Pool};
+
+use super::store::{PAGE, Source};
+
+/// Anonymous memory, unmapped when it is dropped.
+pub(crate) struct Mapped {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is plain memory with one owner.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    /// Maps fresh memory. Returns `None` if the operating system refuses.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: the kernel chooses unused addresses.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let start = NonNull::new(start.cast())?;
+        Some(Self { start, bytes })
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping has these bytes, all initialised, and lives as long as its owner.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Mapped {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and the owner is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is owned, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Buffers of a pool.
+pub(crate) struct Pooled(pub(crate) Pool);
+
+impl Source for Pooled {
+    type Buffer<'s> = Pages<'s>;
+
+    fn buffer(&self, pages: usize) -> Option<Pages<'_>> {
+        self.0.allocate_pages(pages).ok()
+    }
+}
+
+/// A mapping per buffer.
+pub(crate) struct Unpooled;
+
+impl Source for Unpooled {
+    type Buffer<'s> = Mapped;
+
+    fn buffer(&self, pages: usize) -> Option<Mapped> {
+        Mapped::new(pages * PAGE)
+    }
+}

@@ -1,0 +1,113 @@
+//! How a pool is described and built.
+//!
+//! # Purpose
+//!
+//! Everything that a pool cannot change later is chosen here.
+//!
+//! # Invariants
+//!
+//! A pool is built completely, or not at all: an error leaves nothing mapped.
+
+use std::marker::PhantomData;
+use std::thread;
+
+use everybuddy::systems::Options;
+use everybuddy::{Everybuddy, Order, System};
+
+use crate::error::PoolError;
+use crate::mapping::HugePages;
+use crate::slots::MAX_TOKENS;
+
+/// A description of a pool.
+///
+/// ```
+/// use everybuddy::systems::Lbs31;
+/// use everybuddy_pool::Pool;
+///
+/// // 64 MiB with the per-CPU lists of Linux, for about four threads that allocate simultaneously.
+/// let pool = Pool::builder(64 << 20).system::<Lbs31>().tokens(4).build()?;
+/// assert_eq!(pool.statistics()?.system, "lbs-31");
+/// # Ok::<(), everybuddy_pool::PoolError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a description is not a pool: call `build`"]
+pub struct PoolBuilder<S: System + 'static = Everybuddy> {
+    pub(crate) bytes: usize,
+    pub(crate) tokens: u16,
+    pub(crate) huge_pages: HugePages,
+    pub(crate) options: Options,
+    system: PhantomData<fn() -> S>,
+}
+
+impl PoolBuilder {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            bytes,
+            tokens: u16::try_from(processors).unwrap_or(MAX_TOKENS),
+            huge_pages: HugePages::Default,
+            options: Options::NONE,
+            system: PhantomData,
+        }
+    }
+}
+
+impl<S: System + 'static> PoolBuilder<S> {
+    /// Chooses the number of threads that can allocate simultaneously. More threads share tokens. The default is the
+    /// number of processors that the process may use. Each token costs about 4 KiB, and a pool with many tokens for its
+    /// size is divided into smaller parts.
+    pub fn tokens(self, tokens: u16) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// Chooses how the pool uses huge pages. With [`Advised`](HugePages::Advised) and
+    /// [`Reserved`](HugePages::Reserved), the size is rounded up to a multiple of 2 MiB.
+    pub fn huge_pages(self, huge_pages: HugePages) -> Self {
+        Self { huge_pages, ..self }
+    }
+
+    /// Chooses options of the system. Without the option `order`, the largest run has 1 GiB, or as much as fits.
+    pub fn options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Chooses another system.
+    pub fn system<T: System + 'static>(self) -> PoolBuilder<T> {
+        let Self {
+            bytes,
+            tokens,
+            huge_pages,
+            options,
+            ..
+        } = self;
+        PoolBuilder {
+            bytes,
+            tokens,
+            huge_pages,
+            options,
+            system: PhantomData,
+        }
+    }
+
+    /// Checks what needs no system.
+    pub(crate) fn check(&self) -> Result<(), PoolError> {
+        let tokens = self.tokens;
+        match (self.bytes, tokens) {
+            (0, _) => Err(PoolError::NoSize),
+            (_, 1..=MAX_TOKENS) => Ok(()),
+            _ => Err(PoolError::BadTokens { tokens }),
+        }
+    }
+
+    /// Returns the options, with the largest order that suits a pool of this number of frames.
+    pub(crate) fn options_for(&self, frames: u64) -> Options {
+        if self.options.order.is_some() || !S::ROW.takes("order") {
+            return self.options;
+        }
+        let fits = |order: &Order| u64::from(order.frames()) <= frames;
+        Options {
+            order: Order::up_to(Order::LIMIT).rev().find(fits),
+            ..self.options
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The pool, as its users see it.
+//!
+//! # Purpose
+//!
+//! Handles of a pool, and everything that a pool can do.
+//!
+//! # Invariants
+//!
+//! Guards borrow from a handle, so the pool outlives them.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use everybuddy::{Everybuddy, FrameAllocator, Order, Pfn, System, Visit};
+
+use crate::builder::PoolBuilder;
+use crate::error::PoolError;
+use crate::mapping::HUGE;
+use crate::pages::Pages;
+use crate::shared::Shared;
+use crate::slots::Counters;
+use crate::statistics::Statistics;
+
+/// Memory that was returned to the operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// The bytes that were in memory before, and are not any more.
+    pub bytes: usize,
+    /// The huge blocks that contained them.
+    pub blocks: usize,
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, blocks } = self;
+        write!(f, "{bytes} bytes of {blocks} huge blocks")
+    }
+}
+
+/// A pool of pages: a handle, which can be cloned and sent to other threads.
+///
+/// All methods can be called by any number of threads, and by a thread while it ends. A signal handler must not call
+/// them. The child of a `fork` has a copy of the pool; it must not use it if other threads were in calls at the `fork`.
+///
+/// ```
+/// use everybuddy_pool::Pool;
+///
+/// let pool = Pool::new(16 << 20)?;
+/// let mut pages = pool.allocate_pages(3)?;
+/// pages.fill(7);
+/// assert_eq!(pages.len(), 3 * pool.page_size());
+/// drop(pages);
+/// println!("{}", pool.statistics()?);
+/// # Ok::<(), everybuddy_pool::PoolError>(())
+/// ```
+///
+/// Guards borrow from the pool, so it cannot be dropped before them:
+///
+/// ```compile_fail,E0505
+/// let pool = everybuddy_pool::Pool::new(16 << 20).unwrap();
+/// let pages = pool.allocate_pages(3).unwrap();
+/// drop(pool);
+/// drop(pages);
+/// ```
+pub struct Pool<S: System + 'static = Everybuddy> {
+    pub(crate) shared: Arc<Shared<S>>,
+}
+
+/// A reference to a pool that does not keep it: for callbacks, and for tables that outlive it.
+///
+/// ```
+/// use everybuddy_pool::{Pool, PoolError};
+///
+/// let pool = Pool::new(16 << 20)?;
+/// let weak = pool.downgrade();
+/// assert!(weak.upgrade().is_ok());
+/// drop(pool);
+/// assert_eq!(weak.upgrade().err(), Some(PoolError::Dead));
+/// # Ok::<(), PoolError>(())
+/// ```
+pub struct WeakPool<S: System + 'static = Everybuddy> {
+    shared: Weak<Shared<S>>,
+}
+
+impl Pool {
+    /// Builds a pool of `bytes`, rounded up to whole pages, with the system `everybuddy`.
+    ///
+    /// # Errors
+    /// Those of [`PoolBuilder::build`].
+    pub fn new(bytes: usize) -> Result<Self, PoolError> {
+        Self::builder(bytes).build()
+    }
+
+    /// Describes a pool of `bytes`, rounded up to whole pages.
+    pub fn builder(bytes: usize) -> PoolBuilder {
+        PoolBuilder::new(bytes)
+    }
+}
+
+impl<S: System + 'static> PoolBuilder<S> {
+    /// Builds the pool: reserves its address space, and creates its allocator. No page is allocated yet, except with
+    /// [`HugePages::Reserved`](crate::HugePages::Reserved).
+    ///
+    /// # Errors
+    /// [`NoSize`](PoolError::NoSize), [`BadTokens`](PoolError::BadTokens), [`Map`](PoolError::Map),
+    /// [`NoHugePages`](PoolError::NoHugePages), and [`Build`](PoolError::Build) for options that the system does not
+    /// take.
+    pub fn build(self) -> Result<Pool<S>, PoolError> {
+        self.check()?;
+        let shared = Arc::new(Shared::new(&self)?);
+        Ok(Pool { shared })
+    }
+}
+
+impl<S: System + 'static> Pool<S> {
+    /// Allocates a run of `pages` pages, which starts at a multiple of the next power of two of its length.
+    ///
+    /// The pages contain what their last user wrote, or zeros. The call takes no lock that another thread holds for
+    /// longer than a call. If nothing suitable is found, it parks the tokens of all threads that are not in a call, and
+    /// waits for those that are, so that free memory is never withheld by idle threads.
+    ///
+    /// # Errors
+    /// [`ZeroPages`](PoolError::ZeroPages), [`TooLarge`](PoolError::TooLarge), [`Exhausted`](PoolError::Exhausted),
+    /// [`Busy`](PoolError::Busy).
+    #[inline]
+    pub fn allocate_pages(&self, pages: usize) -> Result<Pages<'_, S>, PoolError> {
+        let pfn = self.shared.allocate_frames(pages)?;
+        Ok(self.guard(pfn, pages))
+    }
+
+    /// Allocates like [`allocate_pages`](Self::allocate_pages), and fills the pages with zeros. O(pages).
+    ///
+    /// # Errors
+    /// Those of [`allocate_pages`](Self::allocate_pages).
+    pub fn allocate_zeroed(&self, pages: usize) -> Result<Pages<'_, S>, PoolError> {
+        let mut pages = self.allocate_pages(pages)?;
+        pages.fill(0);
+        Ok(pages)
+    }
+
+    /// Allocates like [`allocate_pages`](Self::allocate_pages), from a multiple of `alignment` bytes.
+    ///
+    /// # Errors
+    /// Those of [`allocate_pages`](Self::allocate_pages), and [`BadAlignment`](PoolError::BadAlignment).
+    pub fn allocate_aligned(
+        &self,
+        pages: usize,
+        alignment: usize,
+    ) -> Result<Pages<'_, S>, PoolError> {
+        let largest = self.largest_run() << self.shared.page_shift;
+        if !alignment.is_power_of_two() || alignment > largest {
+            let bytes = alignment;
+            return Err(PoolError::BadAlignment { bytes, largest });
+        }
+        let aligned = alignment >> self.shared.page_shift;
+        let is_aligned = |length: usize| aligned <= length;
+        if pages == 0 || pages.checked_next_power_of_two().is_none_or(is_aligned) {
+            return self.allocate_pages(pages);
+        }
+        // A run is aligned to its length: the rest of a longer one is freed.
+        let longer = self.allocate_pages(aligned)?;
+        let (run, _) = longer.split_at(pages);
+        Ok(run)
+    }
+
+    /// Turns memory of [`Pages::into_raw`] into a guard again. The pages can be a part of what was allocated.
+    ///
+    /// # Errors
+    /// [`Foreign`](PoolError::Foreign) if the memory is not a run of whole pages of this pool.
+    ///
+    /// # Safety
+    /// The pages were allocated from this pool and turned into raw memory, and no other guard has any of them.
+    pub unsafe fn from_raw(&self, memory: NonNull<[u8]>) -> Result<Pages<'_, S>, PoolError> {
+        let (address, bytes) = (memory.cast::<u8>().addr().get(), memory.len());
+        let foreign = PoolError::Foreign { address, bytes };
+        let offset = self.shared.mapping.offset(address, bytes).ok_or(foreign)?;
+        let page = self.page_size();
+        if bytes == 0 || !bytes.is_multiple_of(page) || !offset.is_multiple_of(page) {
+            return Err(foreign);
+        }
+        Ok(self.guard(Pfn((offset / page) as u32), bytes / page))
+    }
+
+    /// Returns all free huge blocks, of 2 MiB, to the operating system, and reports how much that was.
+    ///
+    /// The blocks stay part of the pool; their pages are zero when they are used again. The call holds one block at a
+    /// time, stops no thread, and passes over blocks near memory that threads in calls work with. A pool with
+    /// [`HugePages::Reserved`](crate::HugePages::Reserved) keeps its memory: another process could take a huge page, so
+    /// that the next access would end this process.
+    ///
+    /// # Errors
+    /// [`Busy`](PoolError::Busy) if another thread releases memory of this pool for too long; [`Map`](PoolError::Map)
+    /// if the operating system refuses.
+    ///
+    /// # Complexity
+    /// O(pages of the pool), and two system calls per free huge block.
+    pub fn release_free(&self) -> Result<Released, PoolError> {
+        let shared = &*self.shared;
+        let mut released = Released::default();
+        let Some(order) = self.shared.huge_order().filter(|_| !shared.is_reserved) else {
+            return Ok(released);
+        };
+        shared.slots.park_idle(shared.system);
+        let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;
+        let (mut refused, page) = (None, self.page_size());
+        let system = shared.system;
+        system.visit_free(&mut call.token, order, &mut |block| {
+            let offset = block.start.index() * page;
+            let resident = shared.mapping.resident(offset, HUGE, page);
+            // SAFETY: this call allocated the block, so no guard has a page of it (invariant 2).
+            match unsafe { shared.mapping.discard(offset, HUGE) } {
+                Ok(()) => {
+                    // If the kernel does not say what was in memory, the block counts as whole.
+                    let bytes = resident.unwrap_or(HUGE);
+                    released.bytes += bytes;
+                    released.blocks += usize::from(bytes > 0);
+                }
+                Err(errno) => refused = Some(errno),
+            }
+            Visit::Return
+        });
+        system.park(&mut call.token);
+        let bytes = released.bytes as u64;
+        shared.released_bytes.fetch_add(bytes, Ordering::Relaxed);
+        match refused {
+            Some(errno) => Err(PoolError::Map { bytes: HUGE, errno }),
+            None => Ok(released),
+        }
+    }
+
+    /// Returns what the pool has and what happened in it. O(pages / 64) with the system `everybuddy`.
+    ///
+    /// The numbers describe a single moment only if no other thread calls.
+    ///
+    /// # Errors
+    /// [`Busy`](PoolError::Busy) if all tokens were used for too long.
+    pub fn statistics(&self) -> Result<Statistics, PoolError> {
+        let (shared, huge) = (&*self.shared, self.shared.huge_order());
+        let mut call = self.shared.enter()?;
+        let snapshot = shared.system.snapshot(&mut call.token);
+        shared.slots.finish(call, shared.system);
+        let largest = Order::up_to(shared.system.max_order()).rev();
+        let largest = { largest }.find(|order| snapshot.available_blocks(*order) > 0);
+        let total = |counter: fn(&Counters) -> &AtomicU64| shared.slots.total(counter);
+        Ok(Statistics {
+            system: S::ROW.name,
+            page_size: self.page_size(),
+            pages: self.size() >> shared.page_shift,
+            free_pages: snapshot.free_frames() + snapshot.buffered_frames,
+            free_huge_blocks: huge.map_or(0, |order| snapshot.available_blocks(order)),
+            largest_free_run: largest.map_or(0, |order| u64::from(order.frames())),
+            metadata_bytes: shared.system.metadata_bytes(),
+            tokens: shared.slots.tokens(),
+            threads: shared.slots.threads(),
+            threads_ended: shared.slots.exits.load(Ordering::Relaxed),
+            allocations: total(|counters| &counters.allocations),
+            frees: total(|counters| &counters.frees),
+            refused: total(|counters| &counters.refused),
+            refused_frees: total(|counters| &counters.refused_frees),
+            shortages: total(|counters| &counters.shortages),
+            borrowed: total(|counters| &counters.borrowed),
+            released_bytes: shared.released_bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Returns the bytes of the pool that are in memory at this moment. Returns `None` if the kernel does not say.
+    /// O(pages).
+    pub fn resident_bytes(&self) -> Option<usize> {
+        let mapping = &self.shared.mapping;
+        mapping.resident(0, mapping.bytes(), self.page_size())
+    }
+
+    /// Returns a reference that does not keep the pool.
+    pub fn downgrade(&self) -> WeakPool<S> {
+        let shared = Arc::downgrade(&self.shared);
+        WeakPool { shared }
+    }
+
+    /// Returns the bytes of the pool. O(1).
+    pub fn size(&self) -> usize {
+        self.shared.mapping.bytes()
+    }
+
+    /// Returns the bytes of a page. O(1).
+    #[inline]
+    pub fn page_size(&self) -> usize {
+        self.shared.page_size()
+    }
+
+    /// Returns the pages of the largest run that can be allocated. O(1).
+    pub fn largest_run(&self) -> usize {
+        self.shared.largest_run()
+    }
+
+    /// Returns `true` if the byte at this address belongs to the pool. O(1).
+    pub fn contains<T>(&self, address: *const T) -> bool {
+        self.shared.mapping.offset(address.addr(), 1).is_some()
+    }
+
+    fn guard(&self, start: Pfn, pages: usize) -> Pages<'_, S> {
+        let start = self
+            .shared
+            .mapping
+            .at(start.index() << self.shared.page_shift);
+        Pages::new(&self.shared, start, pages)
+    }
+
+    /// Checks every invariant of the allocator, and that exactly `allocated` pages are allocated; for tests, while no
+    /// other thread calls. O(pages).
+    #[doc(hidden)]
+    pub fn check(&self, allocated: u64) -> Result<(), String> {
+        let shared = &*self.shared;
+        shared.slots.park_idle(shared.system);
+        let mut call = self.shared.enter().map_err(|error| error.to_string())?;
+        let quiet = shared.system.quiesce(&mut call.token);
+        quiet.map_err(|error| error.to_string())?;
+        let census = shared.system.check(&mut call.token);
+        let census = census.map_err(|violation| violation.to_string())?;
+        match census.allocated {
+            found if found == allocated => Ok(()),
+            found => Err(format!("{found} pages are allocated, not {allocated}")),
+        }
+    }
+}
+
+impl<S: System + 'static> WeakPool<S> {
+    /// Returns the pool.
+    ///
+    /// # Errors
+    /// [`Dead`](PoolError::Dead) if the last handle of the pool was dropped.
+    pub fn upgrade(&self) -> Result<Pool<S>, PoolError> {
+        let shared = self.shared.upgrade().ok_or(PoolError::Dead)?;
+        Ok(Pool { shared })
+    }
+}
+
+impl<S: System + 'static> Clone for Pool<S> {
+    fn clone(&self) -> Self {
+        let shared = Arc::clone(&self.shared);
+        Self { shared }
+    }
+}
+
+impl<S: System + 'static> Clone for WeakPool<S> {
+    fn clone(&self) -> Self {
+        let shared = Weak::clone(&self.shared);
+        Self { shared }
+    }
+}
+
+impl<S: System + 'static> fmt::Debug for Pool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("system", &S::ROW.name)
+            .field("bytes", &self.size())
+            .field("tokens", &self.shared.slots.tokens())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: System + 'static> fmt::Debug for WeakPool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakPool")
+            .field("is_dead", &(self.shared.strong_count() == 0))
+            .finish_non_exhaustive()
+    }
+}
