@@ -12,6 +12,7 @@
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
+#   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers, and what a first process needs
 #   protoc     decodes timelines
 #   full       all of these
 set -euo pipefail
@@ -30,7 +31,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -50,6 +51,12 @@ for tool in "$@"; do
         echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || packages no-m32 gcc-multilib
         ;;
     protoc) packages protoc protobuf-compiler ;;
+    linux)
+        packages qemu-system-x86_64 qemu-system-x86
+        packages busybox busybox-static
+        packages cpio cpio
+        packages /boot/vmlinuz-6.12 linux-headers-6.12-cloud-amd64 linux-image-6.12-cloud-amd64
+        ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2

@@ -108,6 +108,9 @@ struct everybuddy_state everybuddy_state(struct everybuddy *frames, u16 cpu);
 /* Writes the text of an error, and returns its length. */
 size_t everybuddy_explain(int error, char *out, size_t bytes);
 
+/* Panics, so that a test sees what the kernel makes of it. */
+void everybuddy_stop(void) __attribute__((noreturn));
+
 /* The kernel provides this function: it prints the message and stops, as BUG() does. */
 void everybuddy_panic(const char *message) __attribute__((noreturn));
 

@@ -10,7 +10,7 @@ use core::mem::MaybeUninit;
 use core::slice;
 use core::sync::atomic::Ordering;
 
-use everybuddy::systems::ROWS;
+use everybuddy::systems::{ROWS, SpecError};
 use everybuddy::{BuildError, CpuId, Flags, FrameRange, Order, Setup, SystemSpec};
 
 use crate::codes::{self, Text};
@@ -75,11 +75,12 @@ impl Refused {
                 Ok(_) => Ok(()),
                 Err(error) => {
                     write!(out, "`{}`: {error}", error.part(spec))?;
-                    if error == everybuddy::systems::SpecError::UnknownSystem {
-                        let mut rows = ROWS.iter().map(|row| row.name);
-                        return rows.try_for_each(|name| write!(out, " {name}"));
+                    if error != SpecError::UnknownSystem {
+                        return Ok(());
                     }
-                    Ok(())
+                    write!(out, "; the names are")?;
+                    let mut names = ROWS.iter().map(|row| row.name);
+                    names.try_for_each(|name| write!(out, " {name}"))
                 }
             },
         }
@@ -296,4 +297,11 @@ pub unsafe extern "C" fn everybuddy_explain(error: i32, out: *mut u8, bytes: usi
     // A text never fails, it is cut.
     let _ = codes::write(error.saturating_neg(), &mut out);
     out.length()
+}
+
+/// Panics, so that a test sees what the kernel makes of it.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_stop() -> ! {
+    panic!("stopped by everybuddy_stop");
 }
