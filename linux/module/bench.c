@@ -13,8 +13,8 @@
 
 #define CLOCK_LOOPS 100000
 #define BURST 512
-/* Buckets of a histogram: eight for each power of two. */
-#define BUCKETS (8 * 24)
+/* Buckets of a histogram: 32 for each power of two, so a bucket is at most 3 % wide. */
+#define BUCKETS (32 * 20)
 
 struct allocator {
 	const char *name;
@@ -88,25 +88,26 @@ static unsigned int bucket(u64 value)
 {
 	unsigned int power = fls64(value);
 
-	if (power <= 4)
+	if (power <= 6)
 		return value;
-	return min_t(unsigned int, 8 * (power - 3) + ((value >> (power - 4)) & 7), BUCKETS - 1);
+	return min_t(unsigned int, 32 * (power - 5) + ((value >> (power - 6)) & 31), BUCKETS - 1);
 }
 
+/* Returns the largest value of a bucket. */
 static u64 bucket_end(unsigned int at)
 {
-	if (at < 16)
+	if (at < 64)
 		return at;
-	return ((8ull + at % 8 + 1) << (at / 8 - 1)) - 1;
+	return ((32ull + at % 32 + 1) << (at / 32 - 1)) - 1;
 }
 
-/* Returns the value that a share of the calls did not exceed, to an eighth. */
+/* Returns the value that a share of the calls did not exceed, to the width of a bucket. */
 static u64 percentile(const u32 *histogram, u64 calls, unsigned int hundredths)
 {
 	u64 sum = 0;
 	unsigned int at;
 
-	for (at = 0; at < BUCKETS; at++) {
+	for (at = 0; at < BUCKETS - 1; at++) {
 		sum += histogram[at];
 		if (sum * 10000 >= calls * hundredths)
 			break;
@@ -151,11 +152,10 @@ static noinline void run_round(const struct allocator *allocator, const struct w
 	round->free += end - middle;
 }
 
-/* Times single calls; returns the largest. */
+/* Times single allocations into a histogram; returns their number. */
 static u64 run_calls(const struct allocator *allocator, const struct workload *workload, unsigned int rounds,
-		     u64 nothing, u32 *histogram, u64 *calls)
+		     u64 nothing, u32 *histogram)
 {
-	u64 most = 0;
 	unsigned int round, at;
 
 	for (round = 0; round < rounds; round++) {
@@ -164,24 +164,21 @@ static u64 run_calls(const struct allocator *allocator, const struct workload *w
 
 			blocks[at] = allocator->allocate(workload->order);
 			ticks = rdtsc_ordered() - start;
-			ticks -= min(ticks, nothing);
-			histogram[bucket(ticks)]++;
-			most = max(most, ticks);
-			(*calls)++;
+			histogram[bucket(ticks - min(ticks, nothing))]++;
 		}
 		for (at = 0; at < workload->burst; at++)
 			if (blocks[at])
 				allocator->free(blocks[at], workload->order);
 		cond_resched();
 	}
-	return most;
+	return (u64)rounds * workload->burst;
 }
 
 static int run_workload(const struct allocator *allocator, const struct workload *workload, unsigned int rounds,
 			u64 nothing)
 {
 	unsigned int per_round = workload->burst == 1 ? BURST : workload->burst, at;
-	u64 *allocates = kvmalloc_array(rounds, sizeof(u64), GFP_KERNEL), refused = 0, most, calls = 0, allocate, free;
+	u64 *allocates = kvmalloc_array(rounds, sizeof(u64), GFP_KERNEL), refused = 0, calls, allocate, free;
 	u64 *frees = kvmalloc_array(rounds, sizeof(u64), GFP_KERNEL);
 	u32 *histogram = kvcalloc(BUCKETS, sizeof(u32), GFP_KERNEL);
 	int error = -ENOMEM;
@@ -198,12 +195,12 @@ static int run_workload(const struct allocator *allocator, const struct workload
 		refused += round.refused;
 		cond_resched();
 	}
-	most = run_calls(allocator, workload, rounds, nothing, histogram, &calls);
+	calls = run_calls(allocator, workload, rounds, nothing, histogram);
 	allocate = median(allocates, rounds) * 10 / per_round;
 	free = median(frees, rounds) * 10 / per_round;
-	pr_info("bench allocator=%s workload=%s order=%u burst=%u allocate=%llu.%llu free=%llu.%llu refused=%llu p50=%llu p99=%llu most=%llu\n",
+	pr_info("bench allocator=%s workload=%s order=%u burst=%u allocate=%llu.%llu free=%llu.%llu refused=%llu p50=%llu p99=%llu\n",
 		allocator->name, workload->name, workload->order, workload->burst, allocate / 10, allocate % 10, free / 10,
-		free % 10, refused, percentile(histogram, calls, 5000), percentile(histogram, calls, 9900), most);
+		free % 10, refused, percentile(histogram, calls, 5000), percentile(histogram, calls, 9900));
 	error = refused ? eb_failed("%s refused %llu blocks of order %u", allocator->name, refused, workload->order) : 0;
 out:
 	kvfree(allocates);
@@ -219,18 +216,21 @@ int eb_bench(unsigned int rounds)
 		{ "alloc_pages", linux_allocate, linux_free },
 		{ managed.name, own_allocate, own_free },
 	};
-	u64 ticks, nothing = ~0ull;
-	unsigned long loops = CLOCK_LOOPS;
+	u64 start, ticks = ~0ull, nothing = ~0ull;
 	unsigned int at, workload;
 	int error = 0;
 
-	ticks = rdtsc_ordered();
-	asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
-	ticks = rdtsc_ordered() - ticks;
+	/* The least of some tries, which no timer interrupt reaches. */
+	for (at = 0; at < 5; at++) {
+		unsigned long loops = CLOCK_LOOPS;
+
+		start = rdtsc_ordered();
+		asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
+		ticks = min(ticks, rdtsc_ordered() - start);
+	}
 	pr_info("clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
 	for (at = 0; at < 100; at++) {
-		u64 start = rdtsc_ordered();
-
+		start = rdtsc_ordered();
 		nothing = min(nothing, rdtsc_ordered() - start);
 	}
 	for (at = 0; at < ARRAY_SIZE(allocators); at++)

@@ -75,13 +75,17 @@ int eb_free(u64 frame, unsigned int order)
 	int error = everybuddy_free(managed.frames, cpu, frame, order);
 
 	put_cpu();
-	if (unlikely(error) && error != -EVERYBUDDY_BUSY) {
-		char why[80];
-
-		everybuddy_explain(error, why, sizeof(why));
-		WARN(1, "everybuddy: free of frame %#llx, order %u, refused: %s\n", frame, order, why);
-	}
+	if (unlikely(error) && error != -EVERYBUDDY_BUSY)
+		WARN(1, "everybuddy: free of frame %#llx, order %u, refused: %s\n", frame, order, eb_why(error).text);
 	return error;
+}
+
+struct why eb_why(int error)
+{
+	struct why why;
+
+	everybuddy_explain(error, why.text, sizeof(why.text));
+	return why;
 }
 
 int eb_quiesce(void)

@@ -28,8 +28,14 @@ s64 eb_allocate(unsigned int order);
 /* Frees a block. A refused free is reported with the caller's stack, and its error returned. */
 int eb_free(u64 frame, unsigned int order);
 
-/* Brings home what CPUs keep, and finishes deferred work. Returns an error of everybuddy_kernel.h if one is in use. */
+/* Returns to the zone layer what CPUs keep, and finishes deferred work. Returns an error if a CPU is in use. */
 int eb_quiesce(void);
+
+/* The text of an error of everybuddy_kernel.h. */
+struct why {
+	char text[80];
+};
+struct why eb_why(int error);
 
 /* Runs `work` on the first `threads` CPUs at the same time, and waits. Returns the first error. */
 int eb_on_cpus(unsigned int threads, int (*work)(void *), void *data);

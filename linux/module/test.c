@@ -9,13 +9,12 @@
 #include "module.h"
 
 #define HELD 256
-#define LARGEST 10
 
 static unsigned long *shadow;
 static u32 *all_frames;
 static atomic64_t taken, exhausted, done_operations, in_interrupts, postponed;
 static atomic_t seeds;
-static unsigned int operations;
+static unsigned int operations, largest;
 static bool is_over;
 
 static int claim(s64 frame, unsigned int order)
@@ -76,7 +75,7 @@ static int work(void *unused)
 			cond_resched();
 		/* Longer phases of growth and of decline. */
 		if (blocks < HELD && (!blocks || (choice & 7) < (round & 4096 ? 5 : 3))) {
-			unsigned int order = min_t(unsigned int, __ffs((choice >> 8) | 1 << LARGEST), LARGEST);
+			unsigned int order = __ffs((choice >> 8) | 1 << largest);
 			s64 frame = eb_allocate(order);
 
 			if (frame >= 0) {
@@ -85,7 +84,7 @@ static int work(void *unused)
 			} else if (frame == -EVERYBUDDY_EXHAUSTED || frame == -EVERYBUDDY_BUSY) {
 				atomic64_inc(&exhausted);
 			} else {
-				error = eb_failed("a request of order %u was refused by error %lld", order, -frame);
+				error = eb_failed("a request of order %u was refused: %s", order, eb_why(frame).text);
 			}
 		} else if (blocks) {
 			at = choice % blocks;
@@ -152,7 +151,7 @@ static int take_all(void *unused)
 		if (frame == -EVERYBUDDY_EXHAUSTED)
 			return 0;
 		if (frame < 0)
-			return eb_failed("a frame was refused by error %lld while memory was left", -frame);
+			return eb_failed("a frame was refused while memory was left: %s", eb_why(frame).text);
 		error = claim(frame, 0);
 		if (!error)
 			all_frames[atomic64_inc_return(&taken) - 1] = frame - managed.start;
@@ -185,7 +184,7 @@ int eb_is_all_free(void)
 	int error = eb_quiesce();
 
 	if (error)
-		return eb_failed("the lists of CPUs cannot be brought back: error %d", -error);
+		return eb_failed("the lists of CPUs cannot be brought back: %s", eb_why(error).text);
 	state = everybuddy_state(managed.frames, get_cpu());
 	is_right = everybuddy_check(managed.frames, smp_processor_id(), why, sizeof(why));
 	put_cpu();
@@ -235,6 +234,8 @@ int eb_test(unsigned int number, bool leak)
 	int error = -ENOMEM;
 
 	operations = number;
+	largest = min(everybuddy_state(managed.frames, get_cpu()).max_order, 10u);
+	put_cpu();
 	shadow = bitmap_zalloc(managed.count, GFP_KERNEL);
 	all_frames = vmalloc_array(managed.count, sizeof(*all_frames));
 	if (shadow && all_frames)

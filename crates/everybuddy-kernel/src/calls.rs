@@ -166,9 +166,14 @@ pub unsafe extern "C" fn everybuddy_build(
     let memory = unsafe { slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), bytes) };
     // SAFETY: the caller keeps the contract, which is the same.
     unsafe {
-        prepared(spec, ranges, count, cpus, (why, why_bytes), move |spec, setup| {
-            Frames::build(spec, setup, memory)
-        })
+        prepared(
+            spec,
+            ranges,
+            count,
+            cpus,
+            (why, why_bytes),
+            move |spec, setup| Frames::build(spec, setup, memory),
+        )
     }
 }
 

@@ -120,7 +120,11 @@ impl Frames {
 
     /// Runs `call` as a CPU. Returns `None` without calling it if the system was not set up for that CPU, or if the
     /// caller interrupted an operation of it.
-    fn with<R>(&self, cpu: CpuId, call: impl FnOnce(&mut PreemptionDisabled) -> R) -> Option<R> {
+    pub(crate) fn with<R>(
+        &self,
+        cpu: CpuId,
+        call: impl FnOnce(&mut PreemptionDisabled) -> R,
+    ) -> Option<R> {
         let mut token = self.gates.get(cpu.index())?.enter(cpu)?;
         Some(call(&mut token))
     }
