@@ -15,6 +15,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy/src/arena.rs",
     "crates/everybuddy/src/frame_table.rs",
     "crates/everybuddy/src/wrapping_slice.rs",
+    "crates/everybuddy-kernel/src/",
     "crates/everybuddy-measure/src/replay/fence.rs",
     "crates/everybuddy-papers/src/emulation/standalone.rs",
     "crates/everybuddy-sim/src/engine",

@@ -233,7 +233,7 @@ pub extern "C" fn everybuddy_serve(frames: &Frames, cpu: u16, budget: u32) -> bo
     frames.serve(CpuId(cpu), budget)
 }
 
-/// Checks every invariant of all metadata. Returns `true` if they hold, else the first violation in `why`.
+/// Checks every invariant of all metadata. Returns `true` if they hold; otherwise the first violation is in `why`.
 ///
 /// # Safety
 /// `why` has `why_bytes` bytes.

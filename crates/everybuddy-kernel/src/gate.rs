@@ -1,8 +1,8 @@
 //! The token of a CPU whose preemption is disabled, and the counters of that CPU.
 //!
 //! # Invariants
-//! At most one token of a gate exists. The gate is written by its own CPU alone, so it needs no atomic read-modify-write:
-//! an interrupt that arrives between the read and the write has closed and opened the gate before it returns.
+//! At most one token of a gate exists. The gate is written by its own CPU alone, so it needs no atomic
+//! read-modify-write: an interrupt between the read and the write has closed and opened the gate before it returns.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
@@ -87,7 +87,7 @@ impl Drop for PreemptionDisabled {
     }
 }
 
-/// Counts what happens beside hits: refills, drains, contended locks and reclaims. Other events cost nothing.
+/// Counts what is not a hit: refills, drains, contended locks and reclaims. Other events cost nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlowPaths(Option<&'static Gate>);
 

@@ -13,9 +13,9 @@
 //! | `panic` | a panic calls the kernel; only in the object |
 //!
 //! # Design decisions
-//! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during an
-//!   operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU list
-//!   and only try locks. So no lock has to save interrupt flags, and no operation disables interrupts.
+//! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during
+//!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
+//!   list and only try locks. So no lock has to save interrupt flags, and no operation disables interrupts.
 //! - Systems are called indirectly ([`build_any`](everybuddy::build_any)), because the system is chosen at boot.
 //!
 //! # Invariants
