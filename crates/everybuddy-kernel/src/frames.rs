@@ -5,6 +5,7 @@
 //! here; the system counts from the base of its span.
 
 use core::mem::MaybeUninit;
+use core::slice;
 
 use everybuddy::{
     AllocateError, Block, BuildError, Census, CpuId, Flags, FrameAllocator, FreeError, LINE,
@@ -53,8 +54,8 @@ impl Frames {
         for gate in gates.iter_mut() {
             gate.write(Gate::default());
         }
-        // SAFETY: the loop above wrote all elements.
-        let gates = unsafe { gates.assume_init_ref() };
+        // SAFETY: the loop above wrote all elements, which are borrowed for ever.
+        let gates = unsafe { slice::from_raw_parts(gates.as_ptr().cast::<Gate>(), cpus) };
         let base = system.span().base();
         Ok(frames.write(Frames {
             system,
@@ -163,9 +164,11 @@ impl Frames {
     /// Runs a step of every service. Returns `true` if there is more work.
     pub fn serve(&self, cpu: CpuId, budget: u32) -> bool {
         let step = |token: &mut PreemptionDisabled| {
-            (0..self.system.services().len()).fold(false, |more, service| {
-                self.system.serve(token, service, budget) == Progress::More || more
-            })
+            let mut more = false;
+            for service in 0..self.system.services().len() {
+                more |= self.system.serve(token, service, budget) == Progress::More;
+            }
+            more
         };
         self.with(cpu, step).unwrap_or(false)
     }
@@ -181,14 +184,14 @@ impl Frames {
     }
 }
 
-/// Splits the place of `count` elements off a piece of memory. Returns `None` if it is too small.
-fn place<T>(
-    memory: &'static mut [MaybeUninit<u8>],
-    count: usize,
-) -> Option<(
+/// The place of some elements, and the memory after it.
+type Placed<T> = (
     &'static mut [MaybeUninit<T>],
     &'static mut [MaybeUninit<u8>],
-)> {
+);
+
+/// Splits the place of `count` elements off a piece of memory. Returns `None` if it is too small.
+fn place<T>(memory: &'static mut [MaybeUninit<u8>], count: usize) -> Option<Placed<T>> {
     let skip = memory.as_ptr().align_offset(align_of::<T>());
     let (_, memory) = memory.split_at_mut_checked(skip)?;
     let (own, rest) = memory.split_at_mut_checked(size_of::<T>().checked_mul(count)?)?;
