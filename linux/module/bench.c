@@ -5,7 +5,7 @@
  * In a virtual machine that counts instructions (QEMU's -icount shift=0) a tick of the time stamp counter is an
  * instruction; the line "clock" tells whether it is. A round allocates a burst of blocks and frees them again. The median
  * of the rounds is printed, which no timer interrupt reaches, and the percentiles of single calls. `floor` is the same
- * loop around functions that do nothing.
+ * loop around functions that do nothing. Several threads measure at the same time, each with its own line per workload.
  */
 #include "module.h"
 
@@ -69,8 +69,6 @@ static const struct workload workloads[] = {
 	{ "burst", 9, 4 },
 };
 
-static unsigned long blocks[BURST];
-
 static int compare(const void *a, const void *b)
 {
 	u64 left = *(const u64 *)a, right = *(const u64 *)b;
@@ -122,7 +120,8 @@ struct round {
 	u64 refused;
 };
 
-static noinline void run_round(const struct allocator *allocator, const struct workload *workload, struct round *round)
+static noinline void run_round(const struct allocator *allocator, const struct workload *workload,
+			       unsigned long *blocks, struct round *round)
 {
 	unsigned int order = workload->order, at;
 	u64 start, middle, end;
@@ -154,7 +153,7 @@ static noinline void run_round(const struct allocator *allocator, const struct w
 
 /* Times single allocations into a histogram; returns their number. */
 static u64 run_calls(const struct allocator *allocator, const struct workload *workload, unsigned int rounds,
-		     u64 nothing, u32 *histogram)
+		     u64 nothing, unsigned long *blocks, u32 *histogram)
 {
 	unsigned int round, at;
 
@@ -180,45 +179,62 @@ static int run_workload(const struct allocator *allocator, const struct workload
 	unsigned int per_round = workload->burst == 1 ? BURST : workload->burst, at;
 	u64 *allocates = kvmalloc_array(rounds, sizeof(u64), GFP_KERNEL), refused = 0, calls, allocate, free;
 	u64 *frees = kvmalloc_array(rounds, sizeof(u64), GFP_KERNEL);
+	unsigned long *blocks = kvcalloc(BURST, sizeof(*blocks), GFP_KERNEL);
 	u32 *histogram = kvcalloc(BUCKETS, sizeof(u32), GFP_KERNEL);
 	int error = -ENOMEM;
 
-	if (!allocates || !frees || !histogram)
+	if (!allocates || !frees || !blocks || !histogram)
 		goto out;
 	/* The first rounds fill lists and caches. */
 	for (at = 0; at < rounds + 8; at++) {
 		struct round round = {};
 
-		run_round(allocator, workload, &round);
+		run_round(allocator, workload, blocks, &round);
 		allocates[at % rounds] = round.allocate;
 		frees[at % rounds] = round.free;
 		refused += round.refused;
 		cond_resched();
 	}
-	calls = run_calls(allocator, workload, rounds, nothing, histogram);
+	calls = run_calls(allocator, workload, rounds, nothing, blocks, histogram);
 	allocate = median(allocates, rounds) * 10 / per_round;
 	free = median(frees, rounds) * 10 / per_round;
-	pr_info("bench allocator=%s workload=%s order=%u burst=%u allocate=%llu.%llu free=%llu.%llu refused=%llu p50=%llu p99=%llu\n",
-		allocator->name, workload->name, workload->order, workload->burst, allocate / 10, allocate % 10, free / 10,
+	pr_info("bench allocator=%s cpu=%u workload=%s order=%u burst=%u allocate=%llu.%llu free=%llu.%llu refused=%llu p50=%llu p99=%llu\n",
+		allocator->name, raw_smp_processor_id(), workload->name, workload->order, workload->burst, allocate / 10, allocate % 10, free / 10,
 		free % 10, refused, percentile(histogram, calls, 5000), percentile(histogram, calls, 9900));
 	error = refused ? eb_failed("%s refused %llu blocks of order %u", allocator->name, refused, workload->order) : 0;
 out:
 	kvfree(allocates);
 	kvfree(frees);
+	kvfree(blocks);
 	kvfree(histogram);
 	return error;
 }
 
-int eb_bench(unsigned int rounds)
+static int run_thread(void *rounds)
 {
 	const struct allocator allocators[] = {
 		{ "floor", floor_allocate, floor_free },
 		{ "alloc_pages", linux_allocate, linux_free },
 		{ managed.name, own_allocate, own_free },
 	};
-	u64 start, ticks = ~0ull, nothing = ~0ull;
+	u64 start, nothing = ~0ull;
 	unsigned int at, workload;
 	int error = 0;
+
+	for (at = 0; at < 100; at++) {
+		start = rdtsc_ordered();
+		nothing = min(nothing, rdtsc_ordered() - start);
+	}
+	for (at = 0; at < ARRAY_SIZE(allocators); at++)
+		for (workload = 0; workload < ARRAY_SIZE(workloads) && !error; workload++)
+			error = run_workload(&allocators[at], &workloads[workload], *(unsigned int *)rounds, nothing);
+	return error;
+}
+
+int eb_bench(unsigned int rounds, unsigned int threads)
+{
+	u64 start, ticks = ~0ull;
+	unsigned int at;
 
 	/* The least of some tries, which no timer interrupt reaches. */
 	for (at = 0; at < 5; at++) {
@@ -229,12 +245,5 @@ int eb_bench(unsigned int rounds)
 		ticks = min(ticks, rdtsc_ordered() - start);
 	}
 	pr_info("clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
-	for (at = 0; at < 100; at++) {
-		start = rdtsc_ordered();
-		nothing = min(nothing, rdtsc_ordered() - start);
-	}
-	for (at = 0; at < ARRAY_SIZE(allocators); at++)
-		for (workload = 0; workload < ARRAY_SIZE(workloads) && !error; workload++)
-			error = run_workload(&allocators[at], &workloads[workload], rounds, nothing);
-	return error;
+	return eb_on_cpus(threads, run_thread, &rounds);
 }

@@ -20,6 +20,9 @@ MODULE_PARM_DESC(test, "random operations per CPU, checked against a bitmap");
 static unsigned int bench;
 module_param(bench, uint, 0444);
 MODULE_PARM_DESC(bench, "rounds of the benchmark");
+static unsigned int threads = 1;
+module_param(threads, uint, 0444);
+MODULE_PARM_DESC(threads, "threads of the benchmark, each on a CPU of its own");
 static bool misuse;
 module_param(misuse, bool, 0444);
 MODULE_PARM_DESC(misuse, "free blocks wrongly, which must be reported and survived");
@@ -265,7 +268,7 @@ static int __init everybuddy_init(void)
 	if (!error && test)
 		error = eb_test(test, leak);
 	if (!error && bench)
-		error = eb_bench(bench);
+		error = eb_bench(bench, clamp(threads, 1u, num_online_cpus()));
 	if (!error)
 		error = eb_device_register();
 	if (error)

@@ -48,7 +48,7 @@ int eb_test(unsigned int operations, bool leak);
 int eb_is_all_free(void);
 
 int eb_misuse(void);
-int eb_bench(unsigned int rounds);
+int eb_bench(unsigned int rounds, unsigned int threads);
 int eb_device_register(void);
 void eb_device_unregister(void);
 
