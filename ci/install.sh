@@ -55,6 +55,7 @@ for tool in "$@"; do
         packages qemu-system-x86_64 qemu-system-x86
         packages busybox busybox-static
         packages cpio cpio
+        packages make make
         packages /boot/vmlinuz-6.12 linux-headers-6.12-cloud-amd64 linux-image-6.12-cloud-amd64
         ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;

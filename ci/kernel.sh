@@ -4,8 +4,9 @@
 #
 #   ci/kernel.sh               examples/kernel, with the `core` of the installed compiler; seconds
 #   ci/kernel.sh full          also for x86_64-unknown-none, with `core` built from Debian's rust-web-src; a minute
-#   ci/kernel.sh object FILE   all systems as one object for Linux (crates/everybuddy-kernel), in the same way. The built
-#                              `core` stays in the folder of FILE; 70 s of CPU at first, then 45
+#   ci/kernel.sh object FILE [checked]   all systems as one object for Linux (crates/everybuddy-kernel), in the same way;
+#                                        `checked` is not optimized and has assertions. A minute of CPU, and less if
+#                                        checked. The built `core` stays in the folder of FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,9 +33,9 @@ inspect() { # OBJECT PERMITTED
         printf 'kernel: a kernel does not have these symbols:\n%s\n' "$unexpected" >&2
         exit 1
     fi
-    vectors=$(objdump -d --no-show-raw-insn "$1" |
-        grep -cE '%[xyz]mm|%mm[0-7]|%st\b|-0x[0-9a-f]+\(%rsp\)|\s(f(i?ld|i?st|add|sub|mul|div|init)[a-z0-9]*)(\s|$)' ||
-        true)
+    # Without the addresses, some of which look like `fadd`.
+    vectors=$(objdump -d --no-show-raw-insn "$1" | cut -f2- |
+        grep -cE '%[xyz]mm|%mm[0-7]|%st\b|-0x[0-9a-f]+\(%rsp\)|^f(i?ld|i?st|add|sub|mul|div|init)[a-z0-9]*\s*$' || true)
     if [ "$vectors" != 0 ]; then
         echo "kernel: $vectors instructions use vector or floating-point registers, or the red zone" >&2
         exit 1
@@ -93,9 +94,10 @@ core() { # FOLDER [FLAGS]
 
 if [ "${1:-}" = object ]; then
     object=$(realpath -m "$2")
+    [ "${3:-}" != checked ] || flags+=(-C opt-level=0 -C debug-assertions=yes)
     # What Linux expects of each function: returns and indirect calls through its thunks, and landing pads.
     linux=(-Zfunction-return=thunk-extern -Zretpoline-external-thunk -Zcf-protection=branch -Zplt=yes)
-    core=$(dirname "$object")/core-$(/usr/bin/rustc --version | cut -d' ' -f2)
+    core=$(dirname "$object")/core-$(/usr/bin/rustc --version | cut -d' ' -f2)${3:+-$3}
     core "$core" "${linux[@]}"
     echo "kernel: everybuddy-kernel for x86_64-unknown-none, $(/usr/bin/rustc --version)"
     export RUSTC_BOOTSTRAP=1 # For the flags of Linux.
