@@ -4,9 +4,8 @@
 #
 #   ci/kernel.sh               examples/kernel, with the `core` of the installed compiler; seconds
 #   ci/kernel.sh full          also for x86_64-unknown-none, with `core` built from Debian's rust-web-src; a minute
-#   ci/kernel.sh object FILE [checked]   all systems as one object for Linux (crates/everybuddy-kernel), in the same way;
-#                                        `checked` is not optimized and has assertions. A minute of CPU, and less if
-#                                        checked. The built `core` stays in the folder of FILE
+#   ci/kernel.sh object FILE   all systems as one object for Linux (crates/everybuddy-kernel), in the same way. The built
+#                              `core` stays in the folder of FILE; 55 s of CPU at first, then 30
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -94,10 +93,9 @@ core() { # FOLDER [FLAGS]
 
 if [ "${1:-}" = object ]; then
     object=$(realpath -m "$2")
-    [ "${3:-}" != checked ] || flags+=(-C opt-level=0 -C debug-assertions=yes)
     # What Linux expects of each function: returns and indirect calls through its thunks, and landing pads.
     linux=(-Zfunction-return=thunk-extern -Zretpoline-external-thunk -Zcf-protection=branch -Zplt=yes)
-    core=$(dirname "$object")/core-$(/usr/bin/rustc --version | cut -d' ' -f2)${3:+-$3}
+    core=$(dirname "$object")/core-$(/usr/bin/rustc --version | cut -d' ' -f2)
     core "$core" "${linux[@]}"
     echo "kernel: everybuddy-kernel for x86_64-unknown-none, $(/usr/bin/rustc --version)"
     export RUSTC_BOOTSTRAP=1 # For the flags of Linux.
