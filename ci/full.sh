@@ -16,6 +16,7 @@ programs        5 min   ci/stress.sh programs
 schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
+linux           5 min   ci/linux.sh module
 architectures   3 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh

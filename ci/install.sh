@@ -12,6 +12,7 @@
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
+#   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers, and what a first process needs
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
@@ -35,7 +36,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel protoc c make
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -63,6 +64,13 @@ for tool in "$@"; do
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
         ;;
     make) packages make make ;;
+    linux)
+        packages qemu-system-x86_64 qemu-system-x86
+        packages busybox busybox-static
+        packages cpio cpio
+        packages make make
+        packages /boot/vmlinuz-6.12 linux-headers-6.12-cloud-amd64 linux-image-6.12-cloud-amd64
+        ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2

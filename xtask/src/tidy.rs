@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-c/src/",
     "crates/everybuddy-adapters/src/x86_64.rs",
     "crates/everybuddy-adapters/tests/all/x86_64.rs",
+    "crates/everybuddy-kernel/src/",
     "crates/everybuddy-measure/src/replay/fence.rs",
     "crates/everybuddy-papers/src/emulation/standalone.rs",
     "crates/everybuddy-sim/src/engine",

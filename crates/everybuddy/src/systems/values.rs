@@ -444,17 +444,32 @@ impl Ratio {
 impl OptionValue for Ratio {
     const VALUES: &'static str = "a ratio from 0 to 0.5";
 
+    /// Without floating point, which a kernel does not have.
     fn parse(text: &str) -> Option<Self> {
-        let ratio = match text {
-            "1/2" => 0.5,
-            other => other.parse::<f64>().ok()?,
-        };
-        let fits = (0.0..=0.5).contains(&ratio);
-        fits.then_some(Self((ratio * 1000.0 + 0.5) as u32))
+        if text == "1/2" {
+            return Some(Self::HALF);
+        }
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = whole.len() + decimals.len() > 0 && whole.bytes().all(|byte| byte == b'0');
+        if !is_number || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let mut digits = decimals.bytes().map(|byte| u32::from(byte - b'0'));
+        let thousandths = (0..3).fold(0, |sum, _| sum * 10 + digits.next().unwrap_or(0));
+        let next = digits.next().unwrap_or(0);
+        let is_above = thousandths == Self::HALF.0 && (next > 0 || digits.any(|digit| digit > 0));
+        Self::new(thousandths + u32::from(next >= 5))
+            .ok()
+            .filter(|_| !is_above)
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", f64::from(self.0) / 1000.0)
+        match (self.0, self.0 % 100, self.0 % 10) {
+            (0, ..) => write!(f, "0"),
+            (tenths, 0, _) => write!(f, "0.{}", tenths / 100),
+            (hundredths, _, 0) => write!(f, "0.{:02}", hundredths / 10),
+            (thousandths, ..) => write!(f, "0.{thousandths:03}"),
+        }
     }
 }
 
@@ -544,7 +559,18 @@ mod tests {
             );
         }
         // A half is rounded up, and 0.0196 to 20 thousandths.
-        assert_eq!(Ratio::parse("0.0196"), Ratio::new(20).ok());
+        for (text, thousandths) in [
+            ("0.0196", 20),
+            ("0.0195", 20),
+            ("0.0194999", 19),
+            ("0.49999", 500),
+            ("0.50000", 500),
+            ("00.25", 250),
+            (".1", 100),
+            ("0", 0),
+        ] {
+            assert_eq!(Ratio::parse(text), Ratio::new(thousandths).ok(), "{text}");
+        }
     }
 
     #[test]
@@ -553,7 +579,10 @@ mod tests {
         for text in ["6KiB", "2KiB", "3MiB", "16384GiB", "16777217MiB", "4"] {
             assert_eq!(SpaceFrames::parse(text), None, "{text}");
         }
-        for text in ["0.501", "0.5001", "-0.1", "NaN", "inf"] {
+        for text in [
+            "0.501", "0.5001", "0.500001", "0.9", "1.1", "-0.1", "0.1.1", ".", "", "0.1x", "NaN",
+            "inf",
+        ] {
             assert_eq!(Ratio::parse(text), None, "{text}");
         }
         assert_eq!((Count::parse("0"), Count::parse("1048577")), (None, None));

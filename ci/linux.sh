@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# The allocators inside Linux: a module for Debian's kernel, in a virtual machine without hardware support.
+#
+#   ci/linux.sh module [FOLDER]   tests every system in a machine with two CPUs, then counts the instructions per call in a
+#                                 machine with one, next to Linux's alloc_pages; 5 minutes. FOLDER gets the table, its rows
+#                                 and a line per tested system
+#   ci/linux.sh smoke             two systems, fewer operations, nothing is installed; a minute
+#
+# It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
+# It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust
+# (installed by apt where missing, except for `smoke`). Everything is built in target/linux, or in the folder
+# EVERYBUDDY_LINUX.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mode=${1:-module}
+work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
+mkdir -p "$work"
+work=$(realpath "$work")
+output=${2:-$work/results}
+
+# The newest kernel whose image and headers are both there.
+kernel() {
+    local headers release
+    for headers in $(printf '%s\n' /usr/src/linux-headers-6.12.*-cloud-amd64 | sort -rV); do
+        release=${headers#/usr/src/linux-headers-}
+        if [ -e "/boot/vmlinuz-$release" ]; then
+            echo "$release"
+            return
+        fi
+    done
+}
+
+lacks() {
+    command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86_64
+    command -v busybox >/dev/null || echo busybox
+    command -v cpio >/dev/null || echo cpio
+    command -v make >/dev/null || echo make
+    [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
+    [ -d "/usr/src/rustc-$(/usr/bin/rustc --version 2>/dev/null | cut -d' ' -f2)/library/core" ] || echo rust-web-src
+}
+
+case $mode in
+module) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+smoke) ;;
+*)
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+if [ "$(uname -m)" != x86_64 ] || [ -n "$(lacks)" ]; then
+    echo "linux: no $(lacks | paste -sd, | sed 's/,/, /g') (ci/install.sh linux kernel), or not x86-64: skipped"
+    exit 77
+fi
+release=$(kernel)
+
+# Builds the object, the module and the program that maps its device.
+build() {
+    # The object depends on these; it takes most of the time.
+    local sources stamp=$work/everybuddy.sources
+    sources=$(sha256sum ci/kernel.sh
+        find crates/everybuddy/src crates/everybuddy-kernel/src -type f -print0 | sort -z | xargs -0 sha256sum)
+    if [ ! -e "$work/everybuddy.o" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then
+        ci/kernel.sh object "$work/everybuddy.o"
+        echo "$sources" >"$stamp"
+    fi
+    rm -rf "$work/module"
+    mkdir -p "$work/module"
+    cp linux/module/* crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
+    cp "$work/everybuddy.o" "$work/module/allocators.o"
+    # Kbuild wants to know how each object was made.
+    echo "savedcmd_$work/module/allocators.o := true" >"$work/module/.allocators.o.cmd"
+    make -C "/usr/src/linux-headers-$release" M="$work/module" KCFLAGS=-Werror modules >"$work/build.log" 2>&1 || {
+        cat "$work/build.log" >&2
+        exit 1
+    }
+    # Warnings of modpost and objtool do not fail a build.
+    if grep -iE 'warning|error' "$work/build.log" >&2; then
+        echo "linux: the build of the module has warnings" >&2
+        exit 1
+    fi
+    gcc -O2 -Wall -Werror -static -o "$work/map" linux/guest/map.c
+}
+
+# Without cmpxchg16b: after it, QEMU 7.2 once had bits of another register in the flags. An interrupt saved and restored
+# them, and the guest ended in a double fault.
+cpu=max,cx16=off
+
+# Boots the kernel with the steps on standard input, and leaves its log in $work/NAME.log.
+boot() { # NAME SECONDS WITH-MAP [QEMU OPTIONS]
+    local name=$1 seconds=$2 map=$3 root=$work/root
+    shift 3
+    rm -rf "$root"
+    mkdir -p "$root/bin"
+    cp "$(command -v busybox)" "$root/bin/busybox"
+    cp linux/guest/init "$root/init"
+    cp "$work/module/everybuddy.ko" "$root/"
+    strip --strip-debug "$root/everybuddy.ko"
+    [ "$map" = no ] || cp "$work/map" "$root/"
+    cat >"$root/steps"
+    (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/root.cpio"
+    timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m 512 -nodefaults -nographic -no-reboot -serial stdio \
+        -kernel "/boot/vmlinuz-$release" -initrd "$work/root.cpio" \
+        -append "console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0" "$@" \
+        </dev/null 2>"$work/qemu.log" | tr -d '\r' >"$work/$name.log" || true
+    if ! grep -q '^guest: done' "$work/$name.log"; then
+        echo "linux: the machine did not finish its steps in $seconds s; the end of $work/$name.log:" >&2
+        tail -n 30 -- "$work/$name.log" "$work/qemu.log" >&2
+        exit 1
+    fi
+}
+
+# Checks what the kernel printed between two steps: nothing that is not expected, and all that is.
+check() { # LOG
+    awk '
+        function fault(text) { print "linux: " step ": " text; faults++ }
+        # Ends a step: an expected line that did not come, or one of the others that did.
+        function finish(  key) {
+            if (step == "") return
+            for (key in wanted) if (!(key in seen)) fault("the log lacks: " key)
+            if (warnings != wanted_warnings) fault(warnings + 0 " warnings instead of " wanted_warnings)
+            step = ""
+        }
+        function want(text) { wanted[text] = 1 }
+        /guest: load / {
+            finish()
+            sub(/.*guest: load /, "")
+            step = $0
+            split("", wanted); split("", seen); warnings = wanted_warnings = is_refused = 0
+            name = $1
+            loads++
+            if (step ~ /check=off misuse=1/) {
+                want("a double free was answered by 0")
+                is_refused = 1
+                wanted_warnings = 2 # insmod tries twice.
+            } else if (step ~ /leak=1/) { want("leaks 1 frames"); is_refused = 1 }
+            else if (name == "nonsense") { want("no system has this name"); want("Invalid argument"); is_refused = 1 }
+            else if (step ~ /stop=1/) { want("stopped by everybuddy_stop"); want("kernel BUG at"); is_refused = 1 }
+            else {
+                want("built system=" name " ")
+                want("unloaded system=" name " ")
+                if (step ~ / test=/) want("passed system=" name " ")
+                if (step ~ / bench=/) want("bench allocator=" name " ")
+                if (step ~ / misuse=1/) { want("refused system=" name " "); want("eb_misuse+0x"); wanted_warnings = 2 }
+                if (map) want("mapped 4096 pages")
+            }
+            next
+        }
+        /guest: (end|done)/ { finish(); next }
+        { for (key in wanted) if (index($0, key)) seen[key] = 1 }
+        /WARNING: / { warnings++ }
+        /FAILED|kernel BUG at|BUG: |Oops|general protection|soft lockup|rcu.*stall|Out of memory/ {
+            if (!is_refused) fault($0)
+        }
+        END {
+            finish()
+            if (!loads) fault("no step was run")
+            exit faults > 0
+        }' map="$2" "$1"
+}
+
+# The names of all systems, as SYSTEMS.md lists them.
+systems() {
+    sed -n 's/^| `\([a-z0-9-]*\)` | .* > .*/\1/p' SYSTEMS.md
+}
+
+build
+echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
+
+if [ "$mode" = smoke ]; then
+    boot smoke 120 yes -smp 2 <<'STEPS'
+load everybuddy mib=32 test=5000 misuse=1
+load linux-6 mib=32 test=5000 misuse=1
+load bs mib=32 test=100 leak=1
+load nonsense
+STEPS
+    check "$work/smoke.log" 1
+    echo "linux: smoke test passed in $SECONDS s"
+    exit
+fi
+
+{
+    for system in bs lbs-31 linux-6 lis-1 spring everybuddy; do
+        echo "load $system test=200000 misuse=1 bench=20 threads=2"
+    done
+    for system in $(systems | grep -vxE 'bs|lbs-31|linux-6|lis-1|spring|everybuddy'); do
+        echo "load $system test=20000 misuse=1"
+    done
+    echo "load linux-6+order=9+check=off test=20000"
+    # What a list does not check is not found there.
+    echo "load linux-6+check=off misuse=1"
+    echo "load bs test=1000 leak=1"
+    echo "load nonsense"
+    echo "load bs stop=1"
+} >"$work/steps"
+boot correctness 1200 yes -smp 2 <"$work/steps"
+check "$work/correctness.log" 1
+mkdir -p "$output"
+grep -oE '(passed|unloaded) system=.*' "$work/correctness.log" >"$output/correctness.txt"
+echo "linux: $(grep -c '^passed' "$output/correctness.txt") systems passed on two CPUs"
+
+systems | sed 's/$/ bench=101/; s/^/load /' >"$work/steps"
+boot instructions 1200 no -smp 1 -icount shift=0,sleep=off <"$work/steps"
+check "$work/instructions.log" ""
+python3 ci/linux.py "$release" "$work/instructions.log" "$output/bench.jsonl" | tee "$output/instructions.txt"
+echo "linux: passed in $SECONDS s"

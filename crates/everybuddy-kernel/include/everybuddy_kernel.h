@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The frame allocators of Everybuddy for a kernel written in C.
+ *
+ * A caller of every function with a CPU runs on that CPU with preemption disabled, or in an interrupt of it. An interrupt
+ * handler may call during an operation: it then bypasses per-CPU lists, only tries locks, and gets EVERYBUDDY_BUSY if one
+ * is held. No call is permitted in a non-maskable interrupt. No function sleeps.
+ *
+ * The managed memory is never accessed. All metadata lies in the memory that is given to everybuddy_build().
+ */
+#ifndef EVERYBUDDY_KERNEL_H
+#define EVERYBUDDY_KERNEL_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+#endif
+
+/* Errors, which functions return as negative numbers. In some, the bits from 8 on store an order. */
+#define EVERYBUDDY_EXHAUSTED 1 /* no block of that size is free */
+#define EVERYBUDDY_TOO_LARGE 2 /* larger than the largest block */
+#define EVERYBUDDY_NO_SUCH_CPU 3 /* the system was not built for that CPU */
+#define EVERYBUDDY_BUSY 4 /* a lock or another CPU's list was not available: park all CPUs, then try again */
+#define EVERYBUDDY_BAD_ORDER 5 /* the order is above the limit of all systems */
+#define EVERYBUDDY_FOREIGN 6 /* the frame lies outside the managed memory */
+#define EVERYBUDDY_HOLE 7 /* the frame lies in a hole */
+#define EVERYBUDDY_RESERVED 8 /* the frame is reserved */
+#define EVERYBUDDY_NOT_ALLOCATED 9 /* the frame is free: freed twice, or never allocated */
+#define EVERYBUDDY_INSIDE_BLOCK 10 /* the frame lies inside a block */
+#define EVERYBUDDY_WRONG_ORDER 11 /* a block of another order starts here */
+
+#define EVERYBUDDY_MAX_RANGES 32
+#define EVERYBUDDY_ORDERS 19
+
+/* A system. It lives in the memory in which it was built. */
+struct everybuddy;
+
+/* Physical frames. */
+struct everybuddy_range {
+	u64 start;
+	u64 frames;
+};
+
+struct everybuddy_state {
+	u64 free; /* free frames of the zone layer */
+	u64 buffered; /* frames in per-CPU lists, and in queues of services */
+	u64 metadata_bytes;
+	u64 refills; /* of per-CPU lists */
+	u64 drains; /* of per-CPU lists */
+	u64 contended; /* locks that another CPU held */
+	u64 reclaims; /* requests that asked all CPUs to drain their lists */
+	u64 nested; /* operations that interrupted another one */
+	u64 misuses; /* frees that were refused */
+	u32 services; /* if not 0, call everybuddy_serve() from time to time */
+	u32 max_order;
+	u64 free_blocks[EVERYBUDDY_ORDERS];
+};
+
+/*
+ * Returns the bytes that everybuddy_build() needs. `spec` is NAME or NAME+option=value+..., as SYSTEMS.md lists them. At
+ * most EVERYBUDDY_MAX_RANGES ranges, in ascending order. `cpus` counts all CPUs that may ever exist. Returns 0 if there is
+ * no such system, and writes the reason into `why`.
+ */
+size_t everybuddy_bytes(const char *spec, const struct everybuddy_range *ranges, size_t count, u16 cpus,
+			char *why, size_t why_bytes);
+
+/*
+ * Builds a system whose memory is all free, in memory with any content. Returns NULL on failure, and writes the reason into
+ * `why`. To destroy the system, free its memory.
+ */
+struct everybuddy *everybuddy_build(const char *spec, const struct everybuddy_range *ranges, size_t count, u16 cpus,
+				    void *memory, size_t bytes, char *why, size_t why_bytes);
+
+/* Allocates 2^order frames. Returns the first frame, or an error. `flags`: bit 0 not to wait for other CPUs, bits 1 and 2
+ * the class of mobility (0 unmovable, 1 movable, 2 reclaimable, 3 never freed).
+ */
+s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
+
+/* Frees 2^order frames. Returns 0, or an error, which changes nothing. */
+int everybuddy_free(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+
+/* Announces that this CPU will not call for a while. Returns false if the caller interrupted an operation of this CPU. */
+bool everybuddy_park(struct everybuddy *frames, u16 cpu);
+
+/* Returns all frames of this CPU's list to the zone layer. Returns false if the caller interrupted an operation. */
+bool everybuddy_drain(struct everybuddy *frames, u16 cpu);
+
+/* Returns the frames of all lists to the zone layer, and finishes deferred work. All other CPUs must be parked. */
+int everybuddy_quiesce(struct everybuddy *frames, u16 cpu);
+
+/* Does deferred work of at most `budget` units per service. Returns true if there is more. */
+bool everybuddy_serve(struct everybuddy *frames, u16 cpu, u32 budget);
+
+/* Checks all metadata, while no other CPU calls. Returns false on a violation, and writes it into `why`. */
+bool everybuddy_check(struct everybuddy *frames, u16 cpu, char *why, size_t why_bytes);
+
+/* Returns the state of the system; counters are sums over all CPUs. */
+struct everybuddy_state everybuddy_state(struct everybuddy *frames, u16 cpu);
+
+/* Writes the text of an error, and returns its length. */
+size_t everybuddy_explain(int error, char *out, size_t bytes);
+
+/* Panics, so that a test sees what the kernel makes of it. */
+void everybuddy_stop(void) __attribute__((noreturn));
+
+/* The kernel provides this function: it prints the message and stops, as BUG() does. */
+void everybuddy_panic(const char *message) __attribute__((noreturn));
+
+#endif

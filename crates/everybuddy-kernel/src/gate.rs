@@ -1,0 +1,108 @@
+//! The token of a CPU whose preemption is disabled, and the counters of that CPU.
+//!
+//! # Invariants
+//! At most one token of a gate exists. The gate is written by its own CPU alone, so it needs no atomic
+//! read-modify-write: an interrupt between the read and the write has closed and opened the gate before it returns.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+
+use everybuddy::platform::{Bare, CpuToken};
+use everybuddy::{CpuId, Event, Probe};
+
+/// The real machine, with tokens for disabled preemption.
+pub type Machine = Bare<PreemptionDisabled>;
+
+/// What one CPU has to itself: whether an operation runs there, and its counters.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Gate {
+    is_closed: AtomicBool,
+    /// Frees that were refused.
+    pub(crate) misuses: AtomicU64,
+    /// Operations that interrupted another one.
+    pub(crate) nested: AtomicU64,
+    /// Refills of this CPU's list.
+    pub(crate) refills: AtomicU64,
+    /// Drains of this CPU's list.
+    pub(crate) drains: AtomicU64,
+    /// Locks that another CPU held.
+    pub(crate) contended: AtomicU64,
+    /// Requests that asked all CPUs to drain their lists.
+    pub(crate) reclaims: AtomicU64,
+}
+
+impl Gate {
+    /// Closes the gate, and returns the token of the CPU. Returns `None` if the caller interrupted an operation of it.
+    ///
+    /// The caller runs on this CPU, and preemption stays disabled while the token exists.
+    #[inline(always)]
+    pub fn enter(&'static self, cpu: CpuId) -> Option<PreemptionDisabled> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.is_closed.store(true, Ordering::Relaxed);
+        // An interrupt handler on this CPU sees all stores in the order of the program, if the compiler keeps it.
+        compiler_fence(Ordering::SeqCst);
+        Some(PreemptionDisabled {
+            cpu,
+            paths: SlowPaths(Some(self)),
+        })
+    }
+}
+
+/// Adds one to a counter of this CPU.
+#[inline(always)]
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// The right to act as a CPU: preemption is disabled there.
+#[derive(Debug)]
+pub struct PreemptionDisabled {
+    cpu: CpuId,
+    paths: SlowPaths,
+}
+
+impl CpuToken for PreemptionDisabled {
+    type Probe = SlowPaths;
+
+    #[inline(always)]
+    fn id(&self) -> CpuId {
+        self.cpu
+    }
+
+    #[inline(always)]
+    fn probe(&mut self) -> &mut SlowPaths {
+        &mut self.paths
+    }
+}
+
+impl Drop for PreemptionDisabled {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(gate) = self.paths.0 {
+            compiler_fence(Ordering::SeqCst);
+            gate.is_closed.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts what is not a hit: refills, drains, contended locks and reclaims. Other events cost nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlowPaths(Option<&'static Gate>);
+
+impl Probe for SlowPaths {
+    #[inline(always)]
+    fn record(&mut self, event: Event) {
+        let Some(gate) = self.0 else { return };
+        match event {
+            Event::Refill { .. } => count(&gate.refills),
+            Event::Drain { .. } => count(&gate.drains),
+            Event::Lock {
+                contended: true, ..
+            } => count(&gate.contended),
+            Event::Reclaim => count(&gate.reclaims),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The allocators inside a kernel that is written in C: one object file and one header.
+//!
+//! # Purpose
+//! A kernel links one object, includes `include/everybuddy_kernel.h`, and selects any system by its name and options.
+//! `ci/linux.sh object` builds the object; the folder `linux` of the repository uses it in Linux.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `gate` | the token of a CPU whose preemption is disabled, and the counters of that CPU |
+//! | `frames` | a system in the memory that the kernel provides, and the operations on it |
+//! | `codes` | errors as numbers, and their texts |
+//! | `calls` | the functions of the header |
+//! | `panic` | a panic calls the kernel; only in the object |
+//!
+//! # Design decisions
+//! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during
+//!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
+//!   list and only try locks. So no lock has to save interrupt flags, and no operation disables interrupts.
+//! - Systems are called indirectly ([`build_any`](everybuddy::build_any)), because the system is chosen at boot.
+//!
+//! # Invariants
+//! The allocators are those of the crate `everybuddy`, without any change. Nothing here allocates memory, uses floating
+//! point, or waits for anything except what the allocators wait for.
+#![no_std]
+#![allow(unsafe_code)]
+
+mod calls;
+mod codes;
+mod frames;
+mod gate;
+#[cfg(target_os = "none")]
+mod panic;
+#[cfg(test)]
+mod tests;
+
+pub use calls::*;
+pub use frames::Frames;
+pub use gate::{Gate, Machine, PreemptionDisabled, SlowPaths};

@@ -1,0 +1,344 @@
+//! The functions of the header in user space: threads stand for CPUs.
+
+extern crate std;
+
+use std::boxed::Box;
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_char};
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, thread, vec};
+
+use everybuddy::systems::ROWS;
+use everybuddy::{AllocateError, CpuId, FreeError, Order};
+
+use crate::codes;
+use crate::*;
+
+const FIRST: u64 = 0x1_0400;
+const COUNT: u64 = 8192;
+/// Two ranges with a hole between them.
+const RANGES: [Range; 2] = [
+    Range {
+        start: FIRST,
+        frames: COUNT - 1024,
+    },
+    Range {
+        start: FIRST + COUNT,
+        frames: 1024,
+    },
+];
+
+/// Builds a system for two CPUs, in memory that starts anywhere; returns the reason if there is none.
+fn built(spec: &str, ranges: &[Range], shift: usize) -> Result<&'static Frames, String> {
+    let name = CString::new(spec).expect("no zero is in the name");
+    let name: *const c_char = name.as_ptr();
+    let mut why = [0xff; 512];
+    let (text, size) = (why.as_mut_ptr(), why.len());
+    // SAFETY: the name ends with a zero, and all sizes are those of the slices.
+    let bytes = unsafe { everybuddy_bytes(name, ranges.as_ptr(), ranges.len(), 2, text, size) };
+    let memory = Box::leak(vec![0xa5; bytes + shift].into_boxed_slice());
+    // Without a size the reason is asked of the second function.
+    let memory = &mut memory[shift..];
+    let (start, length) = (memory.as_mut_ptr(), memory.len());
+    // SAFETY: as above; the memory is never freed.
+    let frames = unsafe {
+        everybuddy_build(
+            name,
+            ranges.as_ptr(),
+            ranges.len(),
+            2,
+            start,
+            length,
+            text,
+            size,
+        )
+    };
+    frames.ok_or_else(|| text_of(&why))
+}
+
+/// Returns the text before the first zero.
+fn text_of(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8(text.to_vec()).expect("texts are ASCII")
+}
+
+fn explained(error: i32) -> String {
+    let mut text = [0xff; 96];
+    // SAFETY: the size is that of the slice.
+    let length = unsafe { everybuddy_explain(error, text.as_mut_ptr(), text.len()) };
+    assert_eq!(text_of(&text).len(), length);
+    text_of(&text)
+}
+
+/// Checks that all memory is free and the metadata is right.
+fn assert_all_free(frames: &'static Frames, name: &str) {
+    assert!(everybuddy_park(frames, 1), "{name}");
+    assert_eq!(everybuddy_quiesce(frames, 0), 0, "{name}");
+    let mut why = [0; 128];
+    // SAFETY: the size is that of the slice.
+    let is_right = unsafe { everybuddy_check(frames, 0, why.as_mut_ptr(), why.len()) };
+    assert!(is_right, "{name}: {}", text_of(&why));
+    assert_eq!(everybuddy_state(frames, 0).free, COUNT, "{name}");
+}
+
+#[test]
+fn every_system_serves_two_cpus_and_interrupts_of_them() {
+    for (row, shift) in ROWS.iter().zip((0..64).cycle()) {
+        let name = row.name;
+        let frames = built(name, &RANGES, shift).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let taken: Vec<(i64, u8)> = thread::scope(|scope| {
+            let cpus = [0, 1].map(|cpu| {
+                scope.spawn(move || {
+                    let orders = [0, 0, 1, 0, 3, 0, 2].into_iter().cycle().take(700);
+                    let allocate = |order| (everybuddy_allocate(frames, cpu, order, 0), order);
+                    let blocks: Vec<_> = orders.map(allocate).collect();
+                    everybuddy_park(frames, cpu);
+                    blocks
+                })
+            });
+            cpus.into_iter()
+                .flat_map(|cpu| cpu.join().expect("no CPU panics"))
+                .collect()
+        });
+        let mut distinct = BTreeSet::new();
+        // iBuddy takes single frames out of large blocks, so larger requests may find none.
+        let mut taken = taken;
+        taken.retain(|(start, order)| *order == 0 || *start != -i64::from(codes::EXHAUSTED));
+        assert!(taken.len() > 1000, "{name}");
+        for (start, order) in &taken {
+            let is_in = |range: &Range| {
+                (range.start..range.start + range.frames).contains(&start.unsigned_abs())
+            };
+            assert!(*start > 0 && RANGES.iter().any(is_in), "{name}: {start}");
+            assert!(
+                (0..1 << order).all(|frame| distinct.insert(start + frame)),
+                "{name}"
+            );
+        }
+        for (start, order) in taken {
+            assert_eq!(everybuddy_free(frames, 1, start as u64, order), 0, "{name}");
+        }
+        // An interrupt in an operation of CPU 0 has no token. It is served, or a lock is held: none is here.
+        let inside = frames.with(CpuId(0), |_| {
+            let frame = everybuddy_allocate(frames, 0, 0, 0);
+            assert!(frame > 0, "{name}: {}", explained(frame as i32));
+            assert_eq!(everybuddy_free(frames, 0, frame as u64, 0), 0, "{name}");
+            assert!(!everybuddy_park(frames, 0) && !everybuddy_drain(frames, 0));
+            assert_eq!(everybuddy_quiesce(frames, 0), -codes::BUSY);
+            assert_eq!(everybuddy_state(frames, 0), State::default());
+        });
+        assert!(inside.is_some());
+        assert_eq!(everybuddy_state(frames, 0).nested, 2, "{name}");
+        while everybuddy_serve(frames, 0, 64) {}
+        assert_all_free(frames, name);
+    }
+}
+
+#[test]
+fn misuse_is_refused_explained_and_counted() {
+    let frames = built("lbs-31", &RANGES, 0).expect("it is built");
+    let block = everybuddy_allocate(frames, 0, 3, 0) as u64;
+    let free = |frame, order| -everybuddy_free(frames, 0, frame, order);
+    assert_eq!(free(block, 2), codes::WRONG_ORDER | 3 << 8);
+    assert_eq!(free(block + 4, 2), codes::INSIDE_BLOCK | 3 << 8);
+    assert_eq!(free(block, 3), 0);
+    assert_eq!(free(block, 3), codes::NOT_ALLOCATED);
+    assert_eq!(free(FIRST - 1 - 1024, 0), codes::FOREIGN);
+    assert_eq!(free(u64::MAX, 0), codes::FOREIGN);
+    assert_eq!(free(FIRST + COUNT - 1, 0), codes::HOLE);
+    assert_eq!(free(block, 19), codes::BAD_ORDER);
+    assert_eq!(everybuddy_free(frames, 2, block, 3), -codes::NO_SUCH_CPU);
+    let allocate = |cpu, order| -(everybuddy_allocate(frames, cpu, order, 0) as i32);
+    assert_eq!(allocate(2, 0), codes::NO_SUCH_CPU);
+    assert_eq!(allocate(0, 19), codes::BAD_ORDER);
+    assert_eq!(allocate(0, 11), codes::TOO_LARGE | 10 << 8);
+    assert!(!everybuddy_park(frames, 2));
+    // What is not a free of this system by a CPU of it is not counted.
+    assert_eq!(everybuddy_state(frames, 0).misuses, 6);
+    assert_all_free(frames, "lbs-31");
+}
+
+#[test]
+fn a_code_leads_back_to_the_text_of_its_error() {
+    let order = Order::new(7).expect("there is an order 7");
+    for error in [
+        AllocateError::Exhausted,
+        AllocateError::TooLarge { largest: order },
+        AllocateError::NoSuchCpu,
+        AllocateError::Busy,
+    ] {
+        assert_eq!(explained(-codes::of_allocate(error)), error.to_string());
+    }
+    for error in [
+        FreeError::Foreign,
+        FreeError::Hole,
+        FreeError::Reserved,
+        FreeError::NotAllocated,
+        FreeError::InsideBlock { order },
+        FreeError::WrongOrder { allocated: order },
+        FreeError::NoSuchCpu,
+    ] {
+        assert_eq!(explained(-codes::of_free(error)), error.to_string());
+    }
+    assert_eq!(explained(-codes::BAD_ORDER), "the order is above 18");
+    for unknown in [0, 1, -99, i32::MIN] {
+        assert!(explained(unknown).starts_with("no error has"), "{unknown}");
+    }
+}
+
+#[test]
+fn a_text_is_cut_to_its_room() {
+    for room in 0..30 {
+        let mut text = [0xff; 32];
+        // SAFETY: the size is below that of the slice.
+        let length = unsafe { everybuddy_explain(-codes::FOREIGN, text.as_mut_ptr(), room) };
+        assert_eq!(length, room.saturating_sub(1));
+        assert_eq!(
+            text[..length],
+            b"the frame lies outside the managed"[..length]
+        );
+        assert!(room == 0 || text[length] == 0);
+        assert!(text[room..].iter().all(|byte| *byte == 0xff));
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_explained() {
+    let why = |spec: &str, ranges: &[Range]| match built(spec, ranges, 0) {
+        Ok(_) => format!("{spec} was built"),
+        Err(why) => why,
+    };
+    let unknown = why("nonsense", &RANGES);
+    assert!(unknown.starts_with("`nonsense`: no system has this name; the names are bs"));
+    assert!(
+        ROWS.iter().all(|row| unknown.contains(row.name)),
+        "{unknown}"
+    );
+    assert_eq!(
+        why("lbs-31+order=99", &RANGES),
+        "`order=99`: `order` takes an order, 0 to 18"
+    );
+    assert_eq!(
+        why("", &RANGES).split(';').next(),
+        Some("``: no system has this name")
+    );
+    assert_eq!(why("bs", &[]), "the memory map is empty");
+    assert_eq!(why("bs", &[RANGES[0]; 33]), "more than 32 ranges of memory");
+    let overlapping = why("bs", &[RANGES[0]; 32]);
+    assert!(overlapping.starts_with("range 1 "), "{overlapping}");
+    let mut small = [0; 100];
+    let mut text = [0; 128];
+    // SAFETY: the name ends with a zero, and all sizes are those of the slices. Nothing is built in them.
+    let frames = unsafe {
+        let (ranges, why) = (RANGES.as_ptr(), text.as_mut_ptr());
+        everybuddy_build(
+            c"bs".as_ptr(),
+            ranges,
+            2,
+            2,
+            small.as_mut_ptr(),
+            100,
+            why,
+            128,
+        )
+    };
+    assert!(frames.is_none());
+    let text = text_of(&text);
+    assert!(text.starts_with("the metadata needs"), "{text}");
+}
+
+#[test]
+fn slow_paths_are_counted() {
+    let frames = built("lbs-31+batch=8+high=16", &RANGES, 3).expect("it is built");
+    let taken: Vec<_> = (0..80)
+        .map(|_| everybuddy_allocate(frames, 0, 0, 0))
+        .collect();
+    for frame in taken {
+        assert_eq!(everybuddy_free(frames, 0, frame as u64, 0), 0);
+    }
+    let state = everybuddy_state(frames, 0);
+    assert_eq!(state.refills, 10);
+    assert!(state.drains > 0 && state.buffered > 0 && state.metadata_bytes > 0);
+    assert_eq!(state.free + state.buffered, COUNT);
+    assert!(everybuddy_drain(frames, 0));
+    assert_eq!(everybuddy_state(frames, 0).buffered, 0);
+}
+
+/// Returns the words of `text` between two texts.
+fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
+    let (_, rest) = text
+        .split_once(start)
+        .unwrap_or_else(|| panic!("there is no {start}"));
+    rest.split_once(end)
+        .unwrap_or_else(|| panic!("there is no {end}"))
+        .0
+}
+
+#[test]
+fn the_header_declares_what_the_functions_are() {
+    let header = include_str!("../include/everybuddy_kernel.h");
+    let source = include_str!("calls.rs");
+    // Functions, except the one that the kernel provides.
+    let names = |text: &str, before: &str| -> BTreeSet<String> {
+        let name = |part: &str| {
+            let end = part
+                .find(|letter: char| !letter.is_ascii_lowercase())
+                .unwrap_or(0);
+            part[..end].to_string()
+        };
+        text.split(before).skip(1).map(name).collect()
+    };
+    let declarations = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '\t', '*', '/', '#']) && line.contains('('));
+    let mut declared: BTreeSet<String> = declarations
+        .filter_map(|line| line.split('(').next()?.rsplit("everybuddy_").next())
+        .map(String::from)
+        .collect();
+    assert!(declared.remove("panic"), "the kernel provides it");
+    assert_eq!(declared, names(source, "extern \"C\" fn everybuddy_"));
+    // Errors and limits.
+    let codes = include_str!("codes.rs");
+    let mut constants = 0;
+    for line in header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define EVERYBUDDY_"))
+    {
+        let mut words = line.split_whitespace();
+        let (name, value) = (words.next().unwrap_or_default(), words.next());
+        let expected = match name {
+            "KERNEL_H" => continue,
+            "MAX_RANGES" => MAX_RANGES.to_string(),
+            "ORDERS" => State::default().free_blocks.len().to_string(),
+            _ => between(codes, &format!("const {name}: i32 = "), ";").to_string(),
+        };
+        assert_eq!(value, Some(expected.as_str()), "{name}");
+        constants += 1;
+    }
+    assert_eq!(constants, 2 + codes.matches(": i32 = ").count());
+    // The fields of both structures, in their order.
+    for (c, rust) in [("everybuddy_range", "Range"), ("everybuddy_state", "State")] {
+        let of_c = between(header, &format!("struct {c} {{\n"), "};");
+        let of_c = of_c.lines().map(|line| {
+            let mut words = between(line, "\t", ";").split_whitespace();
+            let (kind, name) = (
+                words.next().unwrap_or_default(),
+                words.next().unwrap_or_default(),
+            );
+            format!("{}: {kind}", name.split('[').next().unwrap_or_default())
+        });
+        let of_rust = between(source, &format!("pub struct {rust} {{\n"), "\n}");
+        let of_rust = of_rust
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("pub "));
+        let of_rust = of_rust.map(|field| {
+            let field = field.trim_end_matches(',').replace('[', "");
+            field.split(';').next().unwrap_or_default().to_string()
+        });
+        assert_eq!(of_c.collect::<Vec<_>>(), of_rust.collect::<Vec<_>>(), "{c}");
+    }
+    assert_eq!(size_of::<Range>(), 16);
+    assert_eq!(size_of::<State>(), 9 * 8 + 2 * 4 + 19 * 8);
+    assert_eq!(size_of::<Option<&Frames>>(), size_of::<*const u8>());
+}
