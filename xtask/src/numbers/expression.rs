@@ -9,6 +9,7 @@
 //! [EXPERIMENT SOURCE SYSTEM OPERATION METRIC STATISTIC]    the value of one row
 //! [... order=9 cpus=2 run=results/RUN/FILE.jsonl]          of one order, number of CPUs, or another file
 //! [fragmentation sequence bs,is ...]  [... * ...]          a list: of these in this order, or of all
+//! [... seed=*]                                             a list: of all seeds
 //! [division gcc_build:64~by~dbench_tar ...]                `~` stands for a space in a name
 //! a + b, a - b, a * b, a / b, (a), 2.5                     arithmetic, value by value
 //! min(...), max(...), mean(...), sum(...)                  of a list, or of several expressions
@@ -217,11 +218,13 @@ fn joined(a: Vec<f64>, b: Vec<f64>, operator: fn(f64, f64) -> f64) -> Result<Vec
 fn values(reference: &str, results: &Results) -> Result<Vec<f64>, Lack> {
     let wrong = |what: &str| Lack::Wrong(format!("[{reference}] {what}"));
     let (mut words, mut order, mut cpus, mut run) = (Vec::new(), "", None, None);
+    let mut all_seeds = false;
     for word in reference.split_whitespace() {
         match word.split_once('=') {
             Some(("order", value)) => order = value,
             Some(("cpus", value)) => cpus = Some(value),
             Some(("run", value)) => run = Some(value),
+            Some(("seed", "*")) => all_seeds = true,
             _ => words.push(word),
         }
     }
@@ -265,7 +268,7 @@ fn values(reference: &str, results: &Results) -> Result<Vec<f64>, Lack> {
             }
             0 => return Err(wrong(&format!("is not in {path}"))),
             1 => {}
-            _ if wanted.contains(&"*") => {}
+            _ if all_seeds || wanted.contains(&"*") => {}
             rows => return Err(wrong(&format!("is {rows} rows of {path}"))),
         }
         found.extend(own);

@@ -206,6 +206,8 @@ mod tests {
                 ("y", "bs", 20.0),
                 ("x", "is", 4.0),
                 ("x by y", "bs", 7.0),
+                ("seeds", "bs", 1.0),
+                ("seeds", "bs", 3.0),
             ],
         );
         let results = Results::new(&folder.0);
@@ -225,6 +227,7 @@ mod tests {
         is("[e x bs all m mean] / [e x is all m mean] as .2", "2.50");
         is("[e x,y bs all m mean] as .0", "10, 20");
         is("[e x~by~y bs all m mean] as .0", "7");
+        is("mean([e seeds bs all m mean seed=*]) as .0", "2");
         is(
             "1 - min([e x,y bs all m mean]) / max([e y bs all m mean], 5) as 0%",
             "50%",
@@ -239,6 +242,7 @@ mod tests {
             "[e x bs all m] as 1s",
             "[e x bs all m mean]",
             "[e x bs all m mean] + as 1s",
+            "[e seeds bs all m mean] as 1s",
             "[e x,y bs all m mean] / [e x,y,x bs all m mean] as 1s",
         ] {
             assert!(text(wrong).is_err(), "{wrong}");
