@@ -207,6 +207,13 @@ impl<S: System + 'static> Pool<S> {
         let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;
         let (mut refused, page) = (None, self.page_size());
         let system = shared.system;
+        // Services are not run otherwise. Twice, since they pass work to each other; other threads may add some.
+        for service in (0..system.services().len())
+            .cycle()
+            .take(2 * system.services().len())
+        {
+            system.serve(&mut call.token, service, system.span().frames());
+        }
         system.visit_free(&mut call.token, order, &mut |block| {
             let offset = block.start.index() * page;
             let resident = shared.mapping.resident(offset, HUGE, page);
