@@ -46,7 +46,7 @@ impl PoolBuilder {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
             bytes,
-            tokens: u16::try_from(processors).unwrap_or(MAX_TOKENS),
+            tokens: u16::try_from(processors).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS)),
             huge_pages: HugePages::Default,
             options: Options::NONE,
             system: PhantomData,
