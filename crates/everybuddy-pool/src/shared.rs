@@ -151,10 +151,10 @@ impl<S: System + 'static> Shared<S> {
                 Counters::count(&call.counters().shortages);
                 // Otherwise two threads that are short would wait for the slots of each other.
                 drop(call);
-                let result = slots.while_short(system, || self.retry(request));
-                match result {
-                    Ok(pfn) => return Ok(pfn),
-                    Err(error) => error,
+                match slots.while_short(system, || self.retry(request)) {
+                    (Ok(pfn), _) => return Ok(pfn),
+                    (Err(AllocateError::Exhausted), false) => AllocateError::Busy,
+                    (Err(error), _) => error,
                 }
             }
             error => {
