@@ -115,6 +115,27 @@ fn boot(system: &System<'_>) {
     crate::all_is_free(system, &mut cpu, &ranges);
 }
 
+/// A frame without an address in bytes is not allocated, and not lost.
+#[test]
+fn frames_beyond_all_addresses_stay_free() {
+    for name in crate::SYSTEMS {
+        let ranges = [FrameRange::new(1 << 52, 64)];
+        on(name, &Setup::new(&ranges, 1), |system| {
+            let cpus = NativeCpus::new(1);
+            let kernel = Kernel {
+                system,
+                cpu: RefCell::new(claim(&cpus, 0)),
+                refused: Mutex::default(),
+            };
+            for frames in [1, 5] {
+                let layout = Layout::from_size_align(frames * FRAME, 8 * FRAME).unwrap();
+                assert_eq!(kernel.alloc(layout), None);
+            }
+            crate::all_is_free(system, &mut kernel.cpu.into_inner(), &ranges);
+        });
+    }
+}
+
 #[test]
 fn a_kernel_of_ostd_boots_and_frees_in_parts() {
     for name in crate::SYSTEMS {
