@@ -23,6 +23,7 @@
 //! | allocate and free | [`Pool::allocate_pages`], [`Pages`] |
 //! | return memory to the operating system | [`Pool::release_free`] |
 //! | use huge pages | [`HugePages`] |
+//! | keep pages where nothing can be borrowed | [`Pages::into_owned`] |
 //! | use it from callbacks of other languages | [`Pages::into_raw`], [`WeakPool`] |
 //! | use it for collections | the feature `allocator-api2`: a [`Pool`] is an `Allocator` |
 //!
@@ -46,7 +47,7 @@ pub use everybuddy;
 pub use builder::PoolBuilder;
 pub use error::{NoHugePages, PoolError};
 pub use mapping::HugePages;
-pub use pages::Pages;
+pub use pages::{OwnedPages, Pages};
 pub use pool::{Pool, WeakPool};
 pub use slots::MAX_TOKENS;
 pub use statistics::{Released, Statistics};

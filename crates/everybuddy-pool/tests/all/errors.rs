@@ -78,6 +78,27 @@ fn a_dead_pool_is_an_error() {
     assert!(error.to_string().contains("keep a `Pool`"), "{error}");
 }
 
+#[test]
+fn owned_pages_keep_their_pool() {
+    let pool = Pool::builder(4 << 20).tokens(1).build().unwrap();
+    let weak = pool.downgrade();
+    let mut pages = pool.allocate_pages(3).unwrap().into_owned();
+    assert_eq!((pages.pages(), pages.len()), (3, 3 * 4096));
+    pool.check(3).unwrap();
+    drop(pool);
+    let ended = std::thread::spawn(move || {
+        pages.fill(7);
+        assert!(pages.iter().all(|byte| *byte == 7));
+        weak.upgrade().unwrap().check(3).unwrap();
+        let other = weak.upgrade().unwrap();
+        drop(pages);
+        other.check(0).unwrap();
+        drop(other);
+        weak
+    });
+    assert_eq!(ended.join().unwrap().upgrade().err(), Some(PoolError::Dead));
+}
+
 /// The memory of a pool is unmapped with its last handle, although threads that called it live on.
 #[test]
 fn a_dead_pool_leaves_no_memory() {
