@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests of allocators and pools under AddressSanitizer: what `unsafe` indexing and placing could break. Needs a
-# nightly toolchain; 4 minutes. (The same code runs under loom and shuttle in ci/test.sh.)
+# nightly toolchain; 4 minutes. (ci/test.sh runs the code of
+# the systems under loom and shuttle. The pool is not among it.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,12 +7,13 @@
 //!
 //! # Invariants
 //!
-//! A frame is in the result if and only if each of its bytes is in a usable region, and none is in another one. The
-//! ranges ascend, and between two of them is at least one frame.
+//! A frame is used if all of its bytes are in usable regions, and none is in a region of another kind. The ranges
+//! ascend, and between two of them is at least one frame.
 //!
 //! # Complexity
 //!
-//! O(regions²): a map has at most a few hundred regions, and no memory is available for sorting.
+//! O(regions²) if few regions touch or overlap, and O(regions³) at worst: a map has at most a few hundred regions, and
+//! no memory is available for sorting.
 
 use core::fmt;
 
@@ -32,6 +33,7 @@ pub struct Region {
 }
 
 /// The reason why a memory map could not be used.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
     /// The map has more ranges than there is room for.

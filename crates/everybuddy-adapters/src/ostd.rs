@@ -86,8 +86,13 @@ pub trait ByteFrames {
                 // It was allocated just now, so only misuse can have freed it.
                 let _ = system.free(cpu, rest);
             }
-            let address = system.span().physical(start).checked_mul(FRAME_BYTES)?;
-            usize::try_from(address).ok()
+            let address = system.span().physical(start).checked_mul(FRAME_BYTES);
+            let address = address.and_then(|address| usize::try_from(address).ok());
+            if address.is_none() {
+                // As above.
+                let _ = system.free(cpu, Release::frames(start, frames));
+            }
+            address
         })
     }
 
@@ -107,6 +112,7 @@ pub trait ByteFrames {
     }
 
     /// Adds memory: frames that were holes until now. The system must have been set up with a reach that includes them.
+    /// All memory of OSTD arrives here, so the ranges of the setup are empty.
     fn add_bytes(&self, address: usize, bytes: usize) {
         let Some(range) = whole_frames(address, bytes) else {
             return self.refused(Refused::Unaligned { address, bytes });

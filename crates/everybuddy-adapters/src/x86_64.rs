@@ -20,7 +20,7 @@ use crate::FRAME_BYTES;
 /// A system and the token of a CPU, as a frame allocator of the crate x86_64.
 ///
 /// Frames of 2 MiB need a largest block of order 9 or more, which every system has by default; frames of 1 GiB need the
-/// option `order=18`. Otherwise there are none.
+/// option `order=18`, which all systems except `llfree` take. Otherwise there are none.
 pub struct PageFrames<'a, P: Platform, A: FrameAllocator<P> + ?Sized> {
     system: &'a A,
     cpu: &'a mut P::Cpu,

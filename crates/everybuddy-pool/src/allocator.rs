@@ -49,6 +49,26 @@ unsafe impl<S: System + 'static> Allocator for Pool<S> {
         }
     }
 
+    unsafe fn grow(
+        &self,
+        start: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        let (before, after) = (self.pages_of(old), self.pages_of(new));
+        if before == after && start.addr().get().is_multiple_of(new.align()) {
+            // The last page has room, or both are empty.
+            let bytes = after * self.page_size();
+            return Ok(NonNull::slice_from_raw_parts(start, bytes));
+        }
+        let moved = self.allocate(new)?;
+        // SAFETY: both have at least `old.size()` bytes, and the new one is not part of the old one.
+        unsafe { start.copy_to_nonoverlapping(moved.cast(), old.size()) };
+        // SAFETY: by the contract of this function, the old one fits.
+        unsafe { self.deallocate(start, old) };
+        Ok(moved)
+    }
+
     unsafe fn shrink(
         &self,
         start: NonNull<u8>,

@@ -6,17 +6,19 @@
 //!
 //! # Invariants
 //!
-//! A pool is built completely, or not at all: an error leaves nothing mapped.
+//! A pool is built completely, or not at all: an error leaves no memory. (If too few huge pages are reserved, it leaves
+//! addresses, which cost nothing.)
 
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::thread;
 
-use everybuddy::systems::Options;
-use everybuddy::{Everybuddy, Order, System};
+use everybuddy::systems::{Options, layout};
+use everybuddy::{BuildError, Everybuddy, Order, Setup, System};
 
 use crate::error::PoolError;
 use crate::mapping::HugePages;
-use crate::slots::MAX_TOKENS;
+use crate::slots::{MAX_TOKENS, Machine};
 
 /// A description of a pool.
 ///
@@ -44,7 +46,7 @@ impl PoolBuilder {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
             bytes,
-            tokens: u16::try_from(processors).unwrap_or(MAX_TOKENS),
+            tokens: u16::try_from(processors).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS)),
             huge_pages: HugePages::Default,
             options: Options::NONE,
             system: PhantomData,
@@ -66,7 +68,8 @@ impl<S: System + 'static> PoolBuilder<S> {
         Self { huge_pages, ..self }
     }
 
-    /// Chooses options of the system. Without the option `order`, the largest run has 1 GiB, or as much as fits.
+    /// Chooses options of the system. Without the option `order`, the largest run has 2^18 pages, or the
+    /// largest power of two that fits the pool and that the system takes.
     pub fn options(self, options: Options) -> Self {
         Self { options, ..self }
     }
@@ -99,15 +102,27 @@ impl<S: System + 'static> PoolBuilder<S> {
         }
     }
 
-    /// Returns the options, with the largest order that suits a pool of this number of frames.
-    pub(crate) fn options_for(&self, frames: u64) -> Options {
-        if self.options.order.is_some() || !S::ROW.takes("order") {
-            return self.options;
+    /// Returns the options, and the memory of the metadata. Without the option `order`, it is the largest one that fits
+    /// the pool and does not contradict the system or the other options.
+    pub(crate) fn fit(
+        &self,
+        setup: &Setup<'_>,
+        frames: u64,
+    ) -> Result<(Options, Layout), PoolError> {
+        let with = |order| {
+            let options = Options {
+                order,
+                ..self.options
+            };
+            layout::<S, Machine>(&options, setup).map(|layout| (options, layout))
+        };
+        if self.options.order.is_some() {
+            return Ok(with(self.options.order)?);
         }
         let fits = |order: &Order| u64::from(order.frames()) <= frames;
-        Options {
-            order: Order::up_to(Order::LIMIT).rev().find(fits),
-            ..self.options
-        }
+        let orders = Order::up_to(Order::LIMIT).rev().filter(fits);
+        let mut fitted = orders.map(|order| with(Some(order)));
+        let found = fitted.find(|fit| !matches!(fit, Err(BuildError::Contradiction { .. })));
+        Ok(found.unwrap_or_else(|| with(None))?)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! After an error the pool is as it was before the call.
+//! After an error the pool is as it was before the call. ([`PoolError::Release`] names what was released before it.)
 
 use std::fmt;
 use std::io;
@@ -14,8 +14,10 @@ use std::io;
 use everybuddy::{BuildError, FreeError};
 
 use crate::slots::MAX_TOKENS;
+use crate::statistics::Released;
 
 /// The reason why a call failed.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolError {
     /// A pool of zero bytes.
@@ -55,12 +57,19 @@ pub enum PoolError {
         /// The largest alignment, in bytes.
         largest: usize,
     },
+    /// The operating system refused to take a free block back, for example because memory is locked.
+    Release {
+        /// What it had taken back before.
+        released: Released,
+        /// The error number of the operating system.
+        errno: i32,
+    },
     /// No run of that length is free.
     Exhausted {
         /// The pages that were requested.
         pages: usize,
     },
-    /// Another thread was in a call for too long, so that its free pages could not be searched.
+    /// Another thread was in a call for too long, so that the free pages of its token could not be searched.
     Busy,
     /// The pool does not exist any more.
     Dead,
@@ -76,6 +85,7 @@ pub enum PoolError {
 }
 
 /// The reason why a pool has no huge pages.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHugePages {
     /// The kernel has no transparent huge pages.
@@ -135,6 +145,12 @@ impl fmt::Display for PoolError {
             Self::BadAlignment { bytes, largest } => write!(
                 f,
                 "an alignment of {bytes} bytes: pass a power of two up to {largest}"
+            ),
+            Self::Release { released, errno } => write!(
+                f,
+                "the operating system does not take a free block back: {}; \
+                 it took {released} before; memory that `mlock` or `mlockall` locked stays",
+                io::Error::from_raw_os_error(*errno)
             ),
             Self::Exhausted { pages } => write!(
                 f,

@@ -9,11 +9,11 @@
 //!
 //! // 1 GiB of address space. Memory is used when it is written.
 //! let pool = Pool::new(1 << 30)?;
-//! let mut frame = pool.allocate_pages(4)?;
-//! frame[..5].copy_from_slice(b"hello");
-//! drop(frame);
+//! let mut run = pool.allocate_pages(512)?;
+//! run.fill(7);
+//! drop(run);
 //! let released = pool.release_free()?;
-//! assert_eq!(released.bytes, pool.page_size());
+//! assert_eq!(released.bytes, 2 << 20);
 //! # Ok::<(), everybuddy_pool::PoolError>(())
 //! ```
 //!
@@ -23,6 +23,7 @@
 //! | allocate and free | [`Pool::allocate_pages`], [`Pages`] |
 //! | return memory to the operating system | [`Pool::release_free`] |
 //! | use huge pages | [`HugePages`] |
+//! | keep pages where nothing can be borrowed | [`Pages::into_owned`] |
 //! | use it from callbacks of other languages | [`Pages::into_raw`], [`WeakPool`] |
 //! | use it for collections | the feature `allocator-api2`: a [`Pool`] is an `Allocator` |
 //!
@@ -40,13 +41,16 @@ mod slots;
 mod statistics;
 mod threads;
 
+/// The systems and their options, in the version that the pool uses.
+pub use everybuddy;
+
 pub use builder::PoolBuilder;
 pub use error::{NoHugePages, PoolError};
 pub use mapping::HugePages;
-pub use pages::Pages;
-pub use pool::{Pool, Released, WeakPool};
+pub use pages::{OwnedPages, Pages};
+pub use pool::{Pool, WeakPool};
 pub use slots::MAX_TOKENS;
-pub use statistics::Statistics;
+pub use statistics::{Released, Statistics};
 
 /// The guide's code is compiled and run.
 #[cfg(doctest)]

@@ -12,6 +12,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use crate::error::{NoHugePages, PoolError};
@@ -19,7 +20,11 @@ use crate::error::{NoHugePages, PoolError};
 /// The bytes of a huge page, and of a block that is returned to the operating system.
 pub(crate) const HUGE: usize = 2 << 20;
 
+/// What is done with the bytes of a pool.
+const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
 /// How a pool uses huge pages.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
     /// As the system's administrator decided.
@@ -55,7 +60,8 @@ impl Mapping {
         // Address space alone costs nothing. What is not aligned is returned.
         let longer = bytes.checked_add(alignment);
         let longer = longer.ok_or_else(|| failed(libc::ENOMEM))?;
-        let reserved = map(None, longer, libc::PROT_NONE, 0).map_err(failed)?;
+        // Pages are allocated when they are written first, so a pool can be larger than memory.
+        let reserved = map(None, longer, libc::PROT_NONE, libc::MAP_NORESERVE).map_err(failed)?;
         let skip = reserved.as_ptr().align_offset(alignment);
         // SAFETY: `skip` is less than the alignment, so the result lies within the reserved addresses.
         let start = unsafe { reserved.add(skip) };
@@ -64,21 +70,19 @@ impl Mapping {
         unmap(reserved, skip);
         unmap(end, alignment - skip);
         let mapping = Self { start, bytes };
-        let flags = match huge {
-            HugePages::Reserved => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
-            // Pages are allocated when they are written first, so a pool can be larger than memory.
-            _ => libc::MAP_NORESERVE,
-        };
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        map(Some(start), bytes, access, flags).map_err(|errno| match huge {
-            HugePages::Reserved => PoolError::NoHugePages {
-                reason: NoHugePages::Reserved {
-                    needed: bytes / HUGE,
-                    errno,
-                },
-            },
-            _ => failed(errno),
-        })?;
+        if huge == HugePages::Reserved {
+            let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
+            if let Err(errno) = map(Some(start), bytes, ACCESS, flags) {
+                // The kernel may have unmapped the addresses before it failed, and another thread may have mapped some
+                // of them since. So they are not unmapped: at most, addresses are lost.
+                mem::forget(mapping);
+                let needed = bytes / HUGE;
+                let reason = NoHugePages::Reserved { needed, errno };
+                return Err(PoolError::NoHugePages { reason });
+            }
+            return Ok(mapping);
+        }
+        mapping.permit().map_err(failed)?;
         if huge == HugePages::Advised {
             mapping
                 .advise(0, bytes, libc::MADV_HUGEPAGE)
@@ -87,6 +91,16 @@ impl Mapping {
                 })?;
         }
         Ok(mapping)
+    }
+
+    /// Permits access to all bytes. The addresses stay mapped if the kernel refuses.
+    fn permit(&self) -> Result<(), i32> {
+        let start = self.start.as_ptr().cast::<c_void>();
+        // SAFETY: the mapping owns these addresses, and nothing refers to them yet.
+        match unsafe { libc::mprotect(start, self.bytes, ACCESS) } {
+            0 => Ok(()),
+            _ => Err(errno()),
+        }
     }
 
     /// Returns the first byte.
@@ -99,8 +113,9 @@ impl Mapping {
         self.bytes
     }
 
-    /// Returns the pointer to a byte, or to the end. A larger offset becomes the end.
+    /// Returns the pointer to a byte, or to the end. No caller has a larger offset; it would become the end.
     pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset <= self.bytes, "a frame outside the mapping");
         // SAFETY: the result lies within the mapping, or at its end.
         unsafe { self.start.add(offset.min(self.bytes)) }
     }

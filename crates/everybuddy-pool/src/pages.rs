@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! A guard alone has its pages: the system has them as allocated, and no other guard overlaps it. It borrows from the
-//! pool, so the memory stays mapped.
+//! pool, or keeps it, so the memory stays mapped.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -92,6 +92,16 @@ impl<'p, S: System + 'static> Pages<'p, S> {
         NonNull::slice_from_raw_parts(pages.start, pages.len())
     }
 
+    /// Turns the guard into one that keeps the pool, instead of borrowing from it.
+    pub fn into_owned(self) -> OwnedPages<S> {
+        let pages = ManuallyDrop::new(self);
+        OwnedPages {
+            pool: Arc::clone(pages.pool),
+            start: pages.start,
+            pages: pages.pages,
+        }
+    }
+
     /// Frees the pages like a drop, and returns what the allocator found.
     ///
     /// # Errors
@@ -149,6 +159,74 @@ impl<S: System + 'static> Drop for Pages<'_, S> {
 impl<S: System + 'static> fmt::Debug for Pages<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pages")
+            .field("start", &self.start)
+            .field("pages", &self.pages)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A run of pages that keeps its pool: for structures that cannot borrow, and for threads that outlive all handles.
+///
+/// It costs a shared counter when it is created and dropped; [`Pages`] does not.
+///
+/// ```
+/// use everybuddy_pool::Pool;
+///
+/// let pool = Pool::new(16 << 20)?;
+/// let mut pages = pool.allocate_zeroed(3)?.into_owned();
+/// drop(pool);
+/// std::thread::spawn(move || pages[0] = 1).join().unwrap();
+/// # Ok::<(), everybuddy_pool::PoolError>(())
+/// ```
+pub struct OwnedPages<S: System + 'static = Everybuddy> {
+    pool: Arc<Shared<S>>,
+    start: NonNull<u8>,
+    pages: usize,
+}
+
+// SAFETY: as for `Pages`; the pool can be kept and dropped by any thread.
+unsafe impl<S: System + 'static> Send for OwnedPages<S> {}
+// SAFETY: as above; shared guards only read.
+unsafe impl<S: System + 'static> Sync for OwnedPages<S> {}
+
+impl<S: System + 'static> OwnedPages<S> {
+    /// Returns the number of pages.
+    #[inline]
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+}
+
+impl<S: System + 'static> Deref for OwnedPages<S> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let bytes = self.pages * self.pool.page_size();
+        // SAFETY: the pages are mapped and initialised, and belong to this guard alone (invariant).
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), bytes) }
+    }
+}
+
+impl<S: System + 'static> DerefMut for OwnedPages<S> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let bytes = self.pages * self.pool.page_size();
+        // SAFETY: as in `deref`; the guard is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), bytes) }
+    }
+}
+
+impl<S: System + 'static> Drop for OwnedPages<S> {
+    fn drop(&mut self) {
+        // An error is misuse of `from_raw`, which the pool counts. The pool is unmapped after this, if at all.
+        let _ = self.pool.free(self.start, self.pages);
+    }
+}
+
+impl<S: System + 'static> fmt::Debug for OwnedPages<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedPages")
             .field("start", &self.start)
             .field("pages", &self.pages)
             .finish_non_exhaustive()

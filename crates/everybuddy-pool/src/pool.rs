@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everybuddy::{Everybuddy, FrameAllocator, Order, Pfn, System, Visit};
+use everybuddy::{Everybuddy, FrameAllocator, Order, Pfn, Release, System, Visit};
 
 use crate::builder::PoolBuilder;
 use crate::error::PoolError;
@@ -22,23 +22,7 @@ use crate::mapping::HUGE;
 use crate::pages::Pages;
 use crate::shared::Shared;
 use crate::slots::Counters;
-use crate::statistics::Statistics;
-
-/// Memory that was returned to the operating system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Released {
-    /// The bytes that were in memory before, and are not any more.
-    pub bytes: usize,
-    /// The huge blocks that contained them.
-    pub blocks: usize,
-}
-
-impl fmt::Display for Released {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, blocks } = self;
-        write!(f, "{bytes} bytes of {blocks} huge blocks")
-    }
-}
+use crate::statistics::{Released, Statistics};
 
 /// A pool of pages: a handle, which can be cloned and sent to other threads.
 ///
@@ -120,7 +104,8 @@ impl<S: System + 'static> Pool<S> {
     ///
     /// The pages contain what their last user wrote, or zeros. The call takes no lock that another thread holds for
     /// longer than a call. If nothing suitable is found, it parks the tokens of all threads that are not in a call, and
-    /// waits for those that are, so that free memory is never withheld by idle threads.
+    /// waits for the calls of the others, at most 10 ms for each. So free memory is never withheld by idle threads. The
+    /// call fails as exhausted only if no suitable run was free then, and as busy if a call did not end.
     ///
     /// # Errors
     /// [`ZeroPages`](PoolError::ZeroPages), [`TooLarge`](PoolError::TooLarge), [`Exhausted`](PoolError::Exhausted),
@@ -161,12 +146,16 @@ impl<S: System + 'static> Pool<S> {
             return self.allocate_pages(pages);
         }
         // A run is aligned to its length: the rest of a longer one is freed.
-        let longer = self.allocate_pages(aligned)?;
+        let longer = self.allocate_pages(aligned).map_err(|error| match error {
+            PoolError::Exhausted { .. } => PoolError::Exhausted { pages },
+            error => error,
+        })?;
         let (run, _) = longer.split_at(pages);
         Ok(run)
     }
 
-    /// Turns memory of [`Pages::into_raw`] into a guard again. The pages can be a part of what was allocated.
+    /// Turns memory of [`Pages::into_raw`] into a guard again. The pages can be a part of what was allocated, and can
+    /// be adjacent runs together.
     ///
     /// # Errors
     /// [`Foreign`](PoolError::Foreign) if the memory is not a run of whole pages of this pool.
@@ -192,8 +181,9 @@ impl<S: System + 'static> Pool<S> {
     /// that the next access would end this process.
     ///
     /// # Errors
-    /// [`Busy`](PoolError::Busy) if another thread releases memory of this pool for too long; [`Map`](PoolError::Map)
-    /// if the operating system refuses.
+    /// [`Busy`](PoolError::Busy) if another thread releases memory of this pool for too long;
+    /// [`Release`](PoolError::Release) if the operating system refuses a block: the call ends there, and the error says
+    /// what was returned before.
     ///
     /// # Complexity
     /// O(pages of the pool), and two system calls per free huge block.
@@ -207,6 +197,13 @@ impl<S: System + 'static> Pool<S> {
         let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;
         let (mut refused, page) = (None, self.page_size());
         let system = shared.system;
+        // Services are not run otherwise. Twice, since they pass work to each other; other threads may add some.
+        for service in (0..system.services().len())
+            .cycle()
+            .take(2 * system.services().len())
+        {
+            system.serve(&mut call.token, service, system.span().frames());
+        }
         system.visit_free(&mut call.token, order, &mut |block| {
             let offset = block.start.index() * page;
             let resident = shared.mapping.resident(offset, HUGE, page);
@@ -218,15 +215,23 @@ impl<S: System + 'static> Pool<S> {
                     released.bytes += bytes;
                     released.blocks += usize::from(bytes > 0);
                 }
-                Err(errno) => refused = Some(errno),
+                Err(errno) => {
+                    refused = Some((errno, block));
+                    // The visit ends only with a block that stays allocated.
+                    return Visit::KeepAndStop;
+                }
             }
             Visit::Return
         });
+        if let Some((_, block)) = refused {
+            // It was allocated just now, so only misuse can have freed it.
+            let _ = system.free(&mut call.token, Release::block(block));
+        }
         system.park(&mut call.token);
         let bytes = released.bytes as u64;
         shared.released_bytes.fetch_add(bytes, Ordering::Relaxed);
         match refused {
-            Some(errno) => Err(PoolError::Map { bytes: HUGE, errno }),
+            Some((errno, _)) => Err(PoolError::Release { released, errno }),
             None => Ok(released),
         }
     }
@@ -366,5 +371,28 @@ impl<S: System + 'static> fmt::Debug for WeakPool<S> {
         f.debug_struct("WeakPool")
             .field("is_dead", &(self.shared.strong_count() == 0))
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While a token is in use for longer than a request waits, its free pages are not searched.
+    #[test]
+    fn a_request_fails_as_exhausted_only_if_every_token_was_searched() {
+        let pool = Pool::builder(4 << 20).tokens(2).build().unwrap();
+        let all = pool.allocate_pages(1024).unwrap();
+        let refused = || pool.allocate_pages(1).unwrap_err();
+        assert_eq!(refused(), PoolError::Exhausted { pages: 1 });
+        let maintenance = pool.shared.slots.enter_maintenance().unwrap();
+        assert_eq!(refused(), PoolError::Busy);
+        drop(maintenance);
+        let other = pool.shared.slots.enter(1).unwrap();
+        assert_eq!(refused(), PoolError::Busy);
+        drop(other);
+        assert_eq!(refused(), PoolError::Exhausted { pages: 1 });
+        drop(all);
+        assert!(pool.allocate_pages(1).is_ok());
     }
 }

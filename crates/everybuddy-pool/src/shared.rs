@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everybuddy::systems::{build, layout};
+use everybuddy::systems::build;
 use everybuddy::{
     AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Memory, Order, Pfn, Release,
     Request, Setup, System,
@@ -65,8 +65,7 @@ impl<S: System + 'static> Shared<S> {
         let frames = (bytes / page) as u64;
         let ranges = [FrameRange::new(0, frames)];
         let setup = Setup::new(&ranges, builder.tokens + 1);
-        let options = builder.options_for(frames);
-        let layout = layout::<S, Machine>(&options, &setup)?;
+        let (options, layout) = builder.fit(&setup, frames)?;
         let metadata_bytes = layout.size().next_multiple_of(page);
         let metadata = Mapping::new(metadata_bytes, page, HugePages::Default)?;
         let start = metadata.start().as_ptr().cast::<MaybeUninit<u8>>();
@@ -152,10 +151,10 @@ impl<S: System + 'static> Shared<S> {
                 Counters::count(&call.counters().shortages);
                 // Otherwise two threads that are short would wait for the slots of each other.
                 drop(call);
-                let result = slots.while_short(system, || self.retry(request));
-                match result {
-                    Ok(pfn) => return Ok(pfn),
-                    Err(error) => error,
+                match slots.while_short(system, || self.retry(request)) {
+                    (Ok(pfn), _) => return Ok(pfn),
+                    (Err(AllocateError::Exhausted), false) => AllocateError::Busy,
+                    (Err(error), _) => error,
                 }
             }
             error => {

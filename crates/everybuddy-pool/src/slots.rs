@@ -251,31 +251,36 @@ impl Slots {
         }
     }
 
-    /// Parks the token of a slot, if the slot becomes free in time.
-    fn park(&self, index: u32, limit: Duration, system: &impl FrameAllocator<Machine>) {
-        if let Some(mut call) = retry(limit, || self.try_enter(index)) {
-            system.park(&mut call.token);
-        }
+    /// Parks the token of a slot, if the slot becomes free in time. Returns whether it did.
+    fn park(&self, index: u32, limit: Duration, system: &impl FrameAllocator<Machine>) -> bool {
+        let call = retry(limit, || self.try_enter(index));
+        let parked = call.map(|mut call| system.park(&mut call.token));
+        parked.is_some()
     }
 
     /// Parks the tokens of all threads that are not in a call at this moment.
     pub(crate) fn park_idle(&self, system: &impl FrameAllocator<Machine>) {
-        (0..u32::from(self.tokens())).for_each(|index| self.park(index, Duration::ZERO, system));
+        for index in 0..u32::from(self.tokens()) {
+            self.park(index, Duration::ZERO, system);
+        }
     }
 
     /// Calls `then` while every token is parked, or used by a call that parks it when it ends. The caller has no slot.
+    ///
+    /// Returns also whether every token was parked: a call that went on for too long may have kept free pages.
     pub(crate) fn while_short<T>(
         &self,
         system: &impl FrameAllocator<Machine>,
         then: impl FnOnce() -> T,
-    ) -> T {
+    ) -> (T, bool) {
         self.short.fetch_add(1, Ordering::Relaxed);
+        let mut all_parked = true;
         for index in 0..self.slots.len() as u32 {
-            self.park(index, LONGEST_SWEEP, system);
+            all_parked &= self.park(index, LONGEST_SWEEP, system);
         }
         let result = then();
         self.short.fetch_sub(1, Ordering::Relaxed);
-        result
+        (result, all_parked)
     }
 }
 

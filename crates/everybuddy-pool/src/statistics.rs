@@ -2,13 +2,30 @@
 //!
 //! # Purpose
 //!
-//! One structure for logs and for tests.
+//! One structure for logs and for tests, and the result of a release.
 //!
 //! # Invariants
 //!
-//! All numbers are sums of counters that only the holders of tokens write: they cost no shared word.
+//! What calls count, from `allocations` to `borrowed`, are sums of counters that only the holders of tokens write: they
+//! cost no shared word.
 
 use std::fmt;
+
+/// Memory that was returned to the operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// The bytes that were in memory before, and are not any more.
+    pub bytes: usize,
+    /// The huge blocks that contained them.
+    pub blocks: usize,
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, blocks } = self;
+        write!(f, "{bytes} bytes of {blocks} huge blocks")
+    }
+}
 
 /// What a pool has, and what happened in it since it was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

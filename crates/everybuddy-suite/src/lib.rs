@@ -115,6 +115,7 @@ macro_rules! conformance {
             many_cpus_never_share_a_frame,
             misuse_is_an_error_and_changes_nothing,
             ranges_come_and_go,
+            memory_can_arrive_later,
             nested_and_bulk,
             given_frames_are_allocated,
             places_are_kept,

@@ -41,7 +41,7 @@ impl<'s> ByteFrames for Kernel<'s> {
 
 global_frame_allocator!(GlobalFrameAllocator, Kernel<'_>);
 
-/// Boots with 16 frames, adds memory, and goes through the trait.
+/// Boots without memory, adds some, and goes through the trait.
 fn boot(system: &System<'_>) {
     let cpus = NativeCpus::new(1);
     let kernel = Kernel {
@@ -49,7 +49,10 @@ fn boot(system: &System<'_>) {
         cpu: RefCell::new(claim(&cpus, 0)),
         refused: Mutex::default(),
     };
+    let layout = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
+    assert_eq!(kernel.alloc(layout(FRAME, FRAME)), None);
     // Memory arrives in pieces, as a boot loader's map has it.
+    kernel.add_free_memory(0x0010_0000, 0x0001_0000);
     kernel.add_free_memory(0x0020_0000, 0x0010_0000);
     kernel.add_free_memory(0x0030_0000, 0x0050_0000);
 
@@ -63,7 +66,7 @@ fn boot(system: &System<'_>) {
         (512, 1),
         (7, 8),
     ] {
-        let layout = Layout::from_size_align(frames * FRAME, alignment * FRAME).unwrap();
+        let layout = layout(frames * FRAME, alignment * FRAME);
         let address = kernel.alloc(layout).unwrap();
         assert_eq!(address % layout.align(), 0);
         let apart = |(other, bytes): &(usize, usize)| {
@@ -72,7 +75,6 @@ fn boot(system: &System<'_>) {
         assert!(taken.iter().all(apart), "{taken:x?} and {address:x}");
         taken.push((address, layout.size()));
     }
-    let layout = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
     assert_eq!(kernel.alloc(layout(0, 16 * FRAME)), None);
     assert_eq!(kernel.alloc(layout(1 << 40, FRAME)), None);
     assert_eq!(kernel.refused.lock().unwrap().len(), 0);
@@ -113,11 +115,31 @@ fn boot(system: &System<'_>) {
     crate::all_is_free(system, &mut cpu, &ranges);
 }
 
+/// A frame without an address in bytes is not allocated, and not lost.
+#[test]
+fn frames_beyond_all_addresses_stay_free() {
+    for name in crate::SYSTEMS {
+        let ranges = [FrameRange::new(1 << 52, 64)];
+        on(name, &Setup::new(&ranges, 1), |system| {
+            let cpus = NativeCpus::new(1);
+            let kernel = Kernel {
+                system,
+                cpu: RefCell::new(claim(&cpus, 0)),
+                refused: Mutex::default(),
+            };
+            for frames in [1, 5] {
+                let layout = Layout::from_size_align(frames * FRAME, 8 * FRAME).unwrap();
+                assert_eq!(kernel.alloc(layout), None);
+            }
+            crate::all_is_free(system, &mut kernel.cpu.into_inner(), &ranges);
+        });
+    }
+}
+
 #[test]
 fn a_kernel_of_ostd_boots_and_frees_in_parts() {
     for name in crate::SYSTEMS {
-        let ranges = [FrameRange::new(0x100, 16)];
-        let setup = Setup::new(&ranges, 1).with_reach(FrameRange::new(0x100, 0x800));
+        let setup = Setup::new(&[], 1).with_reach(FrameRange::new(0x100, 0x800));
         on(name, &setup, boot);
     }
 }

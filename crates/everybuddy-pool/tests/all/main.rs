@@ -8,6 +8,7 @@ mod errors;
 mod properties;
 mod raw;
 mod release;
+mod rows;
 mod threads;
 
 use everybuddy::System;

@@ -7,10 +7,10 @@ use everybuddy_pool::{HugePages, NoHugePages, Pool, PoolError, Released};
 
 use crate::{fill, verify};
 
-const HUGE: usize = 2 << 20;
+pub(crate) const HUGE: usize = 2 << 20;
 
 /// Returns the bytes of the pool in memory, as the kernel counts them for the process.
-fn resident<S: System + 'static>(pool: &Pool<S>) -> usize {
+pub(crate) fn resident<S: System + 'static>(pool: &Pool<S>) -> usize {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;
     let mut kib = 0;

@@ -209,6 +209,36 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
     });
 }
 
+/// A system without memory refuses every request, and serves all of them from memory that is added.
+pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    let setup = Setup::new(&[], 2).with_reach(FrameRange::new(4100, 5000));
+    host.build(spec, &setup, &mut |system| {
+        host.run(1, |cpu| {
+            is_as_new(system, cpu, &[]);
+            for request in [Request::FRAME, Request::order(order(1)), Request::frames(3)] {
+                let refused = system.allocate(cpu, request);
+                assert_eq!(refused, Err(AllocateError::Exhausted));
+            }
+            let ranges = [FrameRange::new(4103, 700), FrameRange::new(5120, 3072)];
+            for range in ranges {
+                system.add(cpu, range).unwrap();
+            }
+            is_as_new(system, cpu, &ranges);
+            let shadow = Shadow::new(system.span().frames());
+            let mut held = Vec::new();
+            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                shadow.take(frame, 1, 0);
+                held.push(frame);
+            }
+            assert_eq!(held.len(), 3772);
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            is_as_new(system, cpu, &ranges);
+        });
+    });
+}
+
 /// Nested requests and releases, and those in bulk, do what single ones do.
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];

@@ -7,7 +7,10 @@ mod places;
 pub use cpus::{
     cpus_return_while_they_are_drained, offline_cpus_are_drained, unknown_cpus_are_refused,
 };
-pub use interface::{misuse_is_an_error_and_changes_nothing, nested_and_bulk, ranges_come_and_go};
+pub use interface::{
+    memory_can_arrive_later, misuse_is_an_error_and_changes_nothing, nested_and_bulk,
+    ranges_come_and_go,
+};
 
 pub use places::{
     free_blocks_are_visited, given_frames_are_allocated, many_frames_come_in_few_runs,

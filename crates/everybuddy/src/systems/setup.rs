@@ -36,6 +36,9 @@ impl<'r> Setup<'r> {
     }
 
     /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it.
+    ///
+    /// With a reach, the memory map may be empty: all memory is added later, and what a system derives from the size of
+    /// memory is derived from that of the reach.
     pub const fn with_reach(self, reach: FrameRange) -> Self {
         Self {
             reach: Some(reach),
@@ -61,19 +64,26 @@ impl<'r> Setup<'r> {
         self.cpus
     }
 
-    /// Returns the frames of all ranges.
+    /// Returns the frames of all ranges, or those of the reach if there are no ranges.
     pub(super) fn frames(&self) -> u64 {
-        self.ranges
-            .iter()
-            .fold(0, |sum, range| sum.saturating_add(range.frames))
+        let frames = self.ranges.iter().map(|range| range.frames);
+        match (frames.fold(0, u64::saturating_add), self.reach) {
+            (0, Some(reach)) => reach.frames,
+            (frames, _) => frames,
+        }
     }
 
-    /// Returns the span that the ranges, or the reach, cover.
+    /// Returns the span that the reach covers, or that the ranges cover if there is no reach.
     pub(super) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
-        let memory = Span::covering(self.ranges, max_order)?;
+        let memory = Span::covering(self.ranges, max_order);
         let Some(reach) = self.reach else {
-            return Ok(memory);
+            return memory;
         };
+        if let Err(error) = memory
+            && error != BuildError::NoMemory
+        {
+            return Err(error);
+        }
         let span = Span::covering(&[reach], max_order)?;
         let inside = |range: &FrameRange| {
             range.frames == 0 || range.start >= reach.start && range.end() <= reach.end()

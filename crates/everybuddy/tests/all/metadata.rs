@@ -226,6 +226,9 @@ fn what_can_not_be_built_is_an_error() {
     let spec = "bs".parse().unwrap();
     let outside = metadata_layout::<Machine>(&spec, &outside);
     assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
+    let nothing = Setup::new(&[], 1).with_reach(FrameRange::new(5, 0));
+    let nothing = metadata_layout::<Machine>(&spec, &nothing);
+    assert_eq!(nothing, Err(BuildError::NoMemory));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
     let setup = Setup::new(&one, 1);
     let refused = metadata_layout::<Machine>(&spec, &setup).unwrap_err();
