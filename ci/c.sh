@@ -124,7 +124,7 @@ for compiler in gcc clang; do
     for how in static shared; do
         step "$compiler, $how"
         # shellcheck disable=SC2046 # Several arguments.
-        for source in example.c conformance.c misuse.c threads.c; do
+        for source in example.c conformance.c misuse.c rest.c threads.c; do
             arguments=()
             [ $source != conformance.c ] || arguments=(50000)
             [ $source != threads.c ] || arguments=(100000)
@@ -150,7 +150,7 @@ if cargo +nightly --version >/dev/null 2>&1; then
         library=$target/$host/c/libeverybuddy_c.a
         for compiler in gcc clang; do
             have $compiler || continue
-            for source in threads.c conformance.c misuse.c; do
+            for source in threads.c conformance.c misuse.c rest.c; do
                 arguments=()
                 [ $source != conformance.c ] || arguments=(5000)
                 [ $source != threads.c ] || arguments=(40000)

@@ -5,7 +5,8 @@
 //! Handle and tokens lie at the start of the caller's memory, before the metadata: a library without a heap has no
 //! other place. Each begins with a word that says what it is and in which state, so a call with a wrong, released or
 //! destroyed one is refused. A token also marks the call that it is in. That is a load and two stores of a line that
-//! only its holder writes, and it detects a handler that uses the token of the code that it interrupted.
+//! only its holder writes, and it detects a handler that uses the token of the code that it interrupted. A handler that
+//! runs between the load and the first store is not detected; it does no harm, since the call has not begun.
 //!
 //! # Invariants
 //!
@@ -16,7 +17,7 @@
 
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use core::{ptr, slice, str};
 
 use everybuddy::systems::Presplit;
@@ -168,6 +169,21 @@ pub(crate) unsafe fn run(
     call: impl FnOnce(System, &mut Token) -> Result<(), Failure>,
 ) -> eb_status {
     // SAFETY: as promised by the caller.
+    unsafe { run_until(cpu, CLAIMED, Ordering::Relaxed, call) }
+}
+
+/// Runs a call of a CPU, and stores the state of its token afterwards.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+unsafe fn run_until(
+    cpu: *mut eb_cpu,
+    end: u32,
+    ordering: Ordering,
+    call: impl FnOnce(System, &mut Token) -> Result<(), Failure>,
+) -> eb_status {
+    // SAFETY: as promised by the caller.
     match unsafe { Slot::state(cpu) } {
         Ok(CLAIMED) => {}
         Ok(state) => return Slot::refusal(state),
@@ -176,12 +192,15 @@ pub(crate) unsafe fn run(
     // SAFETY: a token lies there.
     let slot: &Slot = unsafe { &*cpu.cast() };
     slot.state.store(IN_CALL, Ordering::Relaxed);
-    let result = call(slot.system, &mut Token::new(slot.id));
-    slot.state.store(CLAIMED, Ordering::Relaxed);
-    match result {
+    // The fences keep the call between both stores, as a handler on this thread sees them.
+    compiler_fence(Ordering::SeqCst);
+    let status = match call(slot.system, &mut Token::new(slot.id)) {
         Ok(()) => EB_OK,
         Err(failure) => slot.fail(failure),
-    }
+    };
+    compiler_fence(Ordering::SeqCst);
+    slot.state.store(end, ordering);
+    status
 }
 
 /// Runs a call of a CPU that has a result.
@@ -427,7 +446,8 @@ pub unsafe extern "C" fn eb_destroy(system: *mut eb_system) -> eb_status {
         Ok(handle) => handle,
         Err(status) => return status,
     };
-    let is_claimed = |slot: &Slot| slot.state.load(Ordering::Relaxed) != UNCLAIMED;
+    // Acquire: pairs with the release in `eb_cpu_release`: what the last holders did comes before the end.
+    let is_claimed = |slot: &Slot| slot.state.load(Ordering::Acquire) != UNCLAIMED;
     if handle.slots().iter().any(is_claimed) {
         return EB_ERROR_TOKENS_CLAIMED;
     }
@@ -488,15 +508,10 @@ pub unsafe extern "C" fn eb_cpu_release(cpu: *mut eb_cpu) -> eb_status {
         system.park(token);
         Ok(())
     };
+    // Release: pairs with the acquire in `eb_cpu_claim`. In one store, so that no handler finds the token claimed after
+    // the call.
     // SAFETY: as promised by the caller.
-    let status = unsafe { run(cpu, park) };
-    if status == EB_OK {
-        // SAFETY: as promised by the caller; `run` accepted the pointer.
-        let slot: &Slot = unsafe { &*cpu.cast() };
-        // Release: pairs with the acquire in `eb_cpu_claim`.
-        slot.state.store(UNCLAIMED, Ordering::Release);
-    }
-    status
+    unsafe { run_until(cpu, UNCLAIMED, Ordering::Release, park) }
 }
 
 /// Writes the last error of a call with this token to `error`, with its value and a text for people. The status is

@@ -11,7 +11,8 @@
 //!
 //! 1. Names are those of C, so that a search for one finds header and source.
 //! 2. A value that C passes is never of a type that some bits are invalid for: integers instead of `bool` and `enum`.
-//! 3. After an error nothing has changed, and no result is written. Arrays for results may be overwritten.
+//! 3. After an error the same frames are allocated, reserved and managed as before, and no result is written. Three
+//!    cases differ: `eb_free_bulk`, `eb_visit_free`, and arrays for results; docs/c.md describes them.
 //!
 //! | module | contents |
 //! |---|---|

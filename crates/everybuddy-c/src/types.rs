@@ -52,7 +52,7 @@ pub const EB_VISIT_KEEP: u32 = 0;
 pub const EB_VISIT_KEEP_AND_STOP: u32 = 1;
 /// A visited block is freed, and the visit goes on.
 pub const EB_VISIT_RETURN: u32 = 2;
-/// A visited block contains only zeros now. It is freed with that promise, and the visit goes on.
+/// A visited block contains only zeros now. It is freed as by `eb_free_zeroed`, and the visit goes on.
 pub const EB_VISIT_RETURN_ZEROED: u32 = 3;
 
 /// A range of frames, by physical frame numbers.
