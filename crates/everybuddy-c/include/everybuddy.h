@@ -6,7 +6,7 @@
  * thread claims a token; each call takes a token and returns an eb_status.
  *
  * Frames are numbered from the start of the system's span, see eb_get_span. Each function that returns an eb_status can
- * also return the codes 1 to 13, which report a wrong use of this interface. A pointer may be NULL only where this is
+ * also return the codes 1 to 12, which report a wrong use of this interface. A pointer may be NULL only where this is
  * documented; a call with another NULL is refused.
  */
 
@@ -43,7 +43,8 @@
 // The size is a number of frames: a run of exactly that length.
 #define EB_BY_FRAMES 1
 
-// Flag: does not wait for other CPUs to drain their lists. The request fails as `EB_ERROR_BUSY` instead.
+// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
+// `EB_ERROR_BUSY` instead.
 #define EB_NO_WAIT 1
 
 // Class: stays where it is until it is freed. The class of a request that names none.
@@ -409,7 +410,9 @@ typedef void (*eb_pause)(uint32_t attempt);
 extern "C" {
 #endif // __cplusplus
 
-// Writes the bytes that `eb_build` needs for this setup to `bytes`. O(1).
+// Writes the bytes that `eb_build` needs for this setup to `bytes`. O(ranges).
+//
+// Errors: the codes 50 to 65.
 //
 // # Safety
 // `setup` leads to a setup. `bytes` may be written. `error` is NULL or may be written.
@@ -419,6 +422,8 @@ eb_status eb_metadata_size(const eb_setup *setup, size_t *bytes, eb_error *error
 // O(frames).
 //
 // The system lies in that memory, and accesses no other. The managed frames are never accessed.
+//
+// Errors: the codes 50 to 65.
 //
 // # Safety
 // As for `eb_metadata_size`. Nothing else accesses the memory until `eb_destroy`, and no system lies there.
@@ -431,6 +436,8 @@ eb_status eb_build(const eb_setup *setup,
 // Ends a system. Its memory belongs to the caller again; calls with the handle or with its tokens are refused as long
 // as nothing else is written there. All tokens must have been released. O(CPUs).
 //
+// Errors: `EB_ERROR_TOKENS_CLAIMED`.
+//
 // # Safety
 // `system` came from `eb_build`, and no other thread uses it during the call or afterwards.
 eb_status eb_destroy(eb_system *system);
@@ -439,6 +446,8 @@ eb_status eb_destroy(eb_system *system);
 //
 // Only one thread at a time uses the token: the one that claimed it, or one that took it over by means that order
 // memory, such as a mutex. A kernel claims all tokens once, and uses each on its CPU with preemption disabled.
+//
+// Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 //
 // # Safety
 // `system` came from `eb_build`. `token` may be written.
@@ -463,8 +472,8 @@ eb_status eb_last_error(const eb_cpu *cpu,
 
 // Allocates from code that interrupted a call of CPU `cpu`, and therefore must not use its token. Never waits.
 //
-// Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` if a lock is held, or if the zone has no such block and a
-// list has frames. No error is stored for `eb_last_error`.
+// Errors: those of `eb_allocate_request`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held, or if the
+// zone has no such block and a list has frames. No error is stored for `eb_last_error`.
 //
 // # Safety
 // `system` came from `eb_build`. `request` leads to a request. `frame` may be written.
@@ -475,11 +484,14 @@ eb_status eb_allocate_nested(eb_system *system,
 
 // Frees from code that interrupted a call of CPU `cpu`. Never waits.
 //
-// Errors: those of `eb_free_release`; `EB_ERROR_BUSY` if a lock is held.
+// Errors: those of `eb_free_release`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held. No error is
+// stored for `eb_last_error`.
 //
 // # Safety
 // `system` came from `eb_build`. `release` leads to a release.
-eb_status eb_free_nested(eb_system *system, uint32_t cpu, const eb_release *release);
+eb_status eb_free_nested(eb_system *system,
+                         uint32_t cpu,
+                         const eb_release *release);
 
 // Writes whether these frames, which the caller allocated and did not write to, are known to contain only zeros. That
 // is `false` for every system that `eb_build` builds. O(1).
@@ -868,4 +880,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1439432286-72754 */
+/* Checksum, for header.sh: 2661404700-73677 */

@@ -16,7 +16,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`handle`] | the handle and the tokens: building, claiming, and the checks that each call makes |
+//! | [`build`] | building a system from a setup |
+//! | [`handle`] | the handle and the tokens: claiming, and the checks that each call makes |
 //! | [`operations`], [`places`] | the operations of a CPU, and those on frames that the caller chooses |
 //! | [`inspection`] | the calls without a token: nested requests, and what is known of a system |
 //! | [`types`] | the structures of the interface, and their conversion |
@@ -25,6 +26,7 @@
 #![no_std]
 #![allow(unsafe_code, non_camel_case_types)]
 
+pub mod build;
 pub mod errors;
 pub mod handle;
 pub mod inspection;

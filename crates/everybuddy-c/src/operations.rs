@@ -11,7 +11,7 @@ use core::slice;
 use everybuddy::{Block, Hint, Pfn, Progress, Release, Request, Run, Size, Visit};
 
 use crate::errors::{Failure, eb_error};
-use crate::handle::{eb_cpu, read, run, run_with};
+use crate::handle::{eb_cpu, park, read, run, run_with};
 use crate::platform::{System, Token};
 use crate::status::{eb_status, eb_status::*};
 use crate::types::{
@@ -289,10 +289,6 @@ pub unsafe extern "C" fn eb_quiesce(cpu: *mut eb_cpu) -> eb_status {
 /// `cpu` came from `eb_cpu_claim`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_park(cpu: *mut eb_cpu) -> eb_status {
-    let park = |system: System, token: &mut Token| {
-        system.park(token);
-        Ok(())
-    };
     // SAFETY: as promised by the caller.
     unsafe { run(cpu, park) }
 }

@@ -355,15 +355,22 @@ static void operations(void)
     size_t bytes;
     eb_census census;
     eb_error error;
-    unsigned violations = 0;
+    unsigned violations = 0, inside = 0;
     EXPECT(EB_OK, eb_metadata_bytes(built.system, &bytes));
     unsigned char *metadata = (unsigned char *)built.memory + built.bytes - bytes;
     for (size_t byte = 0; byte < 0x1800 * 8; byte += 8 * 61) {
         metadata[byte] ^= 0x5a;
-        violations += eb_check(cpu, &census, &error) == EB_ERROR_VIOLATION && error.status == EB_ERROR_VIOLATION;
+        memset(&error, 0xa5, sizeof error);
+        if (eb_check(cpu, &census, &error) == EB_ERROR_VIOLATION) {
+            CHECK(error.status == EB_ERROR_VIOLATION && error.value < span.frames && strlen(error.text) > 10);
+            snprintf(text, sizeof text, "(frame %" PRIu64 ")", error.value);
+            value(cpu, EB_ERROR_VIOLATION, error.value, text);
+            violations++;
+            inside += error.value > 0;
+        }
         metadata[byte] ^= 0x5a;
     }
-    CHECK(violations > 0);
+    CHECK(violations > 0 && inside > 0);
     SEE(EB_OK, eb_check(cpu, &census, &error));
     seen[EB_ERROR_VIOLATION] = 1;
     EXPECT(EB_OK, eb_cpu_release(cpu));
