@@ -880,4 +880,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2661404700-73677 */
+/* Checksum, for header.sh: 3723533636-73809 */
