@@ -31,6 +31,24 @@ fail() {
     exit 1
 }
 
+finish() {
+    if [ ${#missing[@]} -gt 0 ]; then
+        echo "c: without $(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')(ci/install.sh c): the rest passed: skipped"
+        exit 77
+    fi
+    echo "c: passed in $SECONDS s"
+    exit
+}
+
+# Runs a program of tests/c with its arguments.
+execute() { # PROGRAM SOURCE STEPS OPERATIONS: those of conformance.c and of threads.c.
+    case $2 in
+    conformance.c) "$1" "$3" ;;
+    threads.c) "$1" "$4" ;;
+    *) "$1" ;;
+    esac
+}
+
 warnings=(-Wall -Wextra -Werror -pedantic -g -pthread)
 
 # Compiles a program for C11, or for C++17 by its name, and prints where it is.
@@ -45,11 +63,16 @@ compile() { # COMPILER SOURCE NAME [ARGUMENT...]
 step "installation"
 $crate/install.sh "$prefix" >/dev/null
 
+# Instructions of a run.
+collected() { # PROGRAM ARGUMENT...
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 | sed -n 's/.*Collected : //p'
+}
+
 # Instructions of a pair, from the difference of two runs of a program.
 instructions() { # PROGRAM ARGUMENT...: the number of pairs is appended.
     local few many
-    few=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 10000 2>&1 | sed -n 's/.*Collected : //p')
-    many=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 20000 2>&1 | sed -n 's/.*Collected : //p')
+    few=$(collected "$@" 10000)
+    many=$(collected "$@" 20000)
     echo $(((many - few) / 10000))
 }
 
@@ -70,7 +93,7 @@ cost() {
 
 if [ "${1:-}" = cost ]; then
     cost
-    exit
+    finish
 fi
 
 step "header"
@@ -124,11 +147,8 @@ for compiler in gcc clang; do
     for how in static shared; do
         step "$compiler, $how"
         # shellcheck disable=SC2046 # Several arguments.
-        for source in example.c conformance.c misuse.c threads.c; do
-            arguments=()
-            [ $source != conformance.c ] || arguments=(50000)
-            [ $source != threads.c ] || arguments=(100000)
-            "$(compile $compiler $source ${source%.c} -O2 $(link $how))" "${arguments[@]}" | tail -1
+        for source in example.c conformance.c misuse.c rest.c threads.c; do
+            execute "$(compile $compiler $source ${source%.c} -O2 $(link $how))" $source 50000 100000 | tail -1
         done
         have ${cxx[$compiler]} || continue
         # shellcheck disable=SC2046
@@ -150,13 +170,10 @@ if cargo +nightly --version >/dev/null 2>&1; then
         library=$target/$host/c/libeverybuddy_c.a
         for compiler in gcc clang; do
             have $compiler || continue
-            for source in threads.c conformance.c misuse.c; do
-                arguments=()
-                [ $source != conformance.c ] || arguments=(5000)
-                [ $source != threads.c ] || arguments=(40000)
+            for source in threads.c conformance.c misuse.c rest.c; do
                 program=$(compile $compiler $source ${source%.c}-$sanitizer -O1 -fsanitize=$sanitizer \
                     $crate/tests/c/tsan.c "$library")
-                "$program" "${arguments[@]}" | sed "s/^/  $compiler: /"
+                execute "$program" $source 5000 40000 | sed "s/^/  $compiler: /"
             done
         done
     done
@@ -167,8 +184,4 @@ fi
 step "cost"
 cost
 
-if [ ${#missing[@]} -gt 0 ]; then
-    echo "c: without $(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')(ci/install.sh c): the rest passed: skipped"
-    exit 77
-fi
-echo "c: passed in $SECONDS s"
+finish

@@ -6,7 +6,7 @@
  * thread claims a token; each call takes a token and returns an eb_status.
  *
  * Frames are numbered from the start of the system's span, see eb_get_span. Each function that returns an eb_status can
- * also return the codes 1 to 13, which report a wrong use of this interface. A pointer may be NULL only where this is
+ * also return the codes 1 to 12, which report a wrong use of this interface. A pointer may be NULL only where this is
  * documented; a call with another NULL is refused.
  */
 
@@ -43,7 +43,8 @@
 // The size is a number of frames: a run of exactly that length.
 #define EB_BY_FRAMES 1
 
-// Flag: does not wait for other CPUs to drain their lists. The request fails as `EB_ERROR_BUSY` instead.
+// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
+// `EB_ERROR_BUSY` instead.
 #define EB_NO_WAIT 1
 
 // Class: stays where it is until it is freed. The class of a request that names none.
@@ -79,13 +80,15 @@
 // A visited block is freed, and the visit goes on.
 #define EB_VISIT_RETURN 2
 
-// A visited block contains only zeros now. It is freed with that promise, and the visit goes on.
+// A visited block contains only zeros now. It is freed as by `eb_free_zeroed`, and the visit goes on.
 #define EB_VISIT_RETURN_ZEROED 3
 
 // The bytes of the name of an `eb_service`, with the NUL at its end.
 #define EB_SERVICE_NAME 32
 
-// The outcome of a call: 0, or the reason why it failed. A call that failed changed nothing.
+// The outcome of a call: 0, or the reason why it failed. After an error the same frames are allocated, reserved and
+// managed as before, and no result is written; `eb_free_bulk` and `eb_visit_free` state what they do instead, and an
+// array for results may be overwritten.
 typedef enum {
     // The call succeeded.
     EB_OK = 0,
@@ -407,7 +410,9 @@ typedef void (*eb_pause)(uint32_t attempt);
 extern "C" {
 #endif // __cplusplus
 
-// Writes the bytes that `eb_build` needs for this setup to `bytes`. O(1).
+// Writes the bytes that `eb_build` needs for this setup to `bytes`. O(ranges).
+//
+// Errors: the codes 50 to 65.
 //
 // # Safety
 // `setup` leads to a setup. `bytes` may be written. `error` is NULL or may be written.
@@ -417,6 +422,8 @@ eb_status eb_metadata_size(const eb_setup *setup, size_t *bytes, eb_error *error
 // O(frames).
 //
 // The system lies in that memory, and accesses no other. The managed frames are never accessed.
+//
+// Errors: the codes 50 to 65.
 //
 // # Safety
 // As for `eb_metadata_size`. Nothing else accesses the memory until `eb_destroy`, and no system lies there.
@@ -429,6 +436,8 @@ eb_status eb_build(const eb_setup *setup,
 // Ends a system. Its memory belongs to the caller again; calls with the handle or with its tokens are refused as long
 // as nothing else is written there. All tokens must have been released. O(CPUs).
 //
+// Errors: `EB_ERROR_TOKENS_CLAIMED`.
+//
 // # Safety
 // `system` came from `eb_build`, and no other thread uses it during the call or afterwards.
 eb_status eb_destroy(eb_system *system);
@@ -437,6 +446,8 @@ eb_status eb_destroy(eb_system *system);
 //
 // Only one thread at a time uses the token: the one that claimed it, or one that took it over by means that order
 // memory, such as a mutex. A kernel claims all tokens once, and uses each on its CPU with preemption disabled.
+//
+// Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 //
 // # Safety
 // `system` came from `eb_build`. `token` may be written.
@@ -461,8 +472,8 @@ eb_status eb_last_error(const eb_cpu *cpu,
 
 // Allocates from code that interrupted a call of CPU `cpu`, and therefore must not use its token. Never waits.
 //
-// Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` if a lock is held, or if the zone has no such block and a
-// list has frames. No error is stored for `eb_last_error`.
+// Errors: those of `eb_allocate_request`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held, or if the
+// zone has no such block and a list has frames. No error is stored for `eb_last_error`.
 //
 // # Safety
 // `system` came from `eb_build`. `request` leads to a request. `frame` may be written.
@@ -473,13 +484,17 @@ eb_status eb_allocate_nested(eb_system *system,
 
 // Frees from code that interrupted a call of CPU `cpu`. Never waits.
 //
-// Errors: those of `eb_free_release`; `EB_ERROR_BUSY` if a lock is held.
+// Errors: those of `eb_free_release`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held. No error is
+// stored for `eb_last_error`.
 //
 // # Safety
 // `system` came from `eb_build`. `release` leads to a release.
-eb_status eb_free_nested(eb_system *system, uint32_t cpu, const eb_release *release);
+eb_status eb_free_nested(eb_system *system,
+                         uint32_t cpu,
+                         const eb_release *release);
 
-// Writes whether these frames, which the caller allocated and did not write to, are known to contain only zeros.
+// Writes whether these frames, which the caller allocated and did not write to, are known to contain only zeros. That
+// is `false` for every system that `eb_build` builds. O(1).
 //
 // # Safety
 // `system` came from `eb_build`. `zeroed` may be written.
@@ -598,8 +613,10 @@ eb_status eb_allocate_request(eb_cpu *cpu,
 // `cpu` came from `eb_cpu_claim`. `release` leads to a release.
 eb_status eb_free_release(eb_cpu *cpu, const eb_release *release);
 
-// Frees frames as `eb_free_release` does, and promises that they contain only zeros. Systems without zones of zeroed
-// blocks ignore the promise.
+// Frees frames as `eb_free_release` does, and promises that they contain only zeros. No system that `eb_build` builds
+// stores the promise.
+//
+// Errors: those of `eb_free_release`.
 //
 // # Safety
 // As for `eb_free_release`.
@@ -629,7 +646,8 @@ eb_status eb_allocate_bulk(eb_cpu *cpu,
 // Errors: those of `eb_free_release`.
 //
 // # Safety
-// `cpu` came from `eb_cpu_claim`. `releases` leads to `length` releases. `count` may be written.
+// `cpu` came from `eb_cpu_claim`. `releases` leads to `length` releases, and may be NULL if that is 0. `count` may be
+// written.
 eb_status eb_free_bulk(eb_cpu *cpu,
                        const eb_release *releases,
                        size_t length,
@@ -680,13 +698,14 @@ eb_status eb_allocate_runs(eb_cpu *cpu,
                            size_t *count);
 
 // Allocates free blocks of an order one after another, by address, and passes each to `visitor`, which decides whether
-// it stays allocated. Writes the number of those that do to `kept`.
+// it stays allocated. Writes the number of those that do to `kept`. Blocks that lists cache, or that another CPU takes
+// first, are passed over.
 //
-// Errors: `EB_ERROR_ARGUMENT` if `visitor` returned a value that means nothing. That block and all later ones are then
-// free, and `kept` is not written.
+// Errors: `EB_ERROR_ARGUMENT` if `visitor` returned a value that means nothing. The visit ends there: that block is
+// freed, the blocks that were kept before stay allocated, and their number is written to `kept`.
 //
 // # Safety
-// `cpu` came from `eb_cpu_claim`. `visitor` is a function that accepts `context`, or NULL. `kept` may be written.
+// `cpu` came from `eb_cpu_claim`. `visitor` accepts `context`, which may be NULL. `kept` may be written.
 eb_status eb_visit_free(eb_cpu *cpu,
                         uint32_t order,
                         eb_visitor visitor,
@@ -708,7 +727,8 @@ eb_status eb_shortage(eb_cpu *cpu, const eb_request *request, eb_shortage_report
 // Checks every invariant of all metadata, and writes the number of frames in each state to `census`. For tests, while
 // no other CPU works. O(frames).
 //
-// Errors: `EB_ERROR_VIOLATION`; if `error` is not NULL, its text describes the violation.
+// Errors: `EB_ERROR_VIOLATION`. If `error` is not NULL, every error is written there; the text of this one describes
+// the violation.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`. `census` may be written. `error` is NULL or may be written.
@@ -791,7 +811,7 @@ eb_status eb_allocate_in(eb_cpu *cpu,
                          const eb_place *place,
                          uint32_t *frame);
 
-// Sets what a CPU does while it waits for another one, in all systems of the process.
+// Sets what a CPU does while it waits for another one, in all systems of this copy of the library.
 //
 // At first, and after NULL, it spins, as a kernel does with preemption disabled. A program whose threads can be
 // preempted sets a function that gives the processor away, for example by `sched_yield`. The function must return,
@@ -860,4 +880,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2664896294-71582 */
+/* Checksum, for header.sh: 3723533636-73809 */

@@ -224,7 +224,8 @@ impl From<Failure> for eb_error {
     }
 }
 
-/// A text for C that is written piece by piece. What does not fit is left out; the last byte stays NUL.
+/// A text for C that is written piece by piece. It ends before the first letter that does not fit, which is an
+/// error. The last byte stays NUL.
 pub(crate) struct Text<const BYTES: usize> {
     pub(crate) bytes: [c_char; BYTES],
     pub(crate) used: usize,
@@ -233,10 +234,17 @@ pub(crate) struct Text<const BYTES: usize> {
 impl<const BYTES: usize> fmt::Write for Text<BYTES> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let free = self.bytes.get_mut(self.used..BYTES - 1).unwrap_or_default();
-        for (place, byte) in free.iter_mut().zip(text.bytes()) {
-            *place = byte as c_char;
-            self.used += 1;
+        let mut fits = text.len().min(free.len());
+        while !text.is_char_boundary(fits) {
+            fits -= 1;
         }
-        Ok(())
+        for (place, byte) in free.iter_mut().zip(text.bytes().take(fits)) {
+            *place = byte as c_char;
+        }
+        self.used += fits;
+        match fits == text.len() {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
     }
 }

@@ -61,8 +61,8 @@ unsafe fn ask_with<T>(
 
 /// Allocates from code that interrupted a call of CPU `cpu`, and therefore must not use its token. Never waits.
 ///
-/// Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` if a lock is held, or if the zone has no such block and a
-/// list has frames. No error is stored for `eb_last_error`.
+/// Errors: those of `eb_allocate_request`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held, or if the
+/// zone has no such block and a list has frames. No error is stored for `eb_last_error`.
 ///
 /// # Safety
 /// `system` came from `eb_build`. `request` leads to a request. `frame` may be written.
@@ -84,7 +84,8 @@ pub unsafe extern "C" fn eb_allocate_nested(
 
 /// Frees from code that interrupted a call of CPU `cpu`. Never waits.
 ///
-/// Errors: those of `eb_free_release`; `EB_ERROR_BUSY` if a lock is held.
+/// Errors: those of `eb_free_release`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held. No error is
+/// stored for `eb_last_error`.
 ///
 /// # Safety
 /// `system` came from `eb_build`. `release` leads to a release.
@@ -103,7 +104,8 @@ pub unsafe extern "C" fn eb_free_nested(
     unsafe { ask(system, free) }
 }
 
-/// Writes whether these frames, which the caller allocated and did not write to, are known to contain only zeros.
+/// Writes whether these frames, which the caller allocated and did not write to, are known to contain only zeros. That
+/// is `false` for every system that `eb_build` builds. O(1).
 ///
 /// # Safety
 /// `system` came from `eb_build`. `zeroed` may be written.

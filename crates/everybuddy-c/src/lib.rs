@@ -11,11 +11,13 @@
 //!
 //! 1. Names are those of C, so that a search for one finds header and source.
 //! 2. A value that C passes is never of a type that some bits are invalid for: integers instead of `bool` and `enum`.
-//! 3. After an error nothing has changed, and no result is written. Arrays for results may be overwritten.
+//! 3. After an error the same frames are allocated, reserved and managed as before, and no result is written. Three
+//!    cases differ: `eb_free_bulk`, `eb_visit_free`, and arrays for results; docs/c.md describes them.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`handle`] | the handle and the tokens: building, claiming, and the checks that each call makes |
+//! | [`build`] | building a system from a setup |
+//! | [`handle`] | the handle and the tokens: claiming, and the checks that each call makes |
 //! | [`operations`], [`places`] | the operations of a CPU, and those on frames that the caller chooses |
 //! | [`inspection`] | the calls without a token: nested requests, and what is known of a system |
 //! | [`types`] | the structures of the interface, and their conversion |
@@ -24,6 +26,7 @@
 #![no_std]
 #![allow(unsafe_code, non_camel_case_types)]
 
+pub mod build;
 pub mod errors;
 pub mod handle;
 pub mod inspection;

@@ -11,7 +11,7 @@ use core::slice;
 use everybuddy::{Block, Hint, Pfn, Progress, Release, Request, Run, Size, Visit};
 
 use crate::errors::{Failure, eb_error};
-use crate::handle::{eb_cpu, read, run, run_with};
+use crate::handle::{eb_cpu, park, read, run, run_with};
 use crate::platform::{System, Token};
 use crate::status::{eb_status, eb_status::*};
 use crate::types::{
@@ -108,8 +108,10 @@ pub unsafe extern "C" fn eb_free_release(
     unsafe { run(cpu, free) }
 }
 
-/// Frees frames as `eb_free_release` does, and promises that they contain only zeros. Systems without zones of zeroed
-/// blocks ignore the promise.
+/// Frees frames as `eb_free_release` does, and promises that they contain only zeros. No system that `eb_build` builds
+/// stores the promise.
+///
+/// Errors: those of `eb_free_release`.
 ///
 /// # Safety
 /// As for `eb_free_release`.
@@ -176,7 +178,8 @@ unsafe fn zeroed<'a, T>(values: *mut T, length: usize) -> &'a mut [T] {
 /// Errors: those of `eb_free_release`.
 ///
 /// # Safety
-/// `cpu` came from `eb_cpu_claim`. `releases` leads to `length` releases. `count` may be written.
+/// `cpu` came from `eb_cpu_claim`. `releases` leads to `length` releases, and may be NULL if that is 0. `count` may be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_free_bulk(
     cpu: *mut eb_cpu,
@@ -185,11 +188,15 @@ pub unsafe extern "C" fn eb_free_bulk(
     count: *mut usize,
 ) -> eb_status {
     let free = |system: System, token: &mut Token| {
-        if releases.is_null() || count.is_null() {
+        if count.is_null() {
             return Err(EB_ERROR_NULL.into());
         }
-        // SAFETY: that many releases lie there by the caller's promise.
-        let releases = unsafe { slice::from_raw_parts(releases, length) };
+        let releases = match length {
+            0 => &[],
+            _ if releases.is_null() => return Err(EB_ERROR_NULL.into()),
+            // SAFETY: that many releases lie there by the caller's promise.
+            _ => unsafe { slice::from_raw_parts(releases, length) },
+        };
         let mut freed = 0;
         let result = free_all(system, token, releases, &mut freed);
         // SAFETY: it is not NULL, so it may be written.
@@ -282,10 +289,6 @@ pub unsafe extern "C" fn eb_quiesce(cpu: *mut eb_cpu) -> eb_status {
 /// `cpu` came from `eb_cpu_claim`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_park(cpu: *mut eb_cpu) -> eb_status {
-    let park = |system: System, token: &mut Token| {
-        system.park(token);
-        Ok(())
-    };
     // SAFETY: as promised by the caller.
     unsafe { run(cpu, park) }
 }
@@ -321,13 +324,14 @@ pub unsafe extern "C" fn eb_allocate_runs(
 }
 
 /// Allocates free blocks of an order one after another, by address, and passes each to `visitor`, which decides whether
-/// it stays allocated. Writes the number of those that do to `kept`.
+/// it stays allocated. Writes the number of those that do to `kept`. Blocks that lists cache, or that another CPU takes
+/// first, are passed over.
 ///
-/// Errors: `EB_ERROR_ARGUMENT` if `visitor` returned a value that means nothing. That block and all later ones are then
-/// free, and `kept` is not written.
+/// Errors: `EB_ERROR_ARGUMENT` if `visitor` returned a value that means nothing. The visit ends there: that block is
+/// freed, the blocks that were kept before stay allocated, and their number is written to `kept`.
 ///
 /// # Safety
-/// `cpu` came from `eb_cpu_claim`. `visitor` is a function that accepts `context`, or NULL. `kept` may be written.
+/// `cpu` came from `eb_cpu_claim`. `visitor` accepts `context`, which may be NULL. `kept` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_visit_free(
     cpu: *mut eb_cpu,
@@ -339,11 +343,11 @@ pub unsafe extern "C" fn eb_visit_free(
     let visit = |system: System, token: &mut Token| {
         let order = self::order(order)?;
         let visitor = visitor.ok_or(EB_ERROR_NULL)?;
-        let mut is_understood = true;
-        let kept = system.visit_free(token, order, &mut |block| {
-            if !is_understood {
-                return Visit::Return;
-            }
+        if kept.is_null() {
+            return Err(EB_ERROR_NULL.into());
+        }
+        let mut refused = None;
+        let mut number = system.visit_free(token, order, &mut |block| {
             // SAFETY: as promised by the caller.
             match unsafe { visitor(context, block.start.0, u32::from(block.order.get())) } {
                 EB_VISIT_KEEP => Visit::Keep,
@@ -351,18 +355,25 @@ pub unsafe extern "C" fn eb_visit_free(
                 EB_VISIT_RETURN => Visit::Return,
                 EB_VISIT_RETURN_ZEROED => Visit::ReturnZeroed,
                 _ => {
-                    is_understood = false;
-                    Visit::Return
+                    refused = Some(block);
+                    // Nothing else ends a visit. The block is freed below.
+                    Visit::KeepAndStop
                 }
             }
         });
-        match is_understood {
-            true => Ok(kept),
-            false => Err(EB_ERROR_ARGUMENT.into()),
+        let mut result = Ok(());
+        if let Some(block) = refused {
+            number -= 1;
+            result = Err(EB_ERROR_ARGUMENT.into());
+            // It was allocated just now, so only misuse can have freed it.
+            let _ = system.free(token, Release::block(block));
         }
+        // SAFETY: it is not NULL, so it may be written.
+        unsafe { kept.write(number) };
+        result
     };
     // SAFETY: as promised by the caller.
-    unsafe { run_with(cpu, kept, visit) }
+    unsafe { run(cpu, visit) }
 }
 
 /// Writes the present state of free memory to `snapshot`. Acquires locks; O(orders + CPUs) or more.
@@ -401,7 +412,8 @@ pub unsafe extern "C" fn eb_shortage(
 /// Checks every invariant of all metadata, and writes the number of frames in each state to `census`. For tests, while
 /// no other CPU works. O(frames).
 ///
-/// Errors: `EB_ERROR_VIOLATION`; if `error` is not NULL, its text describes the violation.
+/// Errors: `EB_ERROR_VIOLATION`. If `error` is not NULL, every error is written there; the text of this one describes
+/// the violation.
 ///
 /// # Safety
 /// `cpu` came from `eb_cpu_claim`. `census` may be written. `error` is NULL or may be written.
@@ -425,7 +437,12 @@ pub unsafe extern "C" fn eb_check(
         }
     };
     // SAFETY: as promised by the caller.
-    unsafe { run_with(cpu, census, check) }
+    let status = unsafe { run_with(cpu, census, check) };
+    if !matches!(status, EB_OK | EB_ERROR_VIOLATION) && !error.is_null() {
+        // SAFETY: it is not NULL, so it may be written.
+        unsafe { error.write(Failure::from(status).into()) };
+    }
+    status
 }
 
 /// Runs a step of a service, of at most `budget` units of work. Writes whether there is more work to `more`.

@@ -66,7 +66,7 @@ impl Waiting for Pause {
     }
 }
 
-/// Sets what a CPU does while it waits for another one, in all systems of the process.
+/// Sets what a CPU does while it waits for another one, in all systems of this copy of the library.
 ///
 /// At first, and after NULL, it spins, as a kernel does with preemption disabled. A program whose threads can be
 /// preempted sets a function that gives the processor away, for example by `sched_yield`. The function must return,

@@ -8,7 +8,9 @@
 
 use core::ffi::{CStr, c_char};
 
-/// The outcome of a call: 0, or the reason why it failed. A call that failed changed nothing.
+/// The outcome of a call: 0, or the reason why it failed. After an error the same frames are allocated, reserved and
+/// managed as before, and no result is written; `eb_free_bulk` and `eb_visit_free` state what they do instead, and an
+/// array for results may be overwritten.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum eb_status {

@@ -25,7 +25,8 @@ pub const EB_BY_ORDER: u32 = 0;
 /// The size is a number of frames: a run of exactly that length.
 pub const EB_BY_FRAMES: u32 = 1;
 
-/// Flag: does not wait for other CPUs to drain their lists. The request fails as `EB_ERROR_BUSY` instead.
+/// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
+/// `EB_ERROR_BUSY` instead.
 pub const EB_NO_WAIT: u32 = 1;
 /// Class: stays where it is until it is freed. The class of a request that names none.
 pub const EB_UNMOVABLE: u32 = 0;
@@ -52,7 +53,7 @@ pub const EB_VISIT_KEEP: u32 = 0;
 pub const EB_VISIT_KEEP_AND_STOP: u32 = 1;
 /// A visited block is freed, and the visit goes on.
 pub const EB_VISIT_RETURN: u32 = 2;
-/// A visited block contains only zeros now. It is freed with that promise, and the visit goes on.
+/// A visited block contains only zeros now. It is freed as by `eb_free_zeroed`, and the visit goes on.
 pub const EB_VISIT_RETURN_ZEROED: u32 = 3;
 
 /// A range of frames, by physical frame numbers.

@@ -148,6 +148,11 @@ fn misuse_has_a_code() {
 }
 
 #[test]
+fn the_rest_of_the_interface_works() {
+    program("cc", "-std=c11", "rest.c", &[]);
+}
+
+#[test]
 fn threads_share_a_system() {
     program("cc", "-std=c11", "threads.c", &["4000"]);
 }

@@ -78,6 +78,15 @@ static void setups(void)
     refuse_setup(EB_ERROR_UNKNOWN_SYSTEM, two_cpus("bz+order=3"), 0, "`bz`");
     refuse_setup(EB_ERROR_UNKNOWN_SYSTEM, two_cpus(""), 0, "no system");
     refuse_setup(EB_ERROR_UNKNOWN_SYSTEM, two_cpus("\xff\xfe"), 0, "no system");
+    /* A text is cut between two letters: here a letter of two bytes would need the place of the NUL. */
+    char name[402] = "x";
+    for (int letter = 0; letter < 200; letter++)
+        memcpy(name + 1 + 2 * letter, "\xc3\xa9", 2);
+    refuse_setup(EB_ERROR_UNKNOWN_SYSTEM, two_cpus(name), 0, "`x\xc3\xa9");
+    eb_error error;
+    setup = two_cpus(name);
+    SEE(EB_ERROR_UNKNOWN_SYSTEM, eb_metadata_size(&setup, &(size_t){0}, &error));
+    CHECK(strlen(error.text) == EB_ERROR_TEXT - 2 && memcmp(error.text + EB_ERROR_TEXT - 4, "\xc3\xa9", 3) == 0);
     refuse_setup(EB_ERROR_UNKNOWN_OPTION, two_cpus("bs+order=3+colour=red"), 2, "`colour=red`");
     refuse_setup(EB_ERROR_OPTION_NOT_TAKEN, two_cpus("bs+batch=3"), 0, "`batch=3`: `bs` does not take");
     refuse_setup(EB_ERROR_OPTION_MALFORMED, two_cpus("bs+order"), 1, "`order`");
@@ -110,6 +119,15 @@ static void memories(void)
     EXPECT(EB_OK, eb_build(&setup, memory, bytes, &system, NULL));
     EXPECT(EB_OK, eb_destroy(system));
     free(memory);
+}
+
+/* Keeps one block, and returns nonsense for the second. */
+static uint32_t keep_then_nonsense(void *context, uint32_t frame, uint32_t order)
+{
+    uint32_t *visits = context;
+    (void)order;
+    visits[1] = visits[0] == 0 ? frame : visits[1];
+    return visits[0]++ == 0 ? EB_VISIT_KEEP : 99;
 }
 
 static uint32_t nested_use(void *context, uint32_t frame, uint32_t order)
@@ -177,11 +195,27 @@ static void handles(void)
     memcpy(cpu, &version, sizeof version);
 
     /* A token that is in a call; the visitor's answer means nothing, so all blocks are free afterwards. */
-    SEE(EB_ERROR_ARGUMENT, eb_visit_free(cpu, 0, nested_use, cpu, &many));
     SEE(EB_ERROR_NULL, eb_visit_free(cpu, 0, NULL, cpu, &many));
+    SEE(EB_ERROR_NULL, eb_visit_free(cpu, 0, nested_use, cpu, NULL));
+    CHECK(many == 77);
+    SEE(EB_ERROR_ARGUMENT, eb_visit_free(cpu, 0, nested_use, cpu, &many));
     eb_census census;
     EXPECT(EB_OK, eb_check(cpu, &census, &error));
-    CHECK(many == 77 && census.allocated == 0);
+    CHECK(many == 0 && census.allocated == 0);
+    /* Such an answer ends the visit, and what was kept before stays allocated. */
+    uint32_t visits[2] = {0};
+    SEE(EB_ERROR_ARGUMENT, eb_visit_free(cpu, 2, keep_then_nonsense, visits, &many));
+    EXPECT(EB_OK, eb_check(cpu, &census, &error));
+    CHECK(visits[0] == 2 && many == 1 && census.allocated == 4);
+    EXPECT(EB_OK, eb_free(cpu, visits[1], 2));
+
+    /* A check that is refused writes its error, like one that finds a violation. */
+    memset(&error, 0xa5, sizeof error);
+    SEE(EB_ERROR_NULL, eb_check(cpu, NULL, &error));
+    CHECK(error.status == EB_ERROR_NULL && error.value == 0 && strcmp(error.text, eb_error_message(error.status)) == 0);
+    memset(&error, 0xa5, sizeof error);
+    SEE(EB_ERROR_NOT_A_HANDLE, eb_check((eb_cpu *)garbage, &census, &error));
+    CHECK(error.status == EB_ERROR_NOT_A_HANDLE);
 
     /* Calls without results write none. */
     SEE(EB_ERROR_NULL, eb_allocate(cpu, 0, 0, NULL));
@@ -245,6 +279,11 @@ static void operations(void)
     SEE(EB_ERROR_NULL, eb_free_release(cpu, NULL));
     SEE(EB_ERROR_NULL, eb_allocate_bulk(cpu, &request, NULL, 1, &count));
     SEE(EB_ERROR_NULL, eb_free_bulk(cpu, NULL, 1, &count));
+    SEE(EB_ERROR_NULL, eb_free_bulk(cpu, NULL, 0, NULL));
+    CHECK(count == 77);
+    EXPECT(EB_OK, eb_free_bulk(cpu, NULL, 0, &count));
+    CHECK(count == 0);
+    count = 77;
     SEE(EB_ERROR_NULL, eb_allocate_runs(cpu, 1, 0, NULL, 1, &count));
     SEE(EB_ERROR_NO_SUCH_CPU, eb_allocate_nested(built.system, 65536, &request, &frame));
     SEE(EB_ERROR_NO_SUCH_CPU, eb_drain_parked(cpu, 2));
@@ -316,15 +355,22 @@ static void operations(void)
     size_t bytes;
     eb_census census;
     eb_error error;
-    unsigned violations = 0;
+    unsigned violations = 0, inside = 0;
     EXPECT(EB_OK, eb_metadata_bytes(built.system, &bytes));
     unsigned char *metadata = (unsigned char *)built.memory + built.bytes - bytes;
     for (size_t byte = 0; byte < 0x1800 * 8; byte += 8 * 61) {
         metadata[byte] ^= 0x5a;
-        violations += eb_check(cpu, &census, &error) == EB_ERROR_VIOLATION && error.status == EB_ERROR_VIOLATION;
+        memset(&error, 0xa5, sizeof error);
+        if (eb_check(cpu, &census, &error) == EB_ERROR_VIOLATION) {
+            CHECK(error.status == EB_ERROR_VIOLATION && error.value < span.frames && strlen(error.text) > 10);
+            snprintf(text, sizeof text, "(frame %" PRIu64 ")", error.value);
+            value(cpu, EB_ERROR_VIOLATION, error.value, text);
+            violations++;
+            inside += error.value > 0;
+        }
         metadata[byte] ^= 0x5a;
     }
-    CHECK(violations > 0);
+    CHECK(violations > 0 && inside > 0);
     SEE(EB_OK, eb_check(cpu, &census, &error));
     seen[EB_ERROR_VIOLATION] = 1;
     EXPECT(EB_OK, eb_cpu_release(cpu));

@@ -20,6 +20,8 @@ static _Atomic uint32_t holders[CPUS];
 static uint64_t content[FRAMES + 1024];
 static eb_system *machine_system;
 static uint32_t operations;
+/* What succeeded: blocks that were allocated, and those that were freed out of a slot. */
+static _Atomic uint64_t allocated, handed;
 
 static void give_way(uint32_t attempt)
 {
@@ -53,6 +55,17 @@ static uint64_t mark_of(held block)
     return 0x100000000ull + block.order;
 }
 
+/* What a slot contains. */
+static uint64_t word_of(held block)
+{
+    return ((uint64_t)block.order << 32 | block.start) + 1;
+}
+
+static held block_of(uint64_t word)
+{
+    return (held){(uint32_t)(word - 1), (uint32_t)((word - 1) >> 32)};
+}
+
 static void free_block(eb_cpu *cpu, held block)
 {
     verify(block.start, block.order, mark_of(block));
@@ -70,6 +83,7 @@ static void turn(eb_cpu *cpu, held *mine, uint32_t *count, uint64_t *random)
             if (status == EB_OK) {
                 fill(block.start, block.order, mark_of(block));
                 mine[(*count)++] = block;
+                atomic_fetch_add_explicit(&allocated, 1, memory_order_relaxed);
             } else {
                 CHECK(status == EB_ERROR_EXHAUSTED || status == EB_ERROR_BUSY);
             }
@@ -78,10 +92,11 @@ static void turn(eb_cpu *cpu, held *mine, uint32_t *count, uint64_t *random)
         } else if (*count > 0) {
             /* Hands a block to whoever comes, and frees the one that lay there. */
             held block = mine[--*count];
-            uint64_t word = ((uint64_t)block.order << 32 | block.start) + 1;
-            word = atomic_exchange(&slots[below(random, SLOTS)], word);
-            if (word > 0)
-                free_block(cpu, (held){(uint32_t)(word - 1), (uint32_t)((word - 1) >> 32)});
+            uint64_t word = atomic_exchange(&slots[below(random, SLOTS)], word_of(block));
+            if (word > 0) {
+                free_block(cpu, block_of(word));
+                atomic_fetch_add_explicit(&handed, 1, memory_order_relaxed);
+            }
         }
     }
 }
@@ -128,12 +143,13 @@ static void test(const char *system)
     }
     for (uint32_t i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(atomic_exchange(&allocated, 0) > 0 && atomic_exchange(&handed, 0) > 0);
     eb_cpu *cpu;
     EXPECT(EB_OK, eb_cpu_claim(built.system, 0, &cpu));
     for (uint32_t i = 0; i < SLOTS; i++) {
         uint64_t word = atomic_exchange(&slots[i], 0);
         if (word > 0)
-            free_block(cpu, (held){(uint32_t)(word - 1), (uint32_t)((word - 1) >> 32)});
+            free_block(cpu, block_of(word));
     }
     eb_census census;
     eb_error error;
